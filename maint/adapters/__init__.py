@@ -1,0 +1,1 @@
+"""The ports, each on the library that serves it."""

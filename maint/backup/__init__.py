@@ -1,0 +1,1 @@
+"""Take, judge, verify, keep and compare snapshots."""

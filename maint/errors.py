@@ -1,0 +1,144 @@
+"""The one tree of failures: each says what went wrong, why, and what to do next.
+
+    MaintError
+    ├── WorkFailed            1   a step, a check or a verification failed
+    │   ├── TimedOut          1   a limit given by the operator or the playbook has passed
+    │   ├── Transient         1   an answer that may be another one a moment later
+    │   └── AnswerMissing     1   a change was sent and its answer never came: look before anything else
+    ├── UsageError            2   the command line makes no sense
+    ├── Invalid               3   configuration, playbook or secret reference is wrong
+    ├── CannotReach           4   no connection, or a connection that cannot be trusted
+    │   └── LoginRefused      4   connected, but the account was not let in
+    ├── Refused               5   a guard said no; nothing was touched
+    ├── Locked                6   another run holds the site's lock
+    ├── PartlyDone            7   some of it worked
+    ├── Differences           8   asked for by --exit-code
+    └── Interrupted    130, 143   a signal ended the run
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class MaintError(Exception):
+    """A failure that was foreseen.
+
+    Args:
+        message: what failed, in one line.
+        detail: why, one line each.
+        hint: what to do next.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, detail: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = tuple(detail)
+        self.hint = hint
+
+
+class WorkFailed(MaintError):
+    """A step, a check or a verification failed."""
+
+
+class TimedOut(WorkFailed):
+    """A limit has passed."""
+
+
+class Transient(WorkFailed):
+    """An answer that may be another one a moment later (contract section 2.2, 2.4)."""
+
+
+class AnswerMissing(WorkFailed):
+    """A change was sent and its answer never came.
+
+    Args:
+        whole: whether the last block of the body had left.
+    """
+
+    def __init__(self, message: str, *, whole: bool, detail: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.whole = whole
+
+
+class UsageError(MaintError):
+    """The command line makes no sense."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a text file; lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Invalid(MaintError):
+    """Configuration, playbook, snapshot reference or secret reference is wrong; nothing was touched."""
+
+    exit_code = 3
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        at: Position | None = None,
+        detail: Sequence[str] = (),
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(f"{at}: {message}" if at else message, detail=detail, hint=hint)
+        self.at = at
+
+
+class CannotReach(MaintError):
+    """No connection, or one that cannot be trusted."""
+
+    exit_code = 4
+
+
+class LoginRefused(CannotReach):
+    """Connected, but the account was not let in."""
+
+
+class Refused(MaintError):
+    """A guard said no; nothing was touched."""
+
+    exit_code = 5
+
+
+class Locked(MaintError):
+    """Another run holds the site's lock."""
+
+    exit_code = 6
+
+
+class PartlyDone(MaintError):
+    """Some of it worked."""
+
+    exit_code = 7
+
+
+class Differences(MaintError):
+    """There are differences, and the operator asked for an exit code that says so."""
+
+    exit_code = 8
+
+
+class Interrupted(MaintError):
+    """A signal ended the run.
+
+    Args:
+        signal_number: SIGINT (2) or SIGTERM (15); the exit code is 128 more.
+    """
+
+    def __init__(self, signal_number: int, *, hint: str | None = None) -> None:
+        super().__init__("interrupted", hint=hint)
+        self.signal_number = signal_number
+        self.exit_code = 128 + signal_number

@@ -1,0 +1,1 @@
+"""Help topics, shipped with the product."""

@@ -1,0 +1,1 @@
+"""A simulated manager with its hosts, on loopback."""

@@ -1,0 +1,1 @@
+"""The nouns of maint: frozen dataclasses that need nothing but the standard library."""

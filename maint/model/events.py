@@ -1,0 +1,55 @@
+"""What happened, as data: a run is a stream of these and nothing else."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from maint.model.json import Json
+
+
+class Outcome(StrEnum):
+    """How an action ended."""
+
+    DONE = "done"
+    UNCHANGED = "unchanged"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+class Happening(StrEnum):
+    """The three kinds of event."""
+
+    STARTED = "started"
+    PROGRESSED = "progressed"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened to one action.
+
+    Attributes:
+        time: when, UTC.
+        index: the action's place in the plan, from 0.
+        what: started, progressed or finished.
+        detail: words for the operator.
+        outcome: how it ended; only when finished.
+        value: what the step registered; only when finished; never a secret.
+    """
+
+    time: datetime
+    index: int
+    what: Happening
+    detail: str = ""
+    outcome: Outcome | None = None
+    value: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a step gives back when it ends without failing."""
+
+    outcome: Outcome
+    detail: str = ""
+    value: Json = None
+    partly: bool = False  # done, but not all that was hoped for: the run exits 7

@@ -1,0 +1,18 @@
+"""JSON values: their type, and the one canonical spelling that digests are made from."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
+
+
+def canonical(value: Json) -> bytes:
+    """Return the one spelling of a value: keys sorted, no blanks, UTF-8."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def digest(value: Json) -> str:
+    """Return the SHA-256 of the canonical spelling, in hex."""
+    return hashlib.sha256(canonical(value)).hexdigest()

@@ -1,0 +1,124 @@
+"""What a management API says about itself, its clusters and its commands (contract sections 3, 4, 5, 9, 10)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Door(StrEnum):
+    """Which of the two ports serves the API now (contract section 2.1)."""
+
+    PLAIN = "plain"  # 7180 answers itself
+    TLS = "tls"  # 7183 answers; 7180 is closed or redirects
+    CLOSED = "closed"  # neither
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What an anonymous knock on both ports found.
+
+    Attributes:
+        door: the port to talk to.
+        plain: words on 7180 (`answers 401`, `redirects`, `refused`, …).
+        tls: words on 7183.
+        chain: None when the certificate chain was accepted or not seen, else why not.
+    """
+
+    door: Door
+    plain: str
+    tls: str
+    chain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account that was let in: its name, and whether it is the bootstrap account of the config."""
+
+    name: str
+    bootstrap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service of a cluster, or the management service."""
+
+    name: str
+    type: str
+    state: str
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing of it runs: STOPPED, or NA for client-only services (contract section 5)."""
+        return self.state in ("STOPPED", "NA")
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role: where it runs and in what state."""
+
+    name: str
+    type: str
+    state: str
+    host_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster as `GET /clusters?clusterType=any` lists it; `name` is the immutable one."""
+
+    name: str
+    display_name: str
+    type: str  # BASE_CLUSTER, COMPUTE_CLUSTER, EXPERIENCE_CLUSTER, or "" on old servers
+    version: str
+    data_contexts: Sequence[str] = ()  # names or uuids of the contexts a compute cluster uses
+
+    @property
+    def is_ecs(self) -> bool:
+        """Whether it is the Kubernetes cluster of the data services."""
+        return self.type == "EXPERIENCE_CLUSTER" or self.version.startswith(("EXPERIENCE", "DATA_SERVICES"))
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host as the manager knows it."""
+
+    host_id: str
+    hostname: str
+    address: str
+    cluster: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An asynchronous command (contract section 4)."""
+
+    id: int
+    name: str
+    active: bool
+    success: bool | None
+    message: str
+    children: Sequence["Command"] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why it failed: its own words, else those of its failed children, else none given (contract section 4.3)."""
+        failed = [child.reason for child in self.children if child.success is False]
+        words = [text for text in (self.message, *failed) if text]
+        return "; ".join(dict.fromkeys(words)) or "no reason given"
+
+
+@dataclass(frozen=True, slots=True)
+class License:
+    """An installed licence."""
+
+    owner: str
+    uuid: str
+    expiration: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One server of a highly available manager (`GET /cm/instances`)."""
+
+    name: str
+    address: str

@@ -1,0 +1,154 @@
+"""What is going to be done, as data: an Action each, in a Plan whose digest pins it down."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from maint.model.json import Json, digest
+
+
+class Effect(IntEnum):
+    """How much an action can hurt; the order is the order of harm."""
+
+    READ = 0
+    CHANGE = 1
+    DESTROY = 2
+
+
+class Phase(StrEnum):
+    """When an action's turn comes."""
+
+    MAIN = "main"
+    ON_FAILURE = "on_failure"
+    FINALLY = "finally"
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a reading action is tried, and how long to wait in between (seconds)."""
+
+    attempts: int = 1
+    pause: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing to do.
+
+    Attributes:
+        name: the step's name in the playbook.
+        kind: the step kind that carries it out, such as `cluster.stop`.
+        target: what it is done to, such as `cluster base`.
+        effect: READ, CHANGE or DESTROY.
+        summary: one line for the operator.
+        arguments: what the step kind needs to carry it out; never a secret. Texts holding `{{ … }}`
+            wait for a registered value.
+        undo: how to take it back by hand.
+        facts: what was true when this was planned; part of the plan's fingerprint.
+        confirm: the name that the operator must repeat before a DESTROY; else None.
+        phase: main, on_failure or finally.
+        when: an expression over registered values that must hold, else None.
+        register: the name under which the result is kept, else None.
+        timeout: seconds that the action may take, else None.
+        retry: how often it is tried; more than once only for READ.
+    """
+
+    name: str
+    kind: str
+    target: str
+    effect: Effect
+    summary: str
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+    undo: str | None = None
+    facts: Mapping[str, Json] = field(default_factory=dict)
+    confirm: str | None = None
+    phase: Phase = Phase.MAIN
+    when: str | None = None
+    register: str | None = None
+    timeout: float | None = None
+    retry: Retry = Retry()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the action as JSON; `Action.from_json` reads it back."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "target": self.target,
+            "effect": self.effect.name,
+            "summary": self.summary,
+            "arguments": dict(self.arguments),
+            "undo": self.undo,
+            "facts": dict(self.facts),
+            "confirm": self.confirm,
+            "phase": self.phase.value,
+            "when": self.when,
+            "register": self.register,
+            "timeout": self.timeout,
+            "retry": {"attempts": self.retry.attempts, "pause": self.retry.pause},
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, object]) -> "Action":
+        """Read back what `to_json` wrote."""
+        fields = dict(value)
+        fields["effect"] = Effect[str(fields["effect"])]
+        fields["phase"] = Phase(str(fields["phase"]))
+        fields["retry"] = Retry(**fields["retry"])  # type: ignore[arg-type]  # written by to_json
+        return Action(**fields)  # type: ignore[arg-type]  # written by to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a run will do, in order.
+
+    Attributes:
+        source: the playbook's name.
+        site: the site it is meant for.
+        parameters: the values the playbook was planned with; never a secret.
+        actions: what will be done.
+        locks: whether carrying it out takes the site's lock.
+    """
+
+    source: str
+    site: str
+    parameters: Mapping[str, Json]
+    actions: Sequence[Action]
+    locks: bool = True
+
+    @property
+    def effect(self) -> Effect:
+        """The worst effect of all actions."""
+        return max((action.effect for action in self.actions), default=Effect.READ)
+
+    @property
+    def confirm(self) -> str | None:
+        """The name that a DESTROY in this plan asks for, else None."""
+        names = [action.confirm for action in self.actions if action.effect is Effect.DESTROY and action.confirm]
+        return names[0] if names else None
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the facts that the plan was made from."""
+        return digest([dict(action.facts) for action in self.actions])
+
+    @property
+    def digest(self) -> str:
+        """A digest of everything that will be done, and of the facts it rests on."""
+        return digest(self.to_json())
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the plan as JSON; `Plan.from_json` reads it back."""
+        return {
+            "source": self.source,
+            "site": self.site,
+            "parameters": dict(self.parameters),
+            "locks": self.locks,
+            "actions": [action.to_json() for action in self.actions],
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, object]) -> "Plan":
+        """Read back what `to_json` wrote."""
+        fields = dict(value)
+        fields["actions"] = tuple(Action.from_json(item) for item in fields["actions"])  # type: ignore[attr-defined]  # written by to_json
+        return Plan(**fields)  # type: ignore[arg-type]  # written by to_json

@@ -1,0 +1,119 @@
+"""A site: where the manager is, how to log in, which hosts belong to it, and how its backups are kept.
+
+Secrets are references (`file:…`, `env:…`); `ports.Secrets` turns one into a value when it is needed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """An account: its name, and a reference to its password."""
+
+    username: str
+    password: str
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerSettings:
+    """How to reach a manager."""
+
+    host: str
+    login: Login
+    plain_port: int = 7180
+    tls_port: int = 7183
+    bootstrap: Login | None = None
+    ca: Path | None = None
+    clusters_api: int = 45
+    deployment_api: int = 49
+    license: Path | None = None
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SshSettings:
+    """How to reach hosts; time-outs in seconds."""
+
+    user: str = "root"
+    key: Path | None = None
+    known_hosts: Path | None = None
+    port: int = 22
+    at_once: int = 64
+    connect_timeout: float = 10.0
+    command_timeout: float = 60.0
+    jump: Mapping[str, str | int] | None = None  # host, user, port
+    sudo: bool = False
+    sudo_password: str | None = None  # reference
+
+
+@dataclass(frozen=True, slots=True)
+class HostSettings:
+    """One host by the name the config gives it."""
+
+    name: str
+    address: str
+    port: int | None = None
+    groups: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How many snapshots of each kind stay."""
+
+    last: int = 0
+    hourly: int = 0
+    daily: int = 0
+    weekly: int = 0
+    monthly: int = 0
+    yearly: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSettings:
+    """Where backups go, for whom they are sealed, and what is kept."""
+
+    store: str
+    on_redacted: str = "problem"  # problem, accept or window
+    recipients: Sequence[str] = ()
+    identity: str | None = None  # reference
+    signing_key: str | None = None  # reference
+    trusted_keys: Sequence[str] = ()
+    keep: Keep | None = None
+    minimum: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualClusterSettings:
+    """One virtual cluster of the Data Engineering service."""
+
+    name: str
+    base_url: str
+    auth_url: str
+    login: Login
+    token_service: str = "knoxtoken"
+    ca: Path | None = None
+    connect_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteSettings:
+    """All that is configured for one site."""
+
+    name: str
+    manager: ManagerSettings
+    state: Path  # folder of this site's lock, journals, undo objects and keys
+    ssh: SshSettings | None = None
+    hosts: Sequence[HostSettings] = ()
+    backup: BackupSettings | None = None
+    virtual_clusters: Sequence[VirtualClusterSettings] = ()
+    app_domain: str | None = None
+    accepted: Sequence[Mapping[str, object]] = field(default_factory=tuple)
+
+    def hosts_in(self, group: str) -> tuple[HostSettings, ...]:
+        """Return the hosts of a group; the group `manager` is the manager's own address when none is listed."""
+        found = tuple(host for host in self.hosts if group in host.groups)
+        if not found and group == "manager":
+            return (HostSettings(name=self.manager.host, address=self.manager.host, groups=("manager",)),)
+        return found

@@ -1,0 +1,94 @@
+"""One backup: what was kept, how it was judged, and what became of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from maint.model.json import Json
+
+FORMAT = "maint-snapshot/1"
+
+
+class Purpose(StrEnum):
+    """Why a snapshot was taken; a safety one is never a default and never counted by guards."""
+
+    BACKUP = "backup"
+    SAFETY = "safety"
+
+
+class Redaction(StrEnum):
+    """What the values of an export show (contract section 7.1)."""
+
+    NONE = "none"  # every secret is readable
+    REDACTED = "redacted"  # at least one secret is the word REDACTED, or the users' hashes are missing
+    UNKNOWN = "unknown"  # nothing in it tells
+
+
+class Trust(StrEnum):
+    """What a verification says."""
+
+    VERIFIED = "verified"
+    FAILED = "failed"
+    NOT_VERIFIED = "not verified"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One stored file of a snapshot: name, size and SHA-256 of the stored bytes.
+
+    `content_bytes` and `content_sha256` speak of what is inside, before compression and encryption.
+    """
+
+    name: str
+    bytes: int
+    sha256: str
+    content_bytes: int
+    content_sha256: str
+    restorable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One rule of restorability and what it found; `passed` None means that it could not tell."""
+
+    rule: str
+    passed: bool | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the stream told while it was captured (verification levels 2 and 3)."""
+
+    redaction: Redaction
+    flagged: bool  # whether config items carry `sensitive`
+    hash_rule: bool | None  # whether the rule of contract section 7.3 fits the login just used; None: cannot tell
+    counts: Mapping[str, int]
+    findings: Sequence[Finding] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One backup; it exists only if its manifest exists."""
+
+    id: str
+    site: str
+    taken_at: datetime
+    purpose: Purpose
+    restorable: bool
+    parts: Sequence[Part]
+    versions: Mapping[str, str]  # manager, api, tool
+    judgement: Judgement
+    account: str = ""  # the account that took it
+    uncovered: Sequence[str] = ()  # what the export cannot hold, in words
+    host_files: Mapping[str, Json] = field(default_factory=dict)  # path → what was seen on the manager host
+    recipients: Sequence[str] = ()
+    manager: str = ""  # host name of the manager it came from
+
+    def part(self, name: str) -> Part:
+        """Return a part by name; KeyError when there is none."""
+        for part in self.parts:
+            if part.name == name:
+                return part
+        raise KeyError(name)

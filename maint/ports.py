@@ -1,0 +1,397 @@
+"""The outside world on one page: what maint asks of it, as Protocols.
+
+Whatever only reads is in a `…Sight`; whatever changes something adds to it. Planning receives a `Sight`,
+carrying out receives a `Site`, so that "a dry run changes nothing" is a matter of types.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from maint.model.json import Json
+from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
+from maint.model.secret import Secret
+from maint.model.site import SiteSettings
+
+
+class Clock(Protocol):
+    """Time, and the right to wait."""
+
+    def now(self) -> datetime:
+        """Return the time, UTC, aware."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    def limit(self, seconds: float | None) -> AbstractContextManager[None]:
+        """Raise `TimedOut` inside the block once the seconds have passed; None is no limit. Limits nest."""
+
+
+class Secrets(Protocol):
+    """Turns references (`file:PATH`, `env:NAME`, `command:WORDS`, `credential:NAME`, …) into values."""
+
+    def resolve(self, reference: str) -> Secret:
+        """Return the value.
+
+        Raises:
+            Invalid: the reference is malformed, names nothing, or a file that others can read.
+        """
+
+
+class Answer(Protocol):
+    """A response body under way; `read` returns b'' at its true end and raises `CannotReach` when it was cut."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return at most so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A request body of known length, sent once.
+
+    Attributes:
+        read: returns the next bytes, b'' at the end.
+        length: bytes in all.
+        before_last: called just before the last block leaves; what it writes is on disk by then.
+    """
+
+    read: Callable[[int], bytes]
+    length: int
+    before_last: Callable[[], None] = lambda: None
+
+
+class ManagerSight(Protocol):
+    """The management API, reading only (contract sections 2 to 11).
+
+    The account that the config names is tried first, then its `bootstrap` account; `log_in` says which was let in.
+    Every method raises `CannotReach` when the server cannot be reached or trusted, `LoginRefused` on 401 to all
+    accounts, and `WorkFailed` with the server's own message when it answers with an error.
+    """
+
+    def presence(self) -> Presence:
+        """Knock on both ports without credentials; never raises for a closed one."""
+
+    def log_in(self) -> Account:
+        """Find the account that is let in, and keep to it until `forget_login`."""
+
+    def forget_login(self) -> None:
+        """Forget port and account: the next call finds both anew (after a restart or a restore)."""
+
+    def api_version(self) -> int:
+        """Return N of the `vN` that `GET /api/version` answers."""
+
+    def require_api(self, pinned: int) -> str:
+        """Return `vN` for the pinned version, or raise `WorkFailed` when the server knows only lower ones."""
+
+    def release(self) -> str:
+        """Return the manager's release, such as 7.6.5 (`GET /cm/version`)."""
+
+    def clusters(self) -> Sequence[Cluster]:
+        """Return all clusters, ECS ones too."""
+
+    def services(self, cluster: str) -> Sequence[Service]:
+        """Return a cluster's services."""
+
+    def management_service(self) -> Service | None:
+        """Return the monitoring service, or None where there is none."""
+
+    def management_roles(self) -> Sequence[Role]:
+        """Return the roles of the monitoring service."""
+
+    def hosts(self) -> Sequence[Host]:
+        """Return all hosts."""
+
+    def command(self, command_id: int) -> Command | None:
+        """Return a command by id, or None where it is unknown. Transient 400, 401 and 5xx raise `Transient`."""
+
+    def active_commands(self) -> Sequence[Command]:
+        """Return what runs now on the manager, its monitoring service and its clusters."""
+
+    def license(self) -> License | None:
+        """Return the installed licence, or None."""
+
+    def truststore_password(self) -> Secret | None:
+        """Return the password of the shared truststore, or None where Auto-TLS is off or the API too old."""
+
+    def settings(self) -> dict[str, str]:
+        """Return the manager's own settings as `GET /cm/config` shows them; redacted ones as REDACTED."""
+
+    def instances(self) -> Sequence[Instance]:
+        """Return the servers of this manager; empty where the API is older than v41."""
+
+    def deployment(self, *, redacted: bool = False) -> AbstractContextManager[Answer]:
+        """Stream `GET /cm/deployment` at the pinned version; with `redacted`, its `export_redacted` view."""
+
+    def get(self, path: str) -> Json:
+        """Return the JSON of any other read, `path` without `/api/vN`."""
+
+
+class Manager(ManagerSight, Protocol):
+    """The management API, acting. Nothing here is ever sent a second time by itself."""
+
+    def cluster_command(self, cluster: str, name: str) -> Command:
+        """Send `commands/start` or `commands/stop`; the answer may already be a rejection."""
+
+    def delete_cluster(self, cluster: str) -> bool:
+        """Delete; return False where it was already gone (404)."""
+
+    def management_command(self, name: str, roles: Sequence[str] = ()) -> Sequence[Command]:
+        """Send a command to the monitoring service, or to some of its roles."""
+
+    def upload_license(self, content: bytes) -> License:
+        """Upload a licence file, bytes unchanged."""
+
+    def put_deployment(self, body: Body, *, api: int, delete_current: bool, timeout: float) -> Answer:
+        """Send the deployment once.
+
+        Raises:
+            AnswerMissing: it may or may not have been applied; look.
+            WorkFailed: the server said no; nothing was changed.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command on a host ended."""
+
+    status: int
+    out: bytes
+    err: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Whether it exited 0."""
+        return self.status == 0
+
+
+class ShellSight(Protocol):
+    """Hosts over SSH, asking only. Hosts are addressed by the name that the config gives them."""
+
+    def ask(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
+        """Run a command that changes nothing (with sudo where configured) and return how it ended.
+
+        Raises:
+            CannotReach: no connection, unknown or changed host key, login refused, connection lost.
+            TimedOut: the command did not end in time (seconds).
+        """
+
+    def read_file(self, host: str, path: str) -> bytes | None:
+        """Return a file's bytes, or None where there is no such file."""
+
+
+class Shell(ShellSight, Protocol):
+    """Hosts over SSH, acting."""
+
+    def run(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
+        """Run a command that may change something; see `ask`."""
+
+    def write_file(self, host: str, path: str, content: bytes) -> None:
+        """Replace or make a file atomically; owner and mode stay as they were, else root and 0644."""
+
+
+class StoreSight(Protocol):
+    """A place for snapshots, reading only. Names are relative, with `/` between folders."""
+
+    @property
+    def location(self) -> str:
+        """Where it is, for people."""
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        """Yield the names of all committed files below a folder, in order."""
+
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file, None where there is none."""
+
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Read a file as a stream; `FileNotFoundError` where there is none."""
+
+
+class Store(StoreSight, Protocol):
+    """A place for snapshots: files are written once, whole or not at all."""
+
+    def create(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Write a new file: committed (fsync, rename, fsync of the folder) when the block ends well, gone otherwise.
+
+        Raises:
+            FileExistsError: there is one already; nothing is ever overwritten.
+        """
+
+    def remove(self, name: str) -> None:
+        """Remove a file; no complaint where there is none."""
+
+    def sweep(self, prefix: str = "") -> int:
+        """Remove what earlier writers left half-written; return how many files."""
+
+
+class Seal(Protocol):
+    """Encryption to age recipients and compression with zstd, both as streams."""
+
+    def new_identity(self) -> tuple[Secret, str]:
+        """Return a fresh private key and its recipient."""
+
+    def recipient_of(self, identity: Secret) -> str:
+        """Return the recipient that belongs to a private key."""
+
+    def wrap(self, source: Callable[[int], bytes], target: BinaryIO, recipients: Sequence[str]) -> None:
+        """Pull from `source` until b'', compress, encrypt and write to `target`."""
+
+    def unwrap(self, source: BinaryIO, identities: Sequence[Secret]) -> AbstractContextManager[BinaryIO]:
+        """Return the decrypted, decompressed stream; `WorkFailed` when no key fits or it is damaged."""
+
+    def compress(self, source: Callable[[int], bytes], target: BinaryIO) -> None:
+        """Pull from `source` until b'', compress and write to `target`."""
+
+    def decompress(self, source: BinaryIO) -> AbstractContextManager[BinaryIO]:
+        """Return the decompressed stream."""
+
+
+class Sign(Protocol):
+    """Signatures in the format of `ssh-keygen -Y` (SSHSIG, Ed25519)."""
+
+    @property
+    def public_key(self) -> str:
+        """This site's own key, `ssh-ed25519 AAAA…`."""
+
+    def sign(self, content: bytes) -> bytes:
+        """Return the armored signature, in its one canonical spelling."""
+
+    def verify(self, content: bytes, signature: bytes) -> str:
+        """Return the trusted public key that signed.
+
+        Raises:
+            WorkFailed: not canonical, not by a trusted key, or not of this content.
+        """
+
+
+class Undo(Protocol):
+    """What must be kept to take something back: sealed in the state folder; journals hold only its name."""
+
+    def keep(self, content: bytes) -> str:
+        """Seal content on disk (fsync) and return its name."""
+
+    def fetch(self, name: str) -> bytes:
+        """Return the content; KeyError where there is none."""
+
+    def drop(self, name: str) -> None:
+        """Forget it."""
+
+
+class Rehearsal(Protocol):
+    """A throw-away manager in which a restore can be tried."""
+
+    def manager(self, release: str) -> AbstractContextManager[Manager]:
+        """Bring up an empty manager of that release, and take it down afterwards."""
+
+
+class Work(Protocol):
+    """One action under way: what it wrote down in earlier lives, and a way to write down more."""
+
+    @property
+    def run(self) -> str:
+        """The id of the run."""
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier life of this run had already begun this action."""
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that the playbook allows for this action."""
+
+    def note(self, key: str, value: Json) -> None:
+        """Write down, on disk before this returns; never a secret."""
+
+    def noted(self, key: str) -> Json:
+        """Return what was last written down under a key, None where nothing was."""
+
+
+class Sight(Protocol):
+    """A site that can be looked at."""
+
+    @property
+    def settings(self) -> SiteSettings:
+        """What is configured."""
+
+    @property
+    def clock(self) -> Clock:
+        """Time."""
+
+    @property
+    def secrets(self) -> Secrets:
+        """Secret references."""
+
+    @property
+    def sign(self) -> Sign:
+        """Signatures."""
+
+    @property
+    def seal(self) -> Seal:
+        """Encryption and compression."""
+
+    @property
+    def manager(self) -> ManagerSight:
+        """The management API, reading."""
+
+    @property
+    def shell(self) -> ShellSight:
+        """The hosts, asking."""
+
+    @property
+    def store(self) -> StoreSight:
+        """The snapshots, reading."""
+
+    def identities(self) -> Sequence[Secret]:
+        """Return the private keys at hand; empty on a machine that only takes backups."""
+
+
+class Site(Protocol):
+    """A site that can be changed; it offers all that a `Sight` does."""
+
+    @property
+    def settings(self) -> SiteSettings:
+        """What is configured."""
+
+    @property
+    def clock(self) -> Clock:
+        """Time."""
+
+    @property
+    def secrets(self) -> Secrets:
+        """Secret references."""
+
+    @property
+    def sign(self) -> Sign:
+        """Signatures."""
+
+    @property
+    def seal(self) -> Seal:
+        """Encryption and compression."""
+
+    @property
+    def manager(self) -> Manager:
+        """The management API."""
+
+    @property
+    def shell(self) -> Shell:
+        """The hosts."""
+
+    @property
+    def store(self) -> Store:
+        """The snapshots."""
+
+    @property
+    def undo(self) -> Undo:
+        """What must be kept to take something back."""
+
+    @property
+    def state(self) -> Path:
+        """The folder of this site's lock, journals, undo objects and keys."""
+
+    def identities(self) -> Sequence[Secret]:
+        """Return the private keys at hand."""

@@ -1,0 +1,1 @@
+"""Decide whether and in what order a snapshot can be restored."""

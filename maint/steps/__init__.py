@@ -1,0 +1,1 @@
+"""The step kinds that playbooks are made of, one noun a file."""
