@@ -1,0 +1,80 @@
+"""One host of the lab: a folder as its file tree, facts, units, and at times a fault."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from maint.lab.shell.facts import default_fact
+from maint.lab.shell.tree import Tree
+
+KeystoreOpens = Callable[[bytes, str], Sequence[str] | None]
+
+
+class Unit(Protocol):
+    """One systemd unit of a lab host."""
+
+    def start(self) -> None:
+        """Start it; returns once the process was launched."""
+
+    def stop(self) -> None:
+        """Stop it and wait until it is gone."""
+
+    def restart(self) -> None:
+        """Stop it, start it, return once the process was launched."""
+
+    def active(self) -> bool:
+        """Return whether it runs."""
+
+    def properties(self) -> dict[str, str]:
+        """Return what `systemctl show` knows beyond the states: InvocationID, MainPID, ActiveEnterTimestamp, …"""
+
+
+class Machine:
+    """A lab host.
+
+    Args:
+        name: what the lab calls it; also its host name unless the fact `fqdn` says otherwise.
+        root: the folder that is its `/`.
+        units: its systemd units by name, without `.service`.
+        facts: what it answers about itself; see `maint.lab.shell.facts.FACTS` for names and defaults.
+        address: the address by which it knows itself.
+
+    Attributes:
+        fault: None, or a name from `maint.lab.ssh.faults.HOST_FAULTS`; may be set at any time.
+        keystore_opens: given a keystore's bytes and a password, returns its aliases, or None where it does not open.
+        now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        root: Path,
+        units: dict[str, Unit],
+        *,
+        facts: dict[str, str] | None = None,
+        address: str = "127.0.0.1",
+    ) -> None:
+        self.name = name
+        self.units = units
+        self.facts = dict(facts or {})
+        self.address = address
+        self.fault: str | None = None
+        self.keystore_opens: KeystoreOpens = _opens_nothing
+        self.now: Callable[[], float] = time.time
+        self.files = Tree(root, full=lambda: self.fault == "disk-full")
+        self.root = self.files.root
+
+    def clock(self) -> float:
+        """Return the host's time, seconds since 1970; the fact `clock_skew` (seconds) is added under `clock-skew`."""
+        skew = float(self.facts.get("clock_skew", "420")) if self.fault == "clock-skew" else 0.0
+        return self.now() + skew
+
+    def fact(self, name: str) -> str:
+        """Return a fact, or its default, or an empty text."""
+        return self.facts[name] if name in self.facts else default_fact(self.name, self.address, name)
+
+
+def _opens_nothing(content: bytes, password: str) -> Sequence[str] | None:
+    del content, password
+    return None

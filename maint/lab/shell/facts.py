@@ -1,0 +1,41 @@
+"""What a lab host says about itself when nobody told it otherwise."""
+
+FACTS: dict[str, str] = {
+    "fqdn": "full host name (default: the machine's name, under example.internal when it has no dot)",
+    "os_id": "ID of /etc/os-release",
+    "os_version": "VERSION_ID of /etc/os-release",
+    "kernel": "release of the kernel (uname -r)",
+    "arch": "hardware name (uname -m)",
+    "cpus": "number of processors",
+    "memory_kb": "memory in KiB",
+    "timezone": "name and offset of the time zone, such as UTC+0000",
+    "selinux": "what getenforce prints",
+    "gateway": "default gateway",
+    "disk_kb": "size of / in KiB",
+    "disk_used_percent": "how full / is",
+    "clock_skew": "seconds by which the clock is off under the fault clock-skew",
+}
+
+_DEFAULTS: dict[str, str] = {
+    "os_id": "rhel",
+    "os_version": "9.4",
+    "kernel": "5.14.0-427.13.1.el9_4.x86_64",
+    "arch": "x86_64",
+    "cpus": "16",
+    "memory_kb": "65536000",
+    "timezone": "UTC+0000",
+    "selinux": "Disabled",
+    "gateway": "127.0.0.1",
+    "disk_kb": "209715200",
+    "disk_used_percent": "20",
+    "clock_skew": "420",
+}
+
+
+def default_fact(machine: str, address: str, name: str) -> str:
+    """Return the default of a fact of a machine; an empty text for a fact that has none."""
+    if name == "fqdn":
+        return machine if "." in machine else f"{machine}.example.internal"
+    if name == "address":
+        return address
+    return _DEFAULTS.get(name, "")

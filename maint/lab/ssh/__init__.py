@@ -1,0 +1,1 @@
+"""Real SSH on loopback in front of the lab's hosts."""
