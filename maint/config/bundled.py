@@ -1,0 +1,42 @@
+"""Find the playbooks and templates that are shipped with the product; never in the working folder."""
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+
+def folder(name: str) -> Traversable:
+    """Return a shipped folder: inside the installed package, else (editable install) in the checkout beside it.
+
+    Raises:
+        FileNotFoundError: it is in neither.
+    """
+    inside = files("maint") / "_bundled" / name
+    if inside.is_dir():
+        return inside
+    beside = Path(__file__).resolve().parents[2] / name
+    if beside.is_dir() and (beside.parent / "pyproject.toml").is_file():
+        return beside
+    raise FileNotFoundError(f"{name}/ is missing from this installation")
+
+
+def playbooks() -> dict[str, str]:
+    """Return the shipped playbooks: name (without `.yaml`) → text, in order."""
+    found = sorted((item for item in folder("playbooks").iterdir()), key=lambda item: item.name)
+    return {
+        item.name.removesuffix(".yaml"): item.read_text(encoding="utf-8")
+        for item in found
+        if item.name.endswith(".yaml")
+    }
+
+
+def template(name: str) -> str:
+    """Return the text of a shipped template by its path below `templates/`.
+
+    Raises:
+        FileNotFoundError: there is none of that name.
+    """
+    steps = name.split("/")
+    if not name or any(step in ("", ".", "..") for step in steps):
+        raise FileNotFoundError(name)
+    return folder("templates").joinpath(*steps).read_text(encoding="utf-8")

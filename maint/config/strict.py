@@ -1,0 +1,282 @@
+"""Turn a YAML document into a pydantic model, and pydantic's complaints into words with file, line and column."""
+
+import difflib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
+from pydantic_core import ErrorDetails
+
+from maint.config.yaml import Document, Path
+from maint.errors import Invalid, Position
+from maint.model.json import Json
+from maint.model.units import parse_duration
+
+
+class Strict(BaseModel):
+    """A model that accepts nothing it does not know, converts nothing, and never changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Whole:
+    """Stands for "what the document holds at that path"."""
+
+
+_FROM_DOCUMENT: Final = _Whole()
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("must be a duration such as 90s, 30m, 24h or 7d, or a number of seconds")
+    seconds = parse_duration(value) if isinstance(value, str) else float(value)
+    if not 0 <= seconds < math.inf:
+        raise ValueError("must be a duration of zero or more")
+    return seconds
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    WithJsonSchema({"type": ["string", "number"], "description": "90s, 30m, 24h, 7d, or a number of seconds"}),
+]
+"""Seconds, written as `90s` or as a plain number."""
+
+
+def decode(model: type[M], document: Document, path: Path = (), *, value: Json | _Whole = _FROM_DOCUMENT) -> M:
+    """Read a part of a document as a model.
+
+    Args:
+        model: a pydantic model; derive it from `Strict`.
+        document: where the values stand.
+        path: the part to read.
+        value: read this instead of what stands at the path (a rendered copy of it, say); the path still tells where.
+
+    Raises:
+        Invalid: one error at the first wrong place; further ones are detail lines with places of their own.
+    """
+    data = document.at(path) if isinstance(value, _Whole) else value
+    try:
+        # JSON mode is what makes strictness useful: text may become a path, a date or an enum, but never a number.
+        return model.model_validate_json(json.dumps(data))
+    except ValidationError as error:
+        complaints = error.errors(include_url=False, include_input=False)
+    raise _as_invalid(_Reading(model, document, path, data), complaints)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most like the given one, or None where none is like it."""
+    spelled = {item.lower(): item for item in known}
+    close = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.6)
+    return spelled[close[0]] if close else None
+
+
+def dotted(path: Path) -> str:
+    """Return a path as people write it, such as `sites.prod.hosts[0].name`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+class _Complaint:
+    """One thing that is wrong: where, and in which words."""
+
+    def __init__(self, at: Position, path: Path, words: str, hint: str | None = None) -> None:
+        self.at = at
+        self.path = path
+        self.words = words
+        self.hint = hint
+
+    @property
+    def line(self) -> str:
+        """The complaint without its place."""
+        where = dotted(self.path)
+        return f"{where}: {self.words}" if where else self.words
+
+
+class _Reading:
+    """What was being read, so that a complaint can be placed."""
+
+    def __init__(self, model: type[BaseModel], document: Document, path: Path, data: Json) -> None:
+        self.model = model
+        self.document = document
+        self.path = path
+        self.data = data
+
+    def complaint(self, error: ErrorDetails) -> _Complaint:
+        """Translate one of pydantic's errors."""
+        kind, location = error["type"], error["loc"]
+        is_key = bool(location) and location[-1] == "[key]"
+        inner, known = self._walk(location[:-1] if is_key else location)
+        path = (*self.path, *inner)
+        name = str(inner[-1]) if inner else ""
+        if kind == "extra_forbidden":
+            guess = did_you_mean(name, known)
+            hint = f"did you mean {guess}?" if guess else f"known keys: {', '.join(known)}" if known else None
+            place = self.document.where(path, key=True)
+            return _Complaint(place, path[:-1], f"unknown key {name!r}", hint)
+        if kind == "missing":
+            return _Complaint(self.document.where(path[:-1]), path[:-1], f"the key {name!r} is missing")
+        return _Complaint(self.document.where(path, key=is_key), path, _words(error, self._value(inner)))
+
+    def _walk(self, location: Sequence[str | int]) -> tuple[Path, Sequence[str]]:
+        """Return the location without pydantic's labels of union members, and the keys known at its last step."""
+        value: Json = self.data
+        types: list[object] = [self.model]
+        path: list[str | int] = []
+        known: list[str] = []
+        for number, step in enumerate(location):
+            models = [item for item in types if isinstance(item, type) and issubclass(item, BaseModel)]
+            last = number == len(location) - 1
+            if not _holds(value, step) and not (last and isinstance(value, Mapping)):
+                continue
+            known = [name for item in models for name in _keys(item)]
+            types = _members([inner for item in types for inner in _inside(item, step)])
+            path.append(step)
+            value = _inner(value, step)
+        return tuple(path), known
+
+    def _value(self, path: Path) -> Json:
+        value = self.data
+        for step in path:
+            value = _inner(value, step)
+        return value
+
+
+def _holds(value: Json, step: str | int) -> bool:
+    if isinstance(step, int):
+        return isinstance(value, list | tuple) and step < len(value)
+    return isinstance(value, Mapping) and step in value
+
+
+def _inner(value: Json, step: str | int) -> Json:
+    found: Json = None
+    if isinstance(value, Mapping) and isinstance(step, str):
+        found = value.get(step)
+    elif isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
+        found = value[step]
+    return found
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _inside(annotation: object, step: str | int) -> list[object]:
+    """Return the types that a key or index leads to."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [field.annotation for name, field in annotation.model_fields.items() if step in (name, field.alias)]
+    arguments = get_args(annotation)
+    if not arguments:
+        return []
+    return [arguments[0] if isinstance(step, int) else arguments[-1]]
+
+
+def _members(annotations: Iterable[object]) -> list[object]:
+    """Take unions and annotations apart."""
+    found: list[object] = []
+    for annotation in annotations:
+        if get_origin(annotation) is Annotated:
+            found += _members(get_args(annotation)[:1])
+        elif get_origin(annotation) in (Union, UnionType):
+            found += _members(get_args(annotation))
+        else:
+            found.append(annotation)
+    return found
+
+
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "frozen_set_type": "a list",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "path_type": "a path",
+    "none_required": "nothing",
+    "date_type": "a date such as 2027-06-30",
+    "date_parsing": "a date such as 2027-06-30",
+    "date_from_datetime_parsing": "a date such as 2027-06-30",
+    "date_from_datetime_inexact": "a date such as 2027-06-30",
+    "datetime_type": "a time such as 2027-06-30T12:00:00Z",
+    "datetime_parsing": "a time such as 2027-06-30T12:00:00Z",
+}
+
+_LIMITS = {
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be {le} or less",
+    "too_short": "needs at least {min_length}",
+    "too_long": "may hold at most {max_length}",
+    "string_too_short": "needs at least {min_length} characters",
+    "string_too_long": "may hold at most {max_length} characters",
+    "string_pattern_mismatch": "must look like {pattern}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+}
+
+
+def _words(error: ErrorDetails, value: Json) -> str:
+    """Say what is wrong without repeating the value: it may be a secret."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _EXPECTED:
+        return f"must be {_EXPECTED[kind]}, not {_described(value)}"
+    if kind in _LIMITS:
+        return _LIMITS[kind].format(**context)
+    if kind == "value_error":
+        return str(context["error"])
+    return error["msg"][:1].lower() + error["msg"][1:]
+
+
+def _described(value: Json) -> str:
+    if value is None:
+        return "empty"
+    names: tuple[tuple[Any, str], ...] = (  # Any: isinstance takes types and tuples of them
+        (bool, "true or false"),
+        (int, "a number"),
+        (float, "a number"),
+        (str, "text"),
+        (Mapping, "a mapping"),
+        (Sequence, "a list"),
+    )
+    return next((name for kind, name in names if isinstance(value, kind)), "something else")
+
+
+def _as_invalid(reading: _Reading, errors: Sequence[ErrorDetails]) -> Invalid:
+    complaints = _merged([reading.complaint(error) for error in errors])
+    first, *others = sorted(complaints, key=lambda complaint: (complaint.at.line, complaint.at.column))
+    detail = [f"{other.at}: {other.line}" + (f" ({other.hint})" if other.hint else "") for other in others]
+    return Invalid(first.line, at=first.at, detail=detail, hint=first.hint)
+
+
+def _merged(complaints: Sequence[_Complaint]) -> list[_Complaint]:
+    """Make one complaint of those that the members of a union raised about the same value."""
+    by_place: dict[tuple[Position, Path], _Complaint] = {}
+    extra: list[_Complaint] = []
+    for complaint in complaints:
+        known = by_place.setdefault((complaint.at, complaint.path), complaint)
+        if known is complaint or known.words == complaint.words:
+            continue
+        both = (known.words, complaint.words)
+        if all(words.startswith("must be ") and ", not " in words for words in both):
+            expected, received = known.words.split(", not ")
+            known.words = f"{expected} or {complaint.words.removeprefix('must be ').split(', not ')[0]}, not {received}"
+        else:
+            extra.append(complaint)
+    return [*by_place.values(), *extra]

@@ -1,0 +1,342 @@
+"""Read YAML strictly, with the place of every value kept, and write it for output.
+
+What is read is YAML 1.2 with its core scalars: `no`, `on` and `1:30` are text, `0o17` is fifteen. Whatever makes a
+file mean something else than it looks like (duplicate keys, aliases, merge keys, tags, several documents) is refused.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import Protocol, TypeAlias
+
+import yaml
+
+from maint.errors import Invalid, Position
+from maint.model.json import Json
+
+Path: TypeAlias = tuple[str | int, ...]
+
+MAX_DEPTH = 64
+MAX_CHARACTERS = 4_000_000
+
+_CORE = "tag:yaml.org,2002:"
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?[0-9]+")
+_OCTAL = re.compile(r"0o[0-7]+")
+_HEX = re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+# YAML 1.1 breaks lines at the last three, YAML 1.2 does not: an editor and the parser would count lines differently.
+_UNWANTED = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]",
+)
+_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+class _Mark(Protocol):
+    """A place as the parser counts it, from 0."""
+
+    line: int
+    column: int
+
+
+class Document:
+    """A YAML document: its plain value, and where each part of it stands.
+
+    Attributes:
+        name: the file's name for messages.
+        data: dicts, lists and scalars.
+    """
+
+    def __init__(self, name: str, data: Json, places: Mapping[Path, tuple[Position, Position]]) -> None:
+        self.name = name
+        self.data = data
+        self._places = places
+
+    def where(self, path: Path, *, key: bool = False) -> Position:
+        """Return the place of the value at a path, or of its key.
+
+        A path that is not in the document stands where its nearest ancestor stands.
+        """
+        for length in range(len(path), -1, -1):
+            place = self._places.get(tuple(path[:length]))
+            if place is not None:
+                return place[0] if key and length == len(path) else place[1]
+        return Position(self.name, 1, 1)
+
+    def at(self, path: Path) -> Json:
+        """Return the value at a path; KeyError where there is none."""
+        value = self.data
+        for step in path:
+            if isinstance(step, int):
+                if not isinstance(value, list) or not -len(value) <= step < len(value):
+                    raise KeyError(path)
+                value = value[step]
+            elif isinstance(value, dict):
+                value = value[step]
+            else:
+                raise KeyError(path)
+        return value
+
+
+def read(path: FilePath, name: str | None = None) -> Document:
+    """Read a file; see `load`.
+
+    Raises:
+        Invalid: it cannot be read, is not UTF-8, or is not what `load` accepts.
+    """
+    name = name or str(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Invalid(f"cannot read {name}: {error.strerror}") from error
+    return load(_decoded(content, name), name)
+
+
+def load(text: str, name: str) -> Document:
+    """Read one YAML document.
+
+    Args:
+        text: the document.
+        name: the file's name for messages.
+
+    Raises:
+        Invalid: it is no YAML, or holds something that is refused; with file, line and column.
+    """
+    _refuse_unreadable(text, name)
+    return _Reader(text, name).document()
+
+
+def dump(value: Json) -> str:
+    """Return a value as YAML, keys in their order; `load` reads the same value back."""
+    return yaml.dump(
+        _plain(value), Dumper=_Writer, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120
+    )
+
+
+def _decoded(content: bytes, name: str) -> str:
+    if content.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        raise Invalid(
+            "the file begins with a byte order mark",
+            at=Position(name, 1, 1),
+            hint="save it as UTF-8 without a byte order mark",
+        )
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode()
+        raise Invalid(
+            f"byte 0x{content[error.start]:02x} is not UTF-8", at=_place(before, name), hint="save the file as UTF-8"
+        ) from None
+
+
+def _place(before: str, name: str) -> Position:
+    """Return the position just after a piece of text."""
+    lines = _BREAK.split(before)
+    return Position(name, len(lines), len(lines[-1]) + 1)
+
+
+def _refuse_unreadable(text: str, name: str) -> None:
+    if len(text) > MAX_CHARACTERS:
+        raise Invalid(f"more than {MAX_CHARACTERS} characters", at=Position(name, 1, 1))
+    found = _UNWANTED.search(text)
+    if found:
+        raise Invalid(
+            f"the character U+{ord(found.group()):04X} does not belong in a YAML file",
+            at=_place(text[: found.start()], name),
+            hint='leave it out, or write it escaped in double quotes, such as "\\u2028"',
+        )
+
+
+class _Reader:
+    """Builds plain values from the parser's events, one at a time, so that nothing is expanded or resolved for us."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._name = name
+        self._parser = yaml.SafeLoader(text)
+        self._places: dict[Path, tuple[Position, Position]] = {}
+
+    def document(self) -> Document:
+        """Read the one document."""
+        self._next()  # the stream's start
+        start = self._next()
+        if isinstance(start, yaml.StreamEndEvent):
+            return Document(self._name, None, {})
+        if isinstance(start, yaml.DocumentStartEvent) and start.version and tuple(start.version) < (1, 2):
+            raise self._invalid("only YAML 1.2 is read", start, hint="leave the %YAML line out")
+        first = self._next()
+        place = self._position(first.start_mark)
+        self._places[()] = (place, place)
+        data = self._value(first, ())
+        self._next()  # the document's end
+        after = self._next()
+        if not isinstance(after, yaml.StreamEndEvent):
+            raise self._invalid("a second document begins here", after, hint="keep one document in a file")
+        return Document(self._name, data, self._places)
+
+    def _next(self) -> yaml.Event:
+        try:
+            event: yaml.Event = self._parser.get_event()  # type: ignore[no-untyped-call]  # the stubs leave it bare
+        except yaml.MarkedYAMLError as error:
+            raise self._not_yaml(error) from None
+        except (yaml.YAMLError, ValueError, OverflowError):
+            # The parser trusts escapes such as "\UFFFFFFFF" and turns them into characters that do not exist.
+            place = self._position(self._parser.get_mark())
+            raise Invalid("this is no YAML: an escape or number here has no meaning", at=place) from None
+        return event
+
+    def _not_yaml(self, error: yaml.MarkedYAMLError) -> Invalid:
+        mark: _Mark | None = error.problem_mark or error.context_mark
+        words = error.problem or error.context or "syntax error"
+        hint = None
+        if "'\\t'" in words:
+            words, hint = "a tab stands where only spaces may", "indent with spaces"
+        context = (
+            [f"{error.context}, which began at {self._position(error.context_mark)}"]
+            if (error.context and error.context_mark)
+            else []
+        )
+        return Invalid(f"this is no YAML: {words}", at=self._position(mark), detail=context, hint=hint)
+
+    def _value(self, event: yaml.Event, path: Path) -> Json:
+        if isinstance(event, yaml.AliasEvent):
+            raise self._invalid("aliases (*name) are not read", event, hint="write the value out")
+        if isinstance(event, yaml.NodeEvent) and event.anchor:
+            raise self._invalid("anchors (&name) are not read", event, hint="write the value out where it is needed")
+        if len(path) > MAX_DEPTH:
+            raise self._invalid(f"nested more than {MAX_DEPTH} deep", event)
+        if isinstance(event, yaml.MappingStartEvent):
+            self._check_tag(event.tag, event, ("map",))
+            return self._mapping(path)
+        if isinstance(event, yaml.SequenceStartEvent):
+            self._check_tag(event.tag, event, ("seq",))
+            return self._sequence(path)
+        assert isinstance(event, yaml.ScalarEvent)  # the parser's grammar leaves nothing else
+        return self._scalar(event)
+
+    def _sequence(self, path: Path) -> list[Json]:
+        values: list[Json] = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            here = (*path, len(values))
+            place = self._position(event.start_mark)
+            self._places[here] = (place, place)
+            values.append(self._value(event, here))
+        return values
+
+    def _mapping(self, path: Path) -> dict[str, Json]:
+        values: dict[str, Json] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key = self._key(event)
+            here = (*path, key)
+            place = self._position(event.start_mark)
+            if key in values:
+                raise self._invalid(f"the key {key!r} is given twice", event, detail=[f"first at {self.first(here)}"])
+            value = self._next()
+            self._places[here] = (place, self._position(value.start_mark))
+            values[key] = self._value(value, here)
+        return values
+
+    def first(self, path: Path) -> Position:
+        """Return where a key was first met."""
+        return self._places[path][0]
+
+    def _key(self, event: yaml.Event) -> str:
+        if isinstance(event, yaml.CollectionStartEvent):
+            raise self._invalid("a list or mapping cannot be a key", event)
+        key = self._value(event, ())
+        if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
+            raise self._invalid("merge keys (<<) are not read", event, hint="write the keys out")
+        if not isinstance(key, str):
+            raise self._invalid("this key is not text", event, hint="put it in quotes")
+        return key
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Json:
+        self._check_tag(event.tag, event, ("str", "int", "float", "bool", "null"))
+        text: str = event.value
+        if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
+            raise self._invalid("this text holds a character that no file or command can hold", event)
+        if event.tag is None and event.implicit[0]:
+            return self._resolved(text, event)
+        if event.tag in (None, "!", f"{_CORE}str"):
+            return text
+        value = self._resolved(text, event)
+        if _kind(value) != event.tag.removeprefix(_CORE):
+            raise self._invalid(f"this is not of the type that its tag !!{event.tag.removeprefix(_CORE)} says", event)
+        return value
+
+    def _resolved(self, text: str, event: yaml.Event) -> Json:
+        if _NOT_FINITE.fullmatch(text):
+            raise self._invalid("infinite numbers and .nan are not read", event, hint="put it in quotes if it is text")
+        try:
+            value = resolve(text)
+        except ValueError:
+            raise self._invalid("this number is too long", event, hint="put it in quotes if it is text") from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self._invalid("this number is too large", event, hint="put it in quotes if it is text")
+        return value
+
+    def _check_tag(self, tag: str | None, event: yaml.Event, known: Sequence[str]) -> None:
+        if tag not in (None, "!", *(_CORE + name for name in known)):
+            raise self._invalid("tags (!name) are not read", event, hint="leave the tag out")
+
+    def _position(self, mark: _Mark | None) -> Position:
+        return Position(self._name, mark.line + 1, mark.column + 1) if mark else Position(self._name, 1, 1)
+
+    def _invalid(
+        self, message: str, event: yaml.Event, *, detail: Sequence[str] = (), hint: str | None = None
+    ) -> Invalid:
+        return Invalid(message, at=self._position(event.start_mark), detail=detail, hint=hint)
+
+
+def resolve(text: str) -> Json:
+    """Return what a plain scalar means in the core schema of YAML 1.2.
+
+    Raises:
+        ValueError: a number of more digits than Python converts.
+    """
+    if text in _NULL:
+        return None
+    if text in _BOOL:
+        return _BOOL[text]
+    if _INT.fullmatch(text):
+        return int(text)
+    if _OCTAL.fullmatch(text):
+        return int(text[2:], 8)
+    if _HEX.fullmatch(text):
+        return int(text[2:], 16)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _kind(value: Json) -> str:
+    names = {bool: "bool", int: "int", float: "float", type(None): "null"}
+    return names.get(type(value), "str")
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    return value
+
+
+class _Writer(yaml.SafeDumper):
+    """Quotes whatever a reader of YAML 1.1 or 1.2 would take for something else than text."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # the base class asks about each value
+        """Write every value out."""
+        return True
+
+
+def _represent_text(writer: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None
+    if _UNWANTED.search(text) or "\r" in text:
+        style = '"'
+    elif _NOT_FINITE.fullmatch(text) or _INT.fullmatch(text) or not isinstance(resolve(text), str):
+        style = "'"
+    return writer.represent_scalar(f"{_CORE}str", text, style=style)
+
+
+_Writer.add_representer(str, _represent_text)

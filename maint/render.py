@@ -1,0 +1,317 @@
+"""The one door to Jinja2: strict about names, sandboxed, bounded, and escaped where the output is HTML.
+
+Texts in playbooks hold expressions (`{{ … }}`) and conditions (`{% if … %}`); loops belong to the files in
+`templates/`, which are ours.
+"""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NoReturn
+
+import jinja2
+from jinja2 import meta, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.runtime import LoopContext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from maint.config import bundled
+from maint.errors import Invalid, Position
+from maint.model.json import Json
+from maint.model.units import show_duration, show_size
+
+MAX_SOURCE = 64_000
+MAX_TEXT = 1_000_000
+MAX_FILE = 64_000_000
+MAX_BITS = 4096
+
+# Whatever can grow without bound, or depends on chance, is left out.
+_LEFT_OUT = frozenset(
+    {"attr", "batch", "center", "filesizeformat", "format", "pprint", "random", "slice", "urlize", "xmlattr"}
+)
+_METHODS = frozenset(
+    {
+        "capitalize",
+        "count",
+        "endswith",
+        "find",
+        "get",
+        "index",
+        "isalnum",
+        "isalpha",
+        "isdigit",
+        "items",
+        "keys",
+        "lower",
+        "lstrip",
+        "partition",
+        "removeprefix",
+        "removesuffix",
+        "rpartition",
+        "rsplit",
+        "rstrip",
+        "split",
+        "splitlines",
+        "startswith",
+        "strip",
+        "title",
+        "upper",
+        "values",
+    }
+)
+_STATEMENTS = (nodes.Output, nodes.If)
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """The sandbox of Jinja2, narrowed: few methods, and no operation that could fill the memory."""
+
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
+        """Allow plain data, and the methods that only look at it."""
+        if not super().is_safe_attribute(obj, attr, value):
+            return False
+        return not callable(value) or attr in _METHODS or isinstance(obj, LoopContext)
+
+    def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
+        """Refuse products and powers that are out of proportion. (Any: as the base class has it.)"""
+        if operator == "%" and isinstance(left, str):
+            raise SecurityError("texts are not formatted with %")
+        if operator == "*" and _product(left, right) > MAX_TEXT:
+            raise SecurityError("this product is too long")
+        if operator == "**" and _bits(left) * abs(right) > MAX_BITS:
+            raise SecurityError("this power is too large")
+        return super().call_binop(context, operator, left, right)
+
+
+def _product(left: object, right: object) -> int:
+    for many, times in ((left, right), (right, left)):
+        if isinstance(many, str | list | tuple) and isinstance(times, int):
+            return len(many) * times
+    return MAX_TEXT + 1 if _bits(left) + _bits(right) > MAX_BITS else 0
+
+
+def _bits(value: object) -> int:
+    return value.bit_length() if isinstance(value, int) else 64
+
+
+def _replace(text: object, old: str, new: str, count: int = -1) -> str:
+    """Replace, with a look at the size beforehand: chained replacements grow like powers."""
+    whole = str(text)
+    if len(whole) + (whole.count(old) if old else len(whole) + 1) * len(new) > MAX_TEXT:
+        raise SecurityError("this replacement is too long")
+    return whole.replace(old, new, count)
+
+
+def _to_json(value: object, indent: int | None = None) -> str:
+    return json.dumps(_plain(value), ensure_ascii=False, indent=None if indent is None else min(indent, 8))
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    "duration": lambda seconds: show_duration(float(seconds)),
+    "json": _to_json,
+    "replace": _replace,
+    "shell_quote": lambda text: shlex.quote(str(text)),
+    "size": lambda count: show_size(int(count)),
+}
+
+
+def _environment(**options: Any) -> _Sandbox:  # Any: whatever options jinja2 has
+    environment = _Sandbox(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, **options)
+    environment.globals = {name: environment.globals[name] for name in ("range", "dict", "namespace")}
+    environment.filters = {name: item for name, item in environment.filters.items() if name not in _LEFT_OUT} | FILTERS
+    return environment
+
+
+def _load_file(name: str) -> str:
+    try:
+        return bundled.template(name)
+    except FileNotFoundError:
+        raise jinja2.TemplateNotFound(name) from None
+
+
+_TEXTS = _environment()
+
+
+@cache
+def _files(html: bool) -> _Sandbox:
+    return _environment(loader=jinja2.FunctionLoader(_load_file), autoescape=html, trim_blocks=True, lstrip_blocks=True)
+
+
+class Template:
+    """A text of a playbook, ready to be filled in.
+
+    Attributes:
+        text: the text as it was written.
+    """
+
+    def __init__(self, text: str, tree: nodes.Template, *, value: nodes.Expr | None, at: Position | None) -> None:
+        self.text = text
+        self._at = at
+        self._native = value is not None
+        self._names = frozenset(meta.find_undeclared_variables(tree)) - set(_TEXTS.globals)
+        body = tree if value is None else _assignment(value)
+        self._code = jinja2.Template.from_code(_TEXTS, _TEXTS.compile(body), dict(_TEXTS.globals))
+
+    def names(self) -> frozenset[str]:
+        """Return the variables that the text asks for."""
+        return self._names
+
+    def render(self, values: Mapping[str, Json]) -> Json:
+        """Fill in values.
+
+        Returns:
+            The value itself where the text is a single expression, else text.
+
+        Raises:
+            Invalid: a variable or attribute is not there, an operation is not possible, or the result is too large.
+        """
+        with _Guard(self._at):
+            if not self._native:
+                return _limited(self._code.generate(**dict(values)), MAX_TEXT)
+            context = self._code.new_context(dict(values))
+            for _ in self._code.root_render_func(context):
+                pass
+            return _plain(context.vars["value"])
+
+
+def template(text: str, *, at: Position | None = None) -> Template:
+    """Read a text with `{{ … }}` in it; one that is a single `{{ … }}` keeps its value's type.
+
+    Args:
+        text: the text.
+        at: where it stands, for messages.
+
+    Raises:
+        Invalid: it is no template, or does what texts may not do; with the line within the text.
+    """
+    with _Guard(at):
+        tree = _parsed(text)
+        for statement in tree.find_all(nodes.Stmt):
+            if not isinstance(statement, _STATEMENTS):
+                words = f"{{% {type(statement).__name__.lower()} %}} has no place in a text"
+                raise jinja2.TemplateSyntaxError(words, statement.lineno)
+        return Template(text, tree, value=_single(tree), at=at)
+
+
+def expression(text: str, *, at: Position | None = None) -> Template:
+    """Read an expression as it stands in `when:`, without braces.
+
+    Raises:
+        Invalid: it is no expression; with the line within the text.
+    """
+    with _Guard(at):
+        if not text.strip() or "{{" in text or "{%" in text:
+            raise jinja2.TemplateSyntaxError("an expression stands here, without {{ }}", 1)
+        tree = _parsed("{{ (" + text + "\n) }}")
+        value = _single(tree)
+        if value is None:
+            raise jinja2.TemplateSyntaxError("this is no expression", 1)
+        return Template(text, tree, value=value, at=at)
+
+
+def holds(text: str, values: Mapping[str, Json], *, at: Position | None = None) -> bool:
+    """Return whether a condition holds; lists and mappings hold when they are not empty.
+
+    Raises:
+        Invalid: it is no expression, asks for what is not there, or gives text, which could mean anything.
+    """
+    value = expression(text, at=at).render(values)
+    if isinstance(value, str):
+        raise Invalid("this condition gives text, not true or false", at=at, hint="compare it: NAME == 'text'")
+    return bool(value)
+
+
+def from_file(name: str, values: Mapping[str, object], *, html: bool = False) -> str:
+    """Fill in one of the files in `templates/`.
+
+    Args:
+        name: the file's name there, such as `report.html.j2`.
+        values: what it may use.
+        html: escape what is filled in.
+
+    Raises:
+        Invalid: there is no such template, it is broken, or something that it asks for is missing.
+    """
+    with _Guard(Position(name, 1, 1)):
+        return _limited(_files(html).get_template(name).generate(**values), MAX_FILE)
+
+
+def _parsed(text: str) -> nodes.Template:
+    if len(text) > MAX_SOURCE:
+        raise SecurityError(f"more than {MAX_SOURCE} characters")
+    return _TEXTS.parse(text)
+
+
+def _single(tree: nodes.Template) -> nodes.Expr | None:
+    """Return the expression of a text that is nothing else."""
+    if len(tree.body) != 1 or not isinstance(tree.body[0], nodes.Output):
+        return None
+    parts = tree.body[0].nodes
+    return parts[0] if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData) else None
+
+
+def _assignment(value: nodes.Expr) -> nodes.Template:
+    """Return a template that prints nothing and keeps the value."""
+    body = nodes.Template([nodes.Assign(nodes.Name("value", "store", lineno=1), value, lineno=1)], lineno=1)
+    body.set_environment(_TEXTS)
+    return body
+
+
+def _limited(pieces: Iterator[str], most: int) -> str:
+    whole, size = [], 0
+    for piece in pieces:
+        size += len(piece)
+        if size > most:
+            raise SecurityError(f"the result is longer than {most} characters")
+        whole.append(piece)
+    return "".join(whole)
+
+
+def _plain(value: object, depth: int = 0) -> Json:
+    """Turn a result into plain data."""
+    if isinstance(value, jinja2.Undefined):
+        str(value)  # a strict one raises its own words
+    if depth > 64:
+        raise SecurityError("the result is nested too deep")
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise SecurityError(f"the result is longer than {MAX_TEXT} characters")
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, Sequence | Iterator | set):
+        return [_plain(item, depth + 1) for item in value]
+    raise SecurityError(f"the result is no data but a {type(value).__name__}")
+
+
+class _Guard:
+    """Turns whatever Jinja2 and Python complain about into `Invalid`, without repeating values."""
+
+    def __init__(self, at: Position | None) -> None:
+        self._at = at
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, Invalid):
+            self._translate(error)
+
+    def _translate(self, error: Exception) -> NoReturn:
+        at = self._at
+        if isinstance(error, jinja2.TemplateSyntaxError):
+            where = error.name or "the text"
+            raise Invalid(f"line {error.lineno} of {where}: {error.message}", at=at) from None
+        if isinstance(error, jinja2.TemplateNotFound):
+            raise Invalid(f"there is no template {error.name}") from None
+        if isinstance(error, jinja2.UndefinedError | SecurityError):
+            raise Invalid(str(error.message), at=at) from None
+        if isinstance(error, TypeError | ZeroDivisionError | jinja2.TemplateRuntimeError):
+            raise Invalid(f"cannot be worked out: {error}", at=at) from None
+        if isinstance(error, RecursionError | MemoryError | SyntaxError | OverflowError):
+            raise Invalid("this is too deep or too large to be worked out", at=at) from None
+        raise Invalid(f"cannot be worked out: {type(error).__name__}", at=at) from None

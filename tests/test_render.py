@@ -1,0 +1,214 @@
+"""Rendering: native values, strict names, a sandbox that cannot be made to run away."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maint import render
+from maint.config import bundled
+from maint.errors import Invalid, Position
+from maint.model.json import Json
+
+VALUES: dict[str, Json] = {
+    "n": 3,
+    "flag": False,
+    "name": "base",
+    "hosts": ["a", "b"],
+    "deep": {"list": [1, 2.5, None], "ok": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{{ n }}", 3),
+        ("{{ n + 1 }}", 4),
+        ("{{ flag }}", False),
+        ("{{ hosts }}", ["a", "b"]),
+        ("{{ deep }}", {"list": [1, 2.5, None], "ok": True}),
+        ("{{ deep.list[1] }}", 2.5),
+        ("{{ hosts | map('upper') }}", ["A", "B"]),
+        ("{{ none }}", None),
+        ("{{ 'x' }}", "x"),
+        ("n is {{ n }}", "n is 3"),
+        (" {{ n }}", " 3"),
+        ("{{ n }}\n", "3\n"),
+        ("{{ n }}{{ n }}", "33"),
+        ("{% if flag %}yes{% else %}no {{ name }}{% endif %}", "no base"),
+        ("plain", "plain"),
+        ("", ""),
+        ("{{ 5400 | duration }}", "1h 30m"),
+        ("{{ 54300 | size }}", "54.3 kB"),
+        ('{{ "it\'s" | shell_quote }}', "'it'\"'\"'s'"),
+        ("{{ deep | json }}", '{"list": [1, 2.5, null], "ok": true}'),
+        ("{{ name | replace('b', 'c') }}", "case"),
+    ],
+)
+def test_a_single_expression_keeps_its_type_and_mixed_text_is_text(text: str, value: Json) -> None:
+    result = render.template(text).render(VALUES)
+    assert result == value
+    assert type(result) is type(value)
+
+
+def test_the_names_that_a_text_asks_for_are_known_before_it_is_filled_in() -> None:
+    assert render.template("{{ a.b }} {% if c %}{{ d | default(e) }}{% endif %}").names() == {"a", "c", "d", "e"}
+    assert render.expression("x in range(y)").names() == {"x", "y"}
+    assert render.template("plain").names() == frozenset()
+
+
+@pytest.mark.parametrize("text", ["{{ missing }}", "x {{ missing }}", "{{ deep.missing }}", "{{ [deep.missing] }}"])
+def test_what_is_not_there_is_an_error(text: str) -> None:
+    with pytest.raises(Invalid, match="missing"):
+        render.template(text).render(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("condition", "answer"),
+    [("n == 3", True), ("not flag", True), ("deep.missing is defined", False), ("hosts", True), ("[]", False)],
+)
+def test_a_condition_holds_or_not(condition: str, answer: bool) -> None:
+    assert render.holds(condition, VALUES) is answer
+
+
+@pytest.mark.parametrize("condition", ["name", "{{ n }} == 3", "n ==", "", "n) }} and {{ (n", "missing"])
+def test_a_condition_that_could_mean_anything_is_refused(condition: str) -> None:
+    with pytest.raises(Invalid):
+        render.holds(condition, VALUES)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a\nb {{ n", "line 2"),
+        ("{{ n | nofilter }}", "nofilter"),
+        ("{% for x in y %}{% endfor %}", "no place"),
+        ("a\n{% set x = 1 %}", "line 2.*no place"),
+        ("{% include 'x' %}", "no place"),
+        ("{% macro f() %}{% endmacro %}", "no place"),
+    ],
+)
+def test_a_broken_text_is_refused_with_its_line(text: str, words: str) -> None:
+    with pytest.raises(Invalid, match=words) as caught:
+        render.template(text, at=Position("play.yaml", 7, 3))
+    assert caught.value.message.startswith("play.yaml:7:3: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ range(10 ** 9) | list }}",
+        "{{ 'x' * 10 ** 9 }}",
+        "{{ 'x' * 2000000 }}",
+        "{{ [0] * 2000000 }}",
+        "{{ 9 ** (10 ** 9) }}",
+        "{{ '%999999999d' % 1 }}",
+        "{{ '{:999999999}'.format(1) }}",
+        "{{ 'x'.ljust(10 ** 9) }}",
+        "{{ 'x' | center(10 ** 9) }}",
+        "{{ 'xxxxxxxxxx'" + " | replace('x', 'xxxxxxxxxx')" * 20 + " }}",
+        "{{ [1] | batch(10 ** 9, 0) | list }}",
+        "{{ range(90000) | join('xxxxxxxxxxxxxxxxxxxx') }}",
+        "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+        "{{ " + "[" * 150 + "1" + "]" * 150 + " }}",
+        "{{ " + "- " * 5000 + "1 }}",
+        "x" * 100_000,
+    ],
+)
+def test_a_text_that_would_run_away_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        render.template(text).render(VALUES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ ''.__class__ }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ hosts.append('c') }}",
+        "{{ hosts | attr('append') }}",
+        "{{ name.encode() }}",
+        "{{ range.__init__ }}",
+        "{{ range }}",
+        "{{ [1, 2] | random }}",
+    ],
+)
+def test_a_text_cannot_reach_beyond_its_values(text: str) -> None:
+    values = dict(VALUES)
+    with pytest.raises(Invalid):
+        render.template(text).render(values)
+    assert values == VALUES
+
+
+def test_a_failure_does_not_repeat_the_value_it_failed_on() -> None:
+    with pytest.raises(Invalid) as caught:
+        render.template("{{ secret | duration }}").render({"secret": "hunter2"})
+    assert "hunter2" not in caught.value.message
+    assert caught.value.__cause__ is None
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "{{",
+            "}}",
+            "{%",
+            "%}",
+            "{#",
+            "#}",
+            " ",
+            "n",
+            "name",
+            "hosts",
+            "|",
+            "(",
+            ")",
+            "[",
+            "]",
+            ".",
+            "'",
+            '"',
+            "+",
+            "*",
+        ]
+        + ["if", "endif", "else", "raw", "endraw", "list", "join", "1", "9999", "\n", "\\", "-", "~", "is", "not", ","]
+    ),
+    max_size=25,
+).map("".join)
+
+
+@given(st.one_of(st.text(), PIECES, PIECES.map(lambda text: "{{ " + text + " }}")))
+def test_any_text_renders_or_is_invalid(text: str) -> None:
+    try:
+        render.template(text).render(VALUES)
+        render.holds(text, VALUES)
+    except Invalid as error:
+        assert error.message
+
+
+@pytest.fixture
+def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(bundled, "folder", lambda name: tmp_path)
+    render._files.cache_clear()
+    return tmp_path
+
+
+def test_a_file_is_filled_in_and_escaped_where_it_is_html(templates: Path) -> None:
+    (templates / "t.j2").write_text("{% for x in xs %}\n<b>{{ x }}</b>\n{% endfor %}\n")
+    assert render.from_file("t.j2", {"xs": ["<&>", "b"]}) == "<b><&></b>\n<b>b</b>\n"
+    assert render.from_file("t.j2", {"xs": ["<&>"]}, html=True) == "<b>&lt;&amp;&gt;</b>\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [("{{ missing }}", "missing"), ("a\n{{", "line 2"), ("{% include 'no.j2' %}", "no.j2")]
+)
+def test_a_broken_file_is_named(templates: Path, content: str, words: str) -> None:
+    (templates / "t.j2").write_text(content)
+    with pytest.raises(Invalid, match=words):
+        render.from_file("t.j2", {})
+
+
+def test_a_file_that_is_not_there_is_named(templates: Path) -> None:
+    with pytest.raises(Invalid, match=r"no template \.\./secret"):
+        render.from_file("../secret", {})
