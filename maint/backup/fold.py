@@ -1,0 +1,141 @@
+"""Fold a JSON document from its leaves to its root, so that only what a rule returns is ever held."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from maint.backup.read import Event, Events
+from maint.errors import WorkFailed
+
+# The values of an object are whatever the rules below returned for them: they are told apart where they are used.
+Fields: TypeAlias = dict[str, Any]
+Rule: TypeAlias = Callable[[Fields], object]
+ITEM = "[]"
+
+
+class Shape:
+    """A kind of place in a document, such as `clusters[].services[]`, and the rule for the objects there."""
+
+    __slots__ = ("kids", "path", "rule")
+
+    def __init__(self, path: tuple[str, ...], rules: "Rules") -> None:
+        self.path = path
+        self.kids: dict[str | None, Shape] = {}
+        self.rule: Rule | None = rules.rule(path)
+
+    def kid(self, key: str | None, rules: "Rules") -> "Shape":
+        """Return the shape below a key, or of a list's elements for None."""
+        shape = self.kids[key] = Shape((*self.path, ITEM if key is None else key), rules)
+        return shape
+
+
+class Rules:
+    """Which rule belongs to which place.
+
+    Args:
+        exact: rules by place, written `clusters[].services[]`.
+        ending: rules by the last segments of a place; the first that fits is taken.
+        otherwise: the rule for every other object; None keeps the object as it is.
+    """
+
+    def __init__(
+        self, exact: Mapping[str, Rule], ending: Mapping[str, Rule] | None = None, otherwise: Rule | None = None
+    ) -> None:
+        self._exact = exact
+        self._ending = ending or {}
+        self._otherwise = otherwise
+
+    def rule(self, path: tuple[str, ...]) -> Rule | None:
+        """Return the rule of a place."""
+        name = place(path)
+        if name in self._exact:
+            return self._exact[name]
+        for end, rule in self._ending.items():
+            if name == end or name.endswith("." + end):
+                return rule
+        return self._otherwise
+
+
+def place(path: Sequence[str]) -> str:
+    """Spell a path as `clusters[].services[]`."""
+    return ".".join(path).replace("." + ITEM, ITEM)
+
+
+def drop(_: Fields) -> None:
+    """Hold nothing of an object."""
+
+
+class Fold:
+    """Applies rules to a stream of events.
+
+    Lists keep what their elements' rules returned, but for None. `repeated` holds the places where an object
+    had the same key twice: readers differ in which value they take, so none can be trusted.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._shape = Shape((), rules)
+        self._box: Any = []  # the object or list being filled; the outermost list receives the root
+        self._key: str | None = None
+        self._stack: list[tuple[Shape, Any, str | None]] = []
+        self._root = self._box
+        self.repeated: list[str] = []
+
+    def __call__(self, events: Sequence[Event]) -> None:
+        """Take a batch of events.
+
+        Raises:
+            WorkFailed: the document is JSON, but has not the shape that the rules stand on.
+        """
+        if not self._stack and not self._root and events[0][0] != "start_map":
+            raise WorkFailed("the document is JSON, but no deployment: its outermost value is no object")
+        try:
+            self._take(events)
+        except (AttributeError, LookupError, TypeError, ValueError) as problem:  # what a rule meets in a wrong shape
+            where = place(self._shape.path) or "its outermost object"
+            raise WorkFailed(f"the document is JSON, but no deployment: unexpected values near {where}") from problem
+
+    def _take(self, events: Sequence[Event]) -> None:
+        """Fill objects and lists, and apply the rules; once for every token of a document, so kept flat for speed."""
+        shape, box, key, stack = self._shape, self._box, self._key, self._stack
+        for event, value in events:
+            if event == "map_key":
+                key = value  # type: ignore[assignment]  # a key is text
+                if key in box:
+                    self.repeated.append(f"{place(shape.path)}.{key}")
+                continue
+            done: object = value
+            if event == "start_map" or event == "start_array":
+                stack.append((shape, box, key))
+                if len(stack) > 1:  # the root itself has no key
+                    shape = shape.kids.get(key) or shape.kid(key, self._rules)
+                box, key = ({}, "") if event == "start_map" else ([], None)
+                continue
+            if event == "end_map":
+                done = box if shape.rule is None else shape.rule(box)
+                shape, box, key = stack.pop()
+            elif event == "end_array":
+                done = box
+                shape, box, key = stack.pop()
+            if key is not None:
+                box[key] = done
+            elif done is not None or not stack:
+                box.append(done)
+        self._shape, self._box, self._key = shape, box, key
+
+    def result(self) -> object:
+        """Return what the rule of the root returned; call it when the document has ended."""
+        return self._root[0]
+
+
+def fold(blocks: Iterator[bytes], rules: Rules) -> object:
+    """Fold a whole document.
+
+    Raises:
+        WorkFailed: it is not JSON, not complete, or no object.
+    """
+    folding = Fold(rules)
+    parser = Events(folding)
+    for block in blocks:
+        parser.feed(block)
+    parser.close()
+    return folding.result()

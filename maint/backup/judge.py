@@ -1,0 +1,160 @@
+"""Judge a deployment document in one pass: is it redacted, what is in it, and could a manager be rebuilt from it?
+
+The rules are those of contract sections 7.1 (redaction), 7.2 (shape) and 8 (what a restore needs).
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from maint.backup.accounts import Accounts
+from maint.backup.fold import Fields, Fold, Rules, drop
+from maint.backup.known import Known
+from maint.backup.marks import readable
+from maint.backup.read import Events
+from maint.backup.redaction import Redactions
+from maint.backup.references import References
+from maint.model.secret import Secret
+from maint.model.snapshot import Finding, Judgement, Redaction
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judgement, and the manager's release that the document names."""
+
+    judgement: Judgement
+    release: str
+
+    @property
+    def restorable(self) -> bool:
+        """Whether a manager may be rebuilt from it: every secret readable, and no rule broken."""
+        broken = any(finding.passed is False for finding in self.judgement.findings)
+        return self.judgement.redaction is Redaction.NONE and not broken
+
+
+class Judge:
+    """Takes a document block by block and says in the end what it is worth.
+
+    Args:
+        account: the account that was just used to log in, and
+        password: its password, to see whether this server stores passwords by the known rule (contract section 7.3).
+        known: collects every secret of the document, when given.
+    """
+
+    def __init__(self, account: str = "", password: Secret | None = None, known: Known | None = None) -> None:
+        self._counts: Counter[str] = Counter()
+        self._known = known
+        self._redactions = Redactions(known)
+        self._references = References(self._counts)
+        self._accounts = Accounts(account, password, known)
+        self._release = ""
+        self._fold = Fold(self._rules())
+        self._events = Events(self._fold)
+
+    def feed(self, block: bytes) -> None:
+        """Take the next bytes; raises `WorkFailed` when they are no JSON."""
+        self._events.feed(block)
+
+    def close(self) -> Verdict:
+        """Say that the document has ended.
+
+        Raises:
+            WorkFailed: it is not complete.
+        """
+        self._events.close()
+        self._fold.result()
+        self._counts.update(self._redactions.counts())
+        return Verdict(self._judgement(), self._release)
+
+    def _judgement(self) -> Judgement:
+        redaction = self._redaction()
+        findings = (
+            self._redactions.finding(redaction, self._accounts.hidden),
+            self._accounts.administrator(),
+            self._versions(),
+            *self._references.findings(self._fold.repeated),
+            self._accounts.complete(),
+        )
+        return Judgement(
+            redaction=redaction,
+            flagged=self._redactions.flagged,
+            hash_rule=self._accounts.hash_rule,
+            counts={name: self._counts[name] for name in COUNTED},
+            findings=findings,
+        )
+
+    def _redaction(self) -> Redaction:
+        """Decide by the values received, never by a switch (contract section 7.1)."""
+        if self._redactions.hidden or self._accounts.hidden:
+            return Redaction.REDACTED
+        fresh = self._accounts.readable and not self._counts["services"]
+        return Redaction.NONE if self._redactions.readable or fresh else Redaction.UNKNOWN
+
+    def _versions(self) -> Finding:
+        words = f"taken from a manager of release {self._release}" if self._release else "no release in versionInfo"
+        return Finding("versions", bool(self._release), words)
+
+    def _rules(self) -> Rules:
+        references = self._references
+        return Rules(
+            exact={
+                "": references.deployment,
+                "clusters[]": references.cluster,
+                "clusters[].services[]": references.service,
+                "managementService": references.management,
+                "hosts[]": references.host,
+                "users[]": self._user,
+                "peers[]": self._peer,
+                "authRoles[]": self._auth_role,
+                "hostTemplates.items[]": references.template,
+                "versionInfo": self._version,
+                "clusters[].tags[]": drop,
+            },
+            ending={
+                "roles[]": references.role,
+                "roleConfigGroups[]": references.group,
+                **dict.fromkeys(ITEMS, self._item),
+                **dict.fromkeys(HOLDERS, references.items),
+                **dict.fromkeys(KEPT, references.keep),
+            },
+            otherwise=drop,
+        )
+
+    def _item(self, item: Fields) -> object:
+        self._redactions.item(item)
+        return item.get("name")
+
+    def _user(self, user: Fields) -> None:
+        self._counts["users"] += 1
+        self._references.named("user", user.get("name"))
+        self._accounts.user(user)
+
+    def _peer(self, peer: Fields) -> None:
+        self._references.named("peer", peer.get("name"))
+        self._redactions.peer(peer)
+
+    def _auth_role(self, role: Fields) -> None:
+        self._accounts.auth_role(role)
+        self._references.auth_role(role)
+
+    def _version(self, info: Fields) -> None:
+        release = info.get("version")
+        self._release = release if isinstance(release, str) and readable(release) else ""
+
+
+COUNTED = (
+    "clusters",
+    "services",
+    "roles",
+    "management_roles",
+    "groups",
+    "hosts",
+    "users",
+    "items",
+    "sensitive",
+    "redacted",
+)
+# Where lists of config items stand, the form of API 2 included.
+HOLDERS = ("config", "managerSettings", "allHostsConfig", "roleTypeConfigs[]")
+ITEMS = tuple(f"{holder}.items[]" for holder in HOLDERS)
+# Small objects that point to something else: kept until their owner is judged.
+KEPT = ("hostRef", "clusterRef", "serviceRef", "roleConfigGroupRef", "roleConfigGroupRefs[]", "authRoles[]", "users[]")

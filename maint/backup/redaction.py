@@ -1,0 +1,80 @@
+"""Tell by the values of an export whether the server redacted it (contract section 7.1)."""
+
+from maint.backup.fold import Fields
+from maint.backup.known import Known
+from maint.backup.marks import REDACTED, readable, sensitive
+from maint.model.snapshot import Finding, Redaction
+
+SHOWN = 3
+
+
+class Redactions:
+    """Counts secrets, and how many of them are the word REDACTED.
+
+    Where a document carries no flags, names tell what is secret; and there the word REDACTED counts on any item:
+    one that was really set to it is not worth caring about.
+    """
+
+    def __init__(self, known: Known | None) -> None:
+        self._known = known
+        self._items = 0
+        self._secret = 0
+        self._unflagged_hidden: list[str] = []
+        self._names: list[str] = []
+        self._marked = 0
+        self.flagged = False
+        self.hidden = 0
+        self.readable = 0
+
+    def item(self, item: Fields) -> None:
+        """Take one config item."""
+        self._items += 1
+        name, value, flag = item.get("name"), item.get("value"), item.get("sensitive")
+        if isinstance(flag, bool):
+            self.flagged = True
+        if value == REDACTED and flag is not False:
+            self._secret += 1
+            self._hide(str(name))
+        elif sensitive(name, flag):
+            self._secret += 1
+            self._show(value)
+
+    def peer(self, peer: Fields) -> None:
+        """Take one replication peer, whose password is never flagged."""
+        if peer.get("password") == REDACTED:
+            self._hide(f"password of peer {peer.get('name')}")
+        elif readable(peer.get("password")):
+            self._remember(peer["password"])
+
+    def counts(self) -> dict[str, int]:
+        """Return how many config items there are, how many of them secret, and how many secrets redacted."""
+        return {"items": self._items, "sensitive": self._secret, "redacted": self.hidden}
+
+    def finding(self, redaction: Redaction, hidden_accounts: int) -> Finding:
+        """Say it in words."""
+        how = "" if self.flagged else "; told by names and values, this API version flags nothing"
+        if redaction is Redaction.NONE:
+            return Finding("redaction", True, f"{self.readable} secrets readable, none redacted{how}")
+        if redaction is Redaction.UNKNOWN:
+            return Finding("redaction", None, f"nothing in it tells whether it is redacted: no secret anywhere{how}")
+        parts = []
+        if self.hidden:
+            more = ", …" if self.hidden > SHOWN else ""
+            parts.append(f"{self.hidden} secrets are the word {REDACTED} ({', '.join(self._names)}{more})")
+        if hidden_accounts:
+            parts.append(f"{hidden_accounts} accounts lack their password hash")
+        return Finding("redaction", False, "; ".join(parts) + how)
+
+    def _hide(self, name: str) -> None:
+        self.hidden += 1
+        if len(self._names) < SHOWN:
+            self._names.append(name)
+
+    def _show(self, value: object) -> None:
+        if readable(value):
+            self.readable += 1
+            self._remember(value)
+
+    def _remember(self, value: object) -> None:
+        if self._known is not None:
+            self._known.add(str(value))

@@ -1,0 +1,268 @@
+"""What a document is worth: redaction told by values, and the rules of a restore."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.backup.judge import Judge, Verdict
+from maint.errors import WorkFailed
+from maint.model.secret import Secret
+from maint.model.snapshot import Redaction
+
+Change = Callable[[dict[str, Any]], None]
+Spoil = Callable[[Path, Change], bytes]
+
+
+def judge(content: bytes, account: str = "", password: str | None = None) -> Verdict:
+    judging = Judge(account, Secret(password) if password else None)
+    for at in range(0, len(content), 4096):
+        judging.feed(content[at : at + 4096])
+    return judging.close()
+
+
+def failed(verdict: Verdict) -> set[str]:
+    return {finding.rule for finding in verdict.judgement.findings if finding.passed is False}
+
+
+def words(verdict: Verdict, rule: str) -> str:
+    return next(finding.words for finding in verdict.judgement.findings if finding.rule == rule)
+
+
+def secret(item: dict[str, Any]) -> bool:
+    """Whether an item of a recording is a secret, told independently of the code: all of theirs end like this."""
+    name = str(item.get("name", ""))
+    by_name = name.endswith(("password", "_secret_key", "secret_key", "PASSWORD", "signature_secret", "BIND_PW"))
+    return "value" in item and bool(item.get("sensitive", by_name))
+
+
+def redact_items(item: dict[str, Any]) -> None:
+    if secret(item):
+        item["value"] = "REDACTED"
+
+
+def drop_hashes(user: dict[str, Any]) -> None:
+    for key in ("pwHash", "pwSalt", "pwLogin"):
+        user.pop(key, None)
+
+
+def test_every_recorded_deployment_is_unredacted_and_restorable(deployment: Path) -> None:
+    verdict = judge(deployment.read_bytes())
+    assert verdict.judgement.redaction is Redaction.NONE
+    assert verdict.restorable, verdict.judgement.findings
+
+
+def test_the_login_of_every_deployment_proves_the_hash_rule(
+    deployment: Path, password_of: Callable[[Path], str]
+) -> None:
+    content = deployment.read_bytes()
+    assert judge(content, "admin", password_of(deployment)).judgement.hash_rule is True
+    assert judge(content, "admin", "some other word").judgement.hash_rule is False
+    assert judge(content, "nobody", "some word").judgement.hash_rule is None
+    assert judge(content).judgement.hash_rule is None
+
+
+def test_hiding_all_secrets_makes_it_redacted(deployment: Path, spoiled: Spoil) -> None:
+    content = spoiled(deployment, redact_items)
+    if b"REDACTED" not in content:
+        pytest.skip("a server just installed has no secret item")
+    verdict = judge(content)
+    assert verdict.judgement.redaction is Redaction.REDACTED
+    assert not verdict.restorable
+
+
+def test_leaving_out_the_hashes_makes_it_redacted(deployment: Path, spoiled: Spoil) -> None:
+    verdict = judge(spoiled(deployment, drop_hashes))
+    assert verdict.judgement.redaction is Redaction.REDACTED
+    assert {"redaction", "administrator", "accounts"} <= failed(verdict)
+
+
+def test_hiding_a_single_secret_makes_it_redacted(deployment: Path, spoiled: Spoil) -> None:
+    done: list[str] = []
+
+    def hide_one(item: dict[str, Any]) -> None:
+        if not done and secret(item):
+            done.append(item["name"])
+            item["value"] = "REDACTED"
+
+    content = spoiled(deployment, hide_one)
+    if not done:
+        pytest.skip("a server just installed has no secret item")
+    verdict = judge(content)
+    assert verdict.judgement.redaction is Redaction.REDACTED
+    assert verdict.judgement.counts["redacted"] == 1
+    assert done[0] in words(verdict, "redaction")
+
+
+@pytest.mark.parametrize("which", ["03", "05", "20", "example"])
+def test_a_hidden_peer_password_is_noticed_though_never_flagged(
+    which: str, recording: Callable[[str], Path], spoiled: Spoil
+) -> None:
+    def hide(peer: dict[str, Any]) -> None:
+        if "clouderaManagerCreatedUser" in peer:
+            peer["password"] = "REDACTED"
+
+    assert judge(spoiled(recording(which), hide)).judgement.redaction is Redaction.REDACTED
+
+
+def test_a_harmless_text_that_is_the_word_is_no_redaction(recording: Callable[[str], Path], spoiled: Spoil) -> None:
+    def rename(item: dict[str, Any]) -> None:
+        if item.get("name") == "KDC_HOST":
+            item["value"] = "REDACTED"
+
+    content = spoiled(recording("example"), rename)
+    assert b"REDACTED" in content
+    assert judge(content).judgement.redaction is Redaction.NONE
+
+
+def test_where_nothing_is_flagged_it_says_that_names_told(recording: Callable[[str], Path]) -> None:
+    assert "flags nothing" in words(judge(recording("07").read_bytes()), "redaction")
+    assert "flags nothing" not in words(judge(recording("17").read_bytes()), "redaction")
+
+
+def test_services_without_any_secret_tell_nothing(recording: Callable[[str], Path], spoiled: Spoil) -> None:
+    def empty(item: dict[str, Any]) -> None:
+        if secret(item):
+            item["value"] = ""
+
+    verdict = judge(spoiled(recording("example"), empty))
+    assert verdict.judgement.redaction is Redaction.UNKNOWN
+    assert not verdict.restorable
+
+
+@pytest.mark.parametrize(
+    ("which", "counts"),
+    [
+        ("02", {"clusters": 1, "services": 7, "roles": 29, "management_roles": 5, "hosts": 5, "users": 5, "groups": 0}),
+        ("03", {"clusters": 1, "services": 6, "roles": 34, "management_roles": 5, "hosts": 5, "users": 12}),
+        ("16", {"clusters": 0, "services": 0, "roles": 0, "management_roles": 0, "hosts": 0, "users": 1}),
+        ("17", {"clusters": 1, "services": 7, "roles": 39, "management_roles": 6, "hosts": 5, "users": 9}),
+        ("example", {"clusters": 2, "roles": 26, "management_roles": 5, "items": 149, "sensitive": 52, "redacted": 0}),
+    ],
+)
+def test_it_counts_what_the_recordings_hold(
+    which: str, counts: dict[str, int], recording: Callable[[str], Path]
+) -> None:
+    assert judge(recording(which).read_bytes()).judgement.counts.items() >= counts.items()
+
+
+def rules_broken_by(change: Callable[[dict[str, Any]], None], path: Path) -> set[str]:
+    document = json.loads(path.read_bytes())
+    change(document)
+    return failed(judge(json.dumps(document).encode()))
+
+
+def no_administrator(document: dict[str, Any]) -> None:
+    document["users"] = [user for user in document["users"] if user["name"] != "admin"]
+    document["authRoles"] = []
+
+
+def administrator_from_a_directory(document: dict[str, Any]) -> None:
+    for user in document["users"]:
+        user["pwLogin"] = user["name"] != "admin"
+
+
+def no_release(document: dict[str, Any]) -> None:
+    del document["versionInfo"]["version"]
+
+
+def a_role_twice(document: dict[str, Any]) -> None:
+    roles = document["clusters"][0]["services"][0]["roles"]
+    roles.append(roles[0])
+
+
+def a_group_gone(document: dict[str, Any]) -> None:
+    document["clusters"][0]["services"][0]["roleConfigGroups"] = []
+
+
+def a_host_gone(document: dict[str, Any]) -> None:
+    document["hosts"].pop()
+
+
+def a_host_twice(document: dict[str, Any]) -> None:
+    document["hosts"].append(document["hosts"][0])
+
+
+def a_user_twice(document: dict[str, Any]) -> None:
+    document["users"].append(document["users"][0])
+
+
+def a_cluster_twice(document: dict[str, Any]) -> None:
+    document["clusters"].append(document["clusters"][0])
+
+
+def a_setting_twice(document: dict[str, Any]) -> None:
+    document["managerSettings"]["items"].append(document["managerSettings"]["items"][0])
+
+
+def a_template_of_another_cluster(document: dict[str, Any]) -> None:
+    document["hostTemplates"]["items"][0]["clusterRef"]["clusterName"] = "elsewhere"
+
+
+def a_group_of_another_cluster(document: dict[str, Any]) -> None:
+    document["clusters"][0]["services"][0]["roleConfigGroups"][0]["serviceRef"]["clusterName"] = "elsewhere"
+
+
+def a_member_who_is_no_user(document: dict[str, Any]) -> None:
+    document["authRoles"][0]["users"].append({"name": "ghost"})
+
+
+@pytest.mark.parametrize(
+    ("change", "rules"),
+    [
+        (no_administrator, {"administrator"}),
+        (administrator_from_a_directory, {"administrator"}),
+        (no_release, {"versions"}),
+        (a_role_twice, {"duplicates"}),
+        (a_group_gone, {"references"}),
+        (a_host_gone, {"hosts"}),
+        (a_host_twice, {"duplicates"}),
+        (a_user_twice, {"duplicates"}),
+        (a_cluster_twice, {"duplicates"}),
+        (a_setting_twice, {"duplicates"}),
+        (a_template_of_another_cluster, {"references"}),
+        (a_group_of_another_cluster, {"references"}),
+        (a_member_who_is_no_user, {"references"}),
+    ],
+)
+def test_each_broken_rule_is_named(
+    change: Callable[[dict[str, Any]], None], rules: set[str], recording: Callable[[str], Path]
+) -> None:
+    assert rules_broken_by(change, recording("example")) == rules
+
+
+def test_a_role_known_only_by_display_name_or_uuid_makes_an_administrator(recording: Callable[[str], Path]) -> None:
+    def display(document: dict[str, Any]) -> None:
+        for user in document["users"]:
+            user["authRoles"] = [{"displayName": role["displayName"]} for role in user["authRoles"]]
+
+    def uuid(document: dict[str, Any]) -> None:
+        for user in document["users"]:
+            user["authRoles"] = [{"uuid": role["uuid"]} for role in user["authRoles"]]
+
+    assert rules_broken_by(display, recording("example")) == set()
+    assert rules_broken_by(uuid, recording("example")) == set()
+
+
+def test_a_key_that_stands_twice_in_one_object_is_told(recording: Callable[[str], Path]) -> None:
+    content = recording("01").read_bytes().replace(b'"pwLogin" : true', b'"pwLogin" : true, "pwLogin" : true')
+    assert failed(judge(content)) == {"duplicates"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"clusters" : [ {"services" : 3} ]}',
+        b'{"users" : [ {"authRoles" : 1} ]}',
+        b'{"managerSettings" : {"items" : 1}}',
+    ],
+)
+def test_json_of_another_shape_is_no_deployment(content: bytes) -> None:
+    with pytest.raises(WorkFailed, match="no deployment"):
+        judge(content)
+
+
+def test_an_empty_object_is_not_restorable() -> None:
+    assert {"administrator", "versions"} <= failed(judge(b"{ }"))

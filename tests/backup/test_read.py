@@ -1,0 +1,82 @@
+"""Streams of JSON events: cut, broken and odd documents."""
+
+import json
+from pathlib import Path
+
+import ijson
+import pytest
+
+from maint.backup.fold import Rules, fold
+from maint.backup.read import Event, Events
+from maint.errors import WorkFailed
+
+BACKENDS = [ijson.get_backend("python"), *([ijson.get_backend("yajl2_c")] if "yajl2_c" in ijson.ALL_BACKENDS else [])]
+
+
+@pytest.fixture(params=BACKENDS, ids=lambda backend: backend.backend_name)
+def backend(request: pytest.FixtureRequest) -> object:
+    return request.param
+
+
+def read(content: bytes, backend: object, size: int = 7) -> list[Event]:
+    taken: list[Event] = []
+    parser = Events(taken.extend, backend)
+    for at in range(0, len(content), size):
+        parser.feed(content[at : at + size])
+    parser.close()
+    return taken
+
+
+def test_a_signed_64_bit_salt_stays_exact(backend: object) -> None:
+    assert ("number", -8906817278156687271) in read(b'{"pwSalt" : -8906817278156687271}', backend)
+
+
+def test_a_cut_document_tells_where_it_ends(backend: object) -> None:
+    with pytest.raises(WorkFailed, match="ends at byte 12, before it is complete"):
+        read(b'{"users" : [', backend)
+
+
+def test_an_empty_answer_is_no_document(backend: object) -> None:
+    with pytest.raises(WorkFailed, match="nothing readable in 0 bytes"):
+        read(b"", backend)
+
+
+def test_an_error_page_is_no_document(backend: object) -> None:
+    with pytest.raises(WorkFailed, match="not JSON"):
+        read(b"<html><h1>502 Bad Gateway</h1></html>", backend)
+
+
+@pytest.mark.parametrize("tail", [b"x", b" {}", b"\n<html>", b"]"])
+def test_nothing_may_follow_the_document(backend: object, tail: bytes) -> None:
+    with pytest.raises(WorkFailed):
+        read(b'{"users" : [ ]}' + tail, backend)
+
+
+def test_blanks_may_follow_the_document(backend: object) -> None:
+    assert read(b'{"a" : [ ]}\r\n ', backend)[-1] == ("end_map", None)
+
+
+def test_an_error_never_quotes_the_document(backend: object) -> None:
+    with pytest.raises(WorkFailed) as caught:
+        read(b'{"password" : "hunter2-very-secret" oops}', backend, size=1000)
+    assert "hunter2" not in str(caught.value) + str(caught.value.detail)
+    assert caught.value.__suppress_context__
+
+
+def test_every_deployment_cut_anywhere_is_refused(deployment: Path) -> None:
+    content = deployment.read_bytes()
+    for at in range(0, len(content), 4096):
+        with pytest.raises(WorkFailed):
+            fold(iter([content[:at]]), Rules({}))
+
+
+def test_a_fold_without_rules_gives_back_the_document(deployment: Path) -> None:
+    content = deployment.read_bytes()
+    pieces = iter([content[at : at + 997] for at in range(0, len(content), 997)])
+    assert fold(pieces, Rules({})) == json.loads(content)
+
+
+@pytest.mark.parametrize("content", [b"[ ]", b"3", b'"text"', b"null"])
+def test_only_an_object_is_a_deployment(content: bytes) -> None:
+    with pytest.raises(WorkFailed, match="no deployment"):
+        fold(iter([content]), Rules({}))
