@@ -1,0 +1,287 @@
+"""Compress with zstd and encrypt with age, as streams that stock `zstd` and `age` read and write."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO, Protocol, cast
+
+import pyrage
+import zstandard
+
+from maint.adapters.pipe import Broken, Pipe, beside
+from maint.errors import Invalid, WorkFailed
+from maint.model.secret import Secret
+
+_BLOCK = 256 * 1024
+_LEVEL = 3
+_MAX_WINDOW = 128 << 20  # what stock zstd accepts without being asked
+_RLE = 1  # the one block type whose content is a single byte, whatever size it states
+
+Read = Callable[[int], bytes]
+
+
+class _Identity(Protocol):
+    """An age private key, as much of pyrage's as is used here."""
+
+    def to_public(self) -> object: ...
+
+
+class AgeSeal:
+    """`ports.Seal` with X25519 keys; files are one zstd frame inside one binary age file."""
+
+    def new_identity(self) -> tuple[Secret, str]:
+        """Return a fresh private key and its recipient."""
+        identity = pyrage.x25519.Identity.generate()
+        return Secret(str(identity)), str(identity.to_public())
+
+    def recipient_of(self, identity: Secret) -> str:
+        """Return the recipient that belongs to a private key (the first, where a file holds several).
+
+        Raises:
+            Invalid: it is no age private key.
+        """
+        return str(_parse_identities(identity)[0].to_public())
+
+    def wrap(self, source: Read, target: BinaryIO, recipients: Sequence[str]) -> None:
+        """Pull from `source` until b'', compress, encrypt and write to `target`.
+
+        `source` is called in the calling thread; zstd and age work in two threads beside it. Whatever `source` or
+        `target` raise comes out unchanged.
+
+        Raises:
+            Invalid: no recipients, or a malformed one.
+        """
+        keys = _parse_recipients(recipients)
+        plain, packed = Pipe(), Pipe()
+
+        def pack() -> None:
+            _compress(plain.read, packed.write)
+            packed.end()
+
+        with beside(lambda: _encrypt(packed.read, target, keys), packed), beside(pack, plain):
+            while block := source(_BLOCK):
+                plain.write(block)
+            plain.end()
+
+    @contextmanager
+    def unwrap(self, source: BinaryIO, identities: Sequence[Secret]) -> Iterator[BinaryIO]:
+        """Give the decrypted, decompressed stream; it may be left before its end.
+
+        b'' is only ever read after the end has been proven: of the age file, of the zstd frame, and that nothing
+        follows either.
+
+        Raises:
+            WorkFailed: at a read or when the block is left: no key fits, or it is damaged.
+            Invalid: no private keys, or a malformed one.
+        """
+        keys = [key for identity in identities for key in _parse_identities(identity)]
+        if not keys:
+            raise Invalid("no private key to decrypt with", hint="set backup.identity, or give --identity")
+        pipe = Pipe()
+        with beside(lambda: _decrypt(source.read, pipe, keys), pipe):
+            try:
+                with _reading(pipe.read) as stream:
+                    yield stream
+            finally:
+                pipe.break_off(Broken())
+
+    def compress(self, source: Read, target: BinaryIO) -> None:
+        """Pull from `source` until b'', compress and write to `target`."""
+        _compress(source, target.write)
+
+    @contextmanager
+    def decompress(self, source: BinaryIO) -> Iterator[BinaryIO]:
+        """Give the decompressed stream; it may be left before its end.
+
+        Raises:
+            WorkFailed: at a read or when the block is left: it is damaged.
+        """
+        with _reading(source.read) as stream:
+            yield stream
+
+
+def _parse_recipients(recipients: Sequence[str]) -> list[object]:
+    if not recipients:
+        raise Invalid("no recipients to encrypt for", hint="set backup.recipients; age-keygen makes a key pair")
+    return [_parse_recipient(recipient) for recipient in recipients]
+
+
+def _parse_recipient(recipient: str) -> object:
+    try:
+        return pyrage.x25519.Recipient.from_str(recipient.strip())
+    except pyrage.RecipientError as error:
+        raise Invalid(f"{recipient!r} is no age recipient", detail=[str(error)], hint="it looks like age1…") from None
+
+
+def _parse_identities(identity: Secret) -> list[_Identity]:
+    # age-keygen writes comments above the key.
+    lines = [line.strip() for line in identity.reveal().splitlines()]
+    try:
+        found = [pyrage.x25519.Identity.from_str(line) for line in lines if line and not line.startswith("#")]
+    except pyrage.IdentityError as error:
+        raise Invalid(
+            "this is no age private key",
+            detail=[str(error)],
+            hint="it looks like AGE-SECRET-KEY-1…, as age-keygen writes it",
+        ) from None
+    if not found:
+        raise Invalid("this holds no age private key", hint="age-keygen makes one")
+    return found
+
+
+class _Calls:
+    """What pyrage calls for bytes; it hides what a caller raises, so that is kept here."""
+
+    def __init__(self, read: Read, write: Callable[[bytes], int | None]) -> None:
+        self._read = read
+        self._write = write
+        self.failure: BaseException | None = None
+
+    def read(self, size: int) -> bytes:
+        try:
+            return self._read(size)
+        except BaseException as failure:
+            self.failure = failure
+            raise
+
+    def write(self, block: bytes) -> int:
+        try:
+            written = self._write(block)
+        except BaseException as failure:
+            self.failure = failure
+            raise
+        return len(block) if written is None else written
+
+
+def _encrypt(read: Read, target: BinaryIO, recipients: Sequence[object]) -> None:
+    calls = _Calls(read, target.write)
+    try:
+        pyrage.encrypt_io(calls, calls, recipients)
+    except Exception as error:
+        raise calls.failure or WorkFailed("cannot encrypt", detail=[str(error)]) from None
+
+
+def _decrypt(read: Read, pipe: Pipe, identities: Sequence[_Identity]) -> None:
+    # age hands on 8 KiB at a time; the other thread is not woken for less than a block.
+    gathered = bytearray()
+
+    def write(block: bytes) -> int:
+        gathered.extend(block)
+        if len(gathered) >= _BLOCK:
+            pipe.write(bytes(gathered))
+            gathered.clear()
+        return len(block)
+
+    calls = _Calls(io.BufferedReader(_Source(read), _BLOCK).read, write)
+    try:
+        pyrage.decrypt_io(calls, calls, identities)
+    except Exception as error:
+        raise calls.failure or _undecryptable(error) from None
+    pipe.write(bytes(gathered))
+    pipe.end()
+
+
+def _undecryptable(error: Exception) -> WorkFailed:
+    if "No matching keys" in str(error):
+        return WorkFailed("none of the private keys at hand opens it", hint="give a recipient's identity")
+    return WorkFailed("it cannot be decrypted: damaged, cut short, or no age file", detail=[str(error)])
+
+
+class _Source(io.RawIOBase):
+    """A function that returns bytes, as a file."""
+
+    def __init__(self, read: Read) -> None:
+        self._pull = read
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # its Buffer is named from Python 3.12 on
+        block = self._pull(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+
+def _compress(read: Read, write: Callable[[bytes], int | None]) -> None:
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj()
+    while block := read(_BLOCK):
+        if packed := compressor.compress(block):
+            write(packed)
+    write(compressor.flush())
+
+
+@contextmanager
+def _reading(read: Read) -> Iterator[BinaryIO]:
+    unpacked = _Unpacked(read)
+    stream = io.BufferedReader(unpacked, _BLOCK)
+    yield cast(BinaryIO, stream)
+    # Whoever has read all the bytes but not yet the end still learns whether that end is true.
+    if not unpacked.ended:
+        unpacked.pull()
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of exactly one zstd frame; every read after a failure fails again."""
+
+    def __init__(self, read: Read) -> None:
+        self._blocks = _frame(io.BufferedReader(_Source(read), _BLOCK))
+        self._rest = memoryview(b"")
+        self._failure: BaseException | None = None
+        self.ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def pull(self) -> None:
+        if self._failure:
+            raise self._failure
+        try:
+            block = next(self._blocks, None)
+        except zstandard.ZstdError as error:
+            self._failure = WorkFailed("it cannot be decompressed: damaged, or no zstd file", detail=[str(error)])
+            raise self._failure from None
+        except BaseException as failure:
+            self._failure = failure
+            raise
+        self.ended = block is None
+        self._rest = memoryview(block or b"")
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # its Buffer is named from Python 3.12 on
+        while not self._rest and not self.ended:
+            self.pull()
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+
+def _frame(source: io.BufferedReader) -> Iterator[bytes]:
+    """Yield the content of a zstd frame block by block, at most 128 KiB each.
+
+    The decompressor would give back whatever a piece of input holds, and 20 kB can hold 200 MB; its streaming
+    reader is bounded, but takes a frame that was cut for one that ended. Walking the blocks (RFC 8878, 3.1.1)
+    keeps both promises.
+    """
+    head = _exactly(source, 5)
+    head += _exactly(source, zstandard.frame_header_size(head) - len(head))
+    frame = zstandard.get_frame_parameters(head)
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).decompressobj()
+    yield decompressor.decompress(head)
+    last = False
+    while not last:
+        header = _exactly(source, 3)
+        word = int.from_bytes(header, "little")
+        last, kind, size = bool(word & 1), word >> 1 & 3, word >> 3
+        tail = 4 if last and frame.has_checksum else 0
+        yield decompressor.decompress(header + _exactly(source, (1 if kind == _RLE else size) + tail))
+    if not decompressor.eof:
+        raise WorkFailed("it cannot be decompressed: it has no proper end")
+    if source.read(1):
+        raise WorkFailed("it cannot be believed: something follows its end")
+
+
+def _exactly(source: io.BufferedReader, size: int) -> bytes:
+    block = source.read(size)
+    if len(block) < size:
+        raise WorkFailed("it cannot be decompressed: cut short")
+    return block

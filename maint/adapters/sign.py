@@ -1,0 +1,206 @@
+"""Sign and verify as `ssh-keygen -Y` does (SSHSIG, Ed25519), in one spelling only; keep the keys for it."""
+
+import base64
+import binascii
+import hashlib
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_private_key,
+)
+
+from maint.adapters.durable import create_once, read_private
+from maint.errors import Invalid, WorkFailed
+from maint.model.secret import Secret
+
+NAMESPACE = "maint-manifest"
+_ALGORITHM = b"ssh-ed25519"
+_MAGIC = b"SSHSIG"
+_BEGIN = b"-----BEGIN SSH SIGNATURE-----\n"
+_END = b"-----END SSH SIGNATURE-----\n"
+_LINE = 70  # what ssh-keygen breaks the base64 text at
+_KEY_BYTES = 32
+_SIGNATURE_BYTES = 64
+
+
+class SshSigner:
+    """`ports.Sign` with an Ed25519 key.
+
+    Args:
+        key: this site's own key, whose signatures are always trusted.
+        trusted: further public keys, `ssh-ed25519 AAAA… comment`.
+
+    Raises:
+        Invalid: a trusted key is no Ed25519 public key.
+    """
+
+    def __init__(self, key: Ed25519PrivateKey, trusted: Sequence[str] = ()) -> None:
+        self._key = key
+        self._own = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self._trusted = {self._own, *(_parse_public(line) for line in trusted)}
+
+    @property
+    def public_key(self) -> str:
+        """This site's own key, `ssh-ed25519 AAAA…`."""
+        return _show_public(self._own)
+
+    def sign(self, content: bytes) -> bytes:
+        """Return the armored signature, in its one canonical spelling."""
+        return _armor(self._own, self._key.sign(_to_be_signed(content)))
+
+    def verify(self, content: bytes, signature: bytes) -> str:
+        """Return the trusted public key that signed.
+
+        Raises:
+            WorkFailed: not canonical, not by a trusted key, or not of this content.
+        """
+        public, raw = _dissect(signature)
+        if public not in self._trusted:
+            raise WorkFailed(
+                "the signature is by a key that is not trusted",
+                detail=[_show_public(public)],
+                hint="if you know this key, add it to backup.trusted_keys",
+            )
+        try:
+            Ed25519PublicKey.from_public_bytes(public).verify(raw, _to_be_signed(content))
+        except InvalidSignature:
+            raise WorkFailed(
+                "the signature does not fit the content",
+                detail=["what was signed has been changed since, or the signature belongs to something else"],
+            ) from None
+        return _show_public(public)
+
+
+def load_or_make_signer(key: Secret | None, folder: Path, trusted: Sequence[str]) -> SshSigner:
+    """Return the site's signer.
+
+    Args:
+        key: private key in OpenSSH's format; None for the one in the folder, made when there is none.
+        folder: where `signing` (0600) and `signing.pub` lie.
+        trusted: further public keys whose signatures are believed.
+
+    Raises:
+        Invalid: the key cannot be used, or others can read its file.
+    """
+    if key is not None:
+        return SshSigner(_parse_private(key.reveal().encode(), "the configured signing key"), trusted)
+    path = folder / "signing"
+    content = read_private(path) or _make(path, _fresh_private())
+    signer = SshSigner(_parse_private(content, str(path)), trusted)
+    create_once(folder / "signing.pub", f"{signer.public_key} {NAMESPACE}\n".encode())
+    return signer
+
+
+def load_or_make_key(folder: Path, name: str) -> Secret:
+    """Return a secret of 32 random bytes in hex, kept in a file (0600) that is made when there is none.
+
+    Raises:
+        Invalid: the file holds something else, or others can read it.
+    """
+    path = folder / name
+    content = read_private(path) or _make(path, secrets.token_hex(_KEY_BYTES).encode() + b"\n")
+    text = content.decode("ascii", "replace").strip()
+    if len(text) != 2 * _KEY_BYTES or not set(text) <= set("0123456789abcdef"):
+        raise Invalid(f"{path} does not hold a key of {_KEY_BYTES} bytes in hex", hint="put the old file back")
+    return Secret(text)
+
+
+def _make(path: Path, content: bytes) -> bytes:
+    if create_once(path, content):
+        return content
+    winner = read_private(path)
+    if not winner:
+        raise Invalid(f"{path} is empty", hint="put the old file back, or remove it to have a new one made")
+    return winner
+
+
+def _fresh_private() -> bytes:
+    return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+
+
+def _parse_private(content: bytes, what: str) -> Ed25519PrivateKey:
+    try:
+        # A reference drops the final newline, which the format wants back.
+        key = load_ssh_private_key(content.rstrip() + b"\n", password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        # The library's own words may quote the key.
+        raise Invalid(
+            f"{what} is no usable private key",
+            detail=["expected: OpenSSH's own format, without a passphrase"],
+            hint="ssh-keygen -t ed25519 -N '' -f FILE makes one",
+        ) from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise Invalid(f"{what} is no Ed25519 key", hint="ssh-keygen -t ed25519 -N '' -f FILE makes one")
+    return key
+
+
+def _parse_public(line: str) -> bytes:
+    words = line.split()
+    try:
+        if words[:1] == [_ALGORITHM.decode()] and len(words) > 1:
+            blob = base64.b64decode(words[1], validate=True)
+            raw = blob[-_KEY_BYTES:]
+            if blob == _public_blob(raw):
+                return raw
+    except binascii.Error:
+        pass  # falls through to the one message that fits every malformed key
+    raise Invalid(f"{line!r} is no Ed25519 public key", hint="write it as in an .pub file: ssh-ed25519 AAAA…")
+
+
+def _show_public(raw: bytes) -> str:
+    return f"{_ALGORITHM.decode()} {base64.b64encode(_public_blob(raw)).decode()}"
+
+
+def _string(content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + content
+
+
+def _public_blob(raw: bytes) -> bytes:
+    return _string(_ALGORITHM) + _string(raw)
+
+
+def _to_be_signed(content: bytes) -> bytes:
+    fields = (NAMESPACE.encode(), b"", b"sha512", hashlib.sha512(content).digest())
+    return _MAGIC + b"".join(map(_string, fields))
+
+
+def _frame(public: bytes, signature: bytes) -> bytes:
+    fields = (
+        _public_blob(public),
+        NAMESPACE.encode(),
+        b"",
+        b"sha512",
+        _string(_ALGORITHM) + _string(signature),
+    )
+    return _MAGIC + (1).to_bytes(4, "big") + b"".join(map(_string, fields))
+
+
+def _armor(public: bytes, signature: bytes) -> bytes:
+    text = base64.b64encode(_frame(public, signature))
+    lines = (text[start : start + _LINE] + b"\n" for start in range(0, len(text), _LINE))
+    return _BEGIN + b"".join(lines) + _END
+
+
+def _dissect(armored: bytes) -> tuple[bytes, bytes]:
+    # All fields have a fixed length, so a valid frame is known by its key and signature: build the only
+    # spelling that these two have, and accept nothing else.
+    try:
+        frame = base64.b64decode(armored.removeprefix(_BEGIN).removesuffix(_END))
+    except (binascii.Error, ValueError):
+        frame = b""
+    start = len(_MAGIC) + 4 + 4 + len(_public_blob(b""))
+    public, signature = frame[start : start + _KEY_BYTES], frame[-_SIGNATURE_BYTES:]
+    if armored != _armor(public, signature):
+        raise WorkFailed(
+            "the signature is not in the form that ssh-keygen -Y sign writes",
+            detail=[f"expected: an Ed25519 signature in the namespace {NAMESPACE}, hash sha512, byte for byte"],
+        )
+    return public, signature

@@ -1,0 +1,281 @@
+"""Keep snapshots in a local folder, each file written once, whole or not at all."""
+
+import errno
+import fcntl
+import io
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from maint.adapters.durable import make_folder, publish, write_all
+from maint.adapters.stores.names import STAGING, split_name, split_prefix
+from maint.errors import WorkFailed
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_HINTS = {
+    errno.ENOSPC: "make room there, then run it again",
+    errno.EDQUOT: "raise the quota or make room, then run it again",
+    errno.EROFS: "mount it for writing",
+    errno.EACCES: "look at who owns the folder, and who runs maint",
+    errno.EPERM: "look at who owns the folder, and who runs maint",
+    errno.EIO: "look at the disk (dmesg, smartctl) before trusting anything on it",
+    errno.ELOOP: "symbolic links inside a store are not followed; put real files there",
+}
+
+
+class LocalStore:
+    """`ports.Store` in a folder: folders 0700, files 0600, no symbolic link inside it is ever followed.
+
+    Args:
+        root: the folder; made, with its parents, at the first write.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def location(self) -> str:
+        """Where it is, for people."""
+        return str(self._root)
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        """Yield the names of all committed files below a folder, in order."""
+        found = (name for name, _ in self._walk(split_prefix(prefix), staging=False))
+        yield from sorted(found)
+
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file, None where there is none."""
+        *folders, last = split_name(name)
+        try:
+            with self._told(f"cannot look at {name}"), self._folder(folders) as folder:
+                found = os.stat(last, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """Read a file as a stream; `FileNotFoundError` where there is none."""
+        *folders, last = split_name(name)
+        with self._told(f"cannot open {name}"), self._folder(folders) as folder:
+            handle = os.open(last, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+        with _Reading(handle, f"cannot read {name} in {self._root}") as raw, io.BufferedReader(raw) as file:
+            yield file
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        """Write a new file: committed when the block ends well, gone otherwise.
+
+        Raises:
+            FileExistsError: there is one already.
+            WorkFailed: the disk said no.
+        """
+        *folders, last = split_name(name)
+        words = f"cannot write {name}"
+        with self._told(words):
+            make_folder(self._root)
+            folder = self._make_folders(folders)
+        try:
+            with self._told(words):
+                _refuse_taken(folder, last)
+                staging, handle = _stage(folder)
+            try:
+                with _Writing(handle, f"{words} in {self._root}") as file:
+                    yield file
+                    with self._told(words):
+                        os.fsync(handle)
+                        _commit(folder, staging, last, handle)
+            except BaseException:
+                _forget(folder, staging)
+                raise
+        finally:
+            os.close(folder)
+
+    def remove(self, name: str) -> None:
+        """Remove a file; no complaint where there is none."""
+        *folders, last = split_name(name)
+        try:
+            with self._told(f"cannot remove {name}"), self._folder(folders) as folder:
+                os.unlink(last, dir_fd=folder)
+                os.fsync(folder)
+        except FileNotFoundError:
+            return
+
+    def sweep(self, prefix: str = "") -> int:
+        """Remove what dead writers left half-written; a live writer holds a lock on its file. Return how many."""
+        swept = 0
+        for name, folder in self._walk(split_prefix(prefix), staging=True):
+            with self._told(f"cannot remove {name}"):
+                swept += _sweep_one(folder, name.rpartition("/")[2])
+        return swept
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        # What the port promises comes out as it is; whatever else the disk says becomes a failure with words.
+        try:
+            yield
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except OSError as error:
+            raise _failure(f"{what} in {self._root}", error) from None
+
+    @contextmanager
+    def _folder(self, folders: Sequence[str]) -> Iterator[int]:
+        handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for part in folders:
+                inner = os.open(part, _FOLDER, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _make_folders(self, folders: Sequence[str]) -> int:
+        handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for part in folders:
+                _make_inner(handle, part)
+                inner = os.open(part, _FOLDER, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle
+
+    def _walk(self, folders: Sequence[str], *, staging: bool) -> Iterator[tuple[str, int]]:
+        # Yields names, and the descriptor of the folder that each is in; both hold until the next one.
+        try:
+            with self._told("cannot list"), self._folder(folders) as start:
+                for inner, _, files, handle in os.fwalk(".", dir_fd=start, onerror=_raise):
+                    where = "/".join([*folders, *Path(inner).parts])
+                    for file in files:
+                        if file.startswith(STAGING) if staging else _is_committed(file, handle):
+                            yield f"{where}/{file}" if where else file, handle
+        except FileNotFoundError:
+            return
+
+
+def _raise(error: OSError) -> None:
+    # A folder that vanished while we walked holds nothing; one that cannot be read must not pass for empty.
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _is_committed(name: str, folder: int) -> bool:
+    if name.startswith("."):
+        return False
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _make_inner(folder: int, name: str) -> None:
+    try:
+        os.mkdir(name, 0o700, dir_fd=folder)
+    except FileExistsError:
+        return
+    os.fsync(folder)
+
+
+def _refuse_taken(folder: int, name: str) -> None:
+    # Only spares the writer its work; what decides is the commit.
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+
+
+def _stage(folder: int) -> tuple[str, int]:
+    while True:
+        name = f"{STAGING}{secrets.token_hex(8)}"
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        # A sweep may have come between making and locking.
+        if os.fstat(handle).st_nlink:
+            return name, handle
+        os.close(handle)
+
+
+def _sweep_one(folder: int, name: str) -> bool:
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(name, dir_fd=folder)
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _forget(folder: int, name: str) -> None:
+    # Best effort on the way out of a failure: the failure itself is what must be told, and a sweep comes later.
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return
+
+
+def _commit(folder: int, staging: str, name: str, handle: int) -> None:
+    try:
+        publish(folder, staging, name)
+    except FileExistsError:
+        raise
+    except BaseException:
+        # The name may stand already, but nothing proves that it will outlive a power cut.
+        if _is_same(folder, name, handle):
+            _forget(folder, name)
+        raise
+
+
+def _is_same(folder: int, name: str, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(handle))
+    except OSError:
+        return False
+
+
+def _failure(what: str, error: OSError) -> WorkFailed:
+    return WorkFailed(what, detail=[error.strerror or str(error)], hint=_HINTS.get(error.errno or 0))
+
+
+class _Writing(io.FileIO):
+    """A staged file; what the disk says becomes a failure with words."""
+
+    def __init__(self, handle: int, words: str) -> None:
+        super().__init__(handle, "wb")
+        self._words = words
+
+    # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
+    def write(self, block: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
+        try:
+            write_all(self.fileno(), memoryview(block))
+        except OSError as error:
+            raise _failure(self._words, error) from None
+        return len(block)
+
+
+class _Reading(io.FileIO):
+    """A stored file; what the disk says becomes a failure with words."""
+
+    def __init__(self, handle: int, words: str) -> None:
+        super().__init__(handle, "rb")
+        self._words = words
+
+    # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
+    def readinto(self, buffer: bytearray | memoryview) -> int | None:  # type: ignore[override]
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            raise _failure(self._words, error) from None

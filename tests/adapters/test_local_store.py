@@ -1,0 +1,160 @@
+"""What the local store does beyond the contract: modes, symbolic links, dead writers, disks that say no."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from maint.adapters.stores.local import LocalStore
+from maint.errors import WorkFailed
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "store")
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def put(store: LocalStore, name: str) -> None:
+    with store.create(name) as file:
+        file.write(b"content")
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_files_and_folders_are_for_their_owner_alone(store: LocalStore, tmp_path: Path, open_umask: None) -> None:
+    put(store, "prod/1/a")
+    assert mode(tmp_path / "store/prod/1/a") == 0o600
+    assert {mode(tmp_path / "store"), mode(tmp_path / "store/prod"), mode(tmp_path / "store/prod/1")} == {0o700}
+
+
+def test_a_half_written_file_is_for_its_owner_alone(store: LocalStore, tmp_path: Path, open_umask: None) -> None:
+    with store.create("prod/a") as file:
+        file.write(b"half")
+        (staging,) = (tmp_path / "store/prod").iterdir()
+        assert staging.name.startswith(".staging-")
+        assert mode(staging) == 0o600
+
+
+def test_a_link_to_a_folder_outside_is_not_followed(store: LocalStore, tmp_path: Path) -> None:
+    put(store, "real")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    (tmp_path / "store/link").symlink_to(outside)
+    assert list(store.names()) == ["real"]
+    with pytest.raises(WorkFailed), store.open("link/secret"):
+        pass
+    with pytest.raises(WorkFailed), store.create("link/new") as file:
+        file.write(b"x")
+    with pytest.raises(WorkFailed):
+        store.remove("link/secret")
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+
+
+def test_a_link_to_a_file_outside_is_neither_read_nor_listed(store: LocalStore, tmp_path: Path) -> None:
+    put(store, "real")
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "store/link").symlink_to(tmp_path / "secret")
+    assert list(store.names()) == ["real"]
+    assert store.size("link") is None
+    with pytest.raises(WorkFailed), store.open("link"):
+        pass
+    with pytest.raises(FileExistsError), store.create("link"):
+        pass
+
+
+def test_a_store_that_is_itself_a_link_works(tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "store").symlink_to(tmp_path / "volume")
+    put(LocalStore(tmp_path / "store"), "a")
+    assert (tmp_path / "volume/a").read_bytes() == b"content"
+
+
+def test_what_a_killed_writer_left_is_swept_and_was_never_listed(store: LocalStore, tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys, pathlib\n"
+        "from maint.adapters.stores.local import LocalStore\n"
+        "with LocalStore(pathlib.Path(sys.argv[1])).create('prod/a') as file:\n"
+        "    file.write(b'half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, str(tmp_path / "store")], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert list(store.names()) == []
+    assert store.sweep("elsewhere") == 0
+    assert store.sweep("prod") == 1
+    assert list((tmp_path / "store/prod").iterdir()) == []
+
+
+def test_what_a_live_writer_in_another_process_holds_is_not_swept(store: LocalStore, tmp_path: Path) -> None:
+    script = (
+        "import sys, pathlib\n"
+        "from maint.adapters.stores.local import LocalStore\n"
+        "with LocalStore(pathlib.Path(sys.argv[1])).create('prod/a') as file:\n"
+        "    file.write(b'whole'); print('ready', flush=True); sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "store")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        assert store.sweep() == 0
+        writer.communicate()
+    assert list(store.names()) == ["prod/a"]
+
+
+@pytest.fixture
+def small_files_only() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_takes_no_more_is_a_failure_that_names_file_and_reason(
+    store: LocalStore, tmp_path: Path, small_files_only: None
+) -> None:
+    with pytest.raises(WorkFailed) as failure, store.create("prod/a") as file:
+        file.write(b"x" * 8192)
+    assert "prod/a" in failure.value.message
+    assert str(tmp_path / "store") in failure.value.message
+    assert failure.value.detail == ("File too large",)
+    assert list((tmp_path / "store/prod").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/full").exists(), reason="needs root to mount a small disk")
+def test_a_full_disk_says_so_and_what_to_do(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True).returncode:
+        pytest.skip("this machine lets nobody mount")
+    try:
+        with pytest.raises(WorkFailed) as failure, LocalStore(disk).create("a") as file:
+            file.write(b"x" * 1_000_000)
+        assert failure.value.detail == ("No space left on device",)
+        assert failure.value.hint == "make room there, then run it again"
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_store_that_is_a_file_is_a_failure_with_words(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("")
+    store = LocalStore(tmp_path / "store")
+    with pytest.raises(WorkFailed, match="cannot write a in"), store.create("a"):
+        pass
+    with pytest.raises(WorkFailed, match="cannot list"):
+        list(store.names())

@@ -1,0 +1,63 @@
+"""What is kept for undoing: sealed, private, and gone when dropped."""
+
+from pathlib import Path
+
+import pytest
+
+from maint.adapters.seal import AgeSeal
+from maint.adapters.undo import SealedUndo
+from maint.errors import Invalid, WorkFailed
+
+
+@pytest.fixture
+def undo(tmp_path: Path) -> SealedUndo:
+    return SealedUndo(tmp_path, AgeSeal())
+
+
+def test_what_is_kept_is_fetched_also_by_a_later_process(undo: SealedUndo, tmp_path: Path) -> None:
+    name = undo.keep(b"old content")
+    assert undo.fetch(name) == b"old content"
+    assert SealedUndo(tmp_path, AgeSeal()).fetch(name) == b"old content"
+
+
+def test_the_same_content_kept_twice_has_two_names(undo: SealedUndo) -> None:
+    assert undo.keep(b"") != undo.keep(b"")
+
+
+def test_nothing_on_disk_shows_the_content_or_can_be_read_by_others(undo: SealedUndo, tmp_path: Path) -> None:
+    undo.keep(b"canary" * 10)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 2
+    for path in files:
+        assert b"canary" not in path.read_bytes()
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_was_dropped_is_gone_and_dropping_again_is_no_error(undo: SealedUndo) -> None:
+    name = undo.keep(b"x")
+    undo.drop(name)
+    undo.drop(name)
+    with pytest.raises(KeyError):
+        undo.fetch(name)
+
+
+@pytest.mark.parametrize("name", ["", "../keys/undo", "0" * 31, "0" * 32, "0" * 32 + "\n"])
+def test_a_name_that_was_never_given_is_a_key_error(undo: SealedUndo, name: str) -> None:
+    with pytest.raises(KeyError):
+        undo.fetch(name)
+
+
+def test_damage_is_found(undo: SealedUndo, tmp_path: Path) -> None:
+    name = undo.keep(b"x")
+    path = tmp_path / "undo" / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(WorkFailed):
+        undo.fetch(name)
+
+
+def test_a_key_that_is_gone_is_told(undo: SealedUndo, tmp_path: Path) -> None:
+    name = undo.keep(b"x")
+    (tmp_path / "keys/undo").unlink()
+    with pytest.raises(Invalid, match="is gone"):
+        undo.fetch(name)
