@@ -1,0 +1,93 @@
+"""Real time, and limits that interrupt whatever the main thread is waiting for."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import FrameType
+from typing import Any
+
+from maint.errors import TimedOut
+from maint.model.units import show_duration
+
+_SOON = 0.001  # seconds; setitimer takes 0 for "never"
+
+
+class _Alarm:
+    """The process's one interval timer, shared by all limits that are open; it goes off for the nearest.
+
+    Whoever used the timer before the first limit opened gets it back, less the time that has passed.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[tuple[float, float]] = []  # (deadline, seconds), the outermost first
+        self._before: tuple[Any, float, float] = (signal.SIG_DFL, 0.0, 0.0)  # Any: what getsignal returns
+
+    def push(self, seconds: float) -> None:
+        now = time.monotonic()
+        if not self._open:
+            left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+            self._before = (signal.signal(signal.SIGALRM, self._ring), left, now)
+        self._open.append((now + seconds, seconds))
+        self._arm()
+
+    def pop(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self._open.pop()
+        if self._open:
+            self._arm()
+            return
+        handler, left, since = self._before
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - since), _SOON))
+
+    def _arm(self) -> None:
+        nearest = min(deadline for deadline, _ in self._open)
+        signal.setitimer(signal.ITIMER_REAL, max(nearest - time.monotonic(), _SOON))
+
+    def _ring(self, _signal: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        passed = [seconds for deadline, seconds in self._open if deadline <= now]
+        if passed:
+            raise TimedOut(f"the limit of {show_duration(passed[0])} has passed")
+        if self._open:  # the timer's clock ran a hair ahead of ours
+            self._arm()
+
+
+_ALARM = _Alarm()
+
+
+class SystemClock:
+    """The clock of the machine; implements `ports.Clock`."""
+
+    def now(self) -> datetime:
+        """Return the time, UTC, aware."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        if seconds > 0:
+            time.sleep(seconds)
+
+    @contextmanager
+    def limit(self, seconds: float | None) -> Iterator[None]:
+        """Raise `TimedOut` inside the block once the seconds have passed; None is no limit.
+
+        Limits nest: the nearest one goes off first, and leaving it brings the outer one back. Signals reach the
+        main thread alone, so that in any other thread the block runs without a limit of its own.
+        """
+        if seconds is None or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        _ALARM.push(seconds)
+        try:
+            yield
+        finally:
+            _ALARM.pop()

@@ -1,0 +1,131 @@
+"""Turn JSON into nouns, leniently: what is missing or new never stops a read (contract sections 2.3, 10.3)."""
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from maint.model.json import Json
+from maint.model.manager import Cluster, Command, Host, Instance, License, Role, Service
+
+Fields = Mapping[str, Json]
+
+_NO_ID = -1  # negative: not pollable (contract section 4.1)
+
+
+def fields(value: Json) -> Fields:
+    """Return an object's fields; none for anything that is no object."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: Json) -> Iterator[Fields]:
+    """Yield the objects of `{"items": […]}`, or of a bare list."""
+    listed = value.get("items") if isinstance(value, Mapping) else value
+    for item in listed if isinstance(listed, list) else ():
+        if isinstance(item, Mapping):
+            yield cast(Fields, item)
+
+
+def text(source: Fields, name: str) -> str:
+    """Return a field as text; '' where it is missing."""
+    value = source.get(name)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else ""
+
+
+def number(source: Fields, name: str) -> int | None:
+    """Return a field as an integer, `338.0` and `"338"` included (contract section 4.2)."""
+    value = source.get(name)
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        value = float(value) if value.replace(".", "", 1).lstrip("-").isdecimal() else None
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, float) and value.is_integer() else None
+
+
+def flag(source: Fields, name: str) -> bool | None:
+    """Return a field as a truth value; None where it is missing or something else."""
+    value = source.get(name)
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    return value if isinstance(value, bool) else None
+
+
+def command(value: Json) -> Command:
+    """Return a command, its children included (contract section 4.1)."""
+    source = fields(value)
+    found, success, active = number(source, "id"), flag(source, "success"), flag(source, "active")
+    if active is None:
+        active = success is None and not text(source, "endTime")
+    return Command(
+        id=_NO_ID if found is None else found,
+        name=text(source, "name"),
+        active=active,
+        success=success,
+        message=text(source, "resultMessage"),
+        children=tuple(command(child) for child in items(source.get("children"))),
+    )
+
+
+def refused_command(name: str, message: str) -> Command:
+    """Return a command that was not even begun, for the `errors` of a bulk answer (contract section 5)."""
+    return Command(id=_NO_ID, name=name, active=False, success=False, message=message)
+
+
+def cluster(source: Fields) -> Cluster:
+    """Return a cluster; before API 6 its name was its display name (contract section 5)."""
+    refs = [fields(ref) for ref in _list(source.get("dataContextRefs"))]
+    return Cluster(
+        name=text(source, "name"),
+        display_name=text(source, "displayName") or text(source, "name"),
+        type=text(source, "clusterType"),
+        version=text(source, "version"),
+        data_contexts=tuple(filter(None, (text(ref, "name") or text(ref, "uuid") for ref in refs))),
+    )
+
+
+def service(source: Fields) -> Service:
+    """Return a service; a state it does not tell is UNKNOWN."""
+    return Service(text(source, "name"), text(source, "type"), text(source, "serviceState") or "UNKNOWN")
+
+
+def role(source: Fields) -> Role:
+    """Return a role; a state it does not tell is UNKNOWN."""
+    return Role(
+        name=text(source, "name"),
+        type=text(source, "type"),
+        state=text(source, "roleState") or "UNKNOWN",
+        host_id=text(fields(source.get("hostRef")), "hostId"),
+    )
+
+
+def host(source: Fields) -> Host:
+    """Return a host, and its cluster where it has one."""
+    return Host(
+        host_id=text(source, "hostId"),
+        hostname=text(source, "hostname"),
+        address=text(source, "ipAddress"),
+        cluster=text(fields(source.get("clusterRef")), "clusterName") or None,
+    )
+
+
+def license(source: Fields) -> License:  # noqa: A001  # the API's own noun
+    """Return a licence (contract section 9)."""
+    return License(text(source, "owner"), text(source, "uuid"), text(source, "expiration"))
+
+
+def instance(source: Fields) -> Instance:
+    """Return one server of the manager (contract section 10.5)."""
+    return Instance(text(source, "name"), text(source, "ipAddress"))
+
+
+def settings(value: Json) -> dict[str, str]:
+    """Return name and value of each setting that has one."""
+    return {text(item, "name"): text(item, "value") for item in items(value) if item.get("value") is not None}
+
+
+def _list(value: Json) -> list[Json]:
+    if isinstance(value, Mapping):
+        value = value.get("items")
+    return value if isinstance(value, list) else []

@@ -1,0 +1,164 @@
+"""Scripted managers: each test says what every port answers, and looks at what arrived."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import trustme
+from pytest_httpserver import HTTPServer
+
+from maint.adapters.clock import SystemClock
+from maint.adapters.manager import ManagerClient, Timeouts
+from maint.model.secret import Secret
+from maint.model.site import Login, ManagerSettings
+
+PASSWORD = "päss:w0rd-of-the-site"  # noqa: S105  # invented
+QUICK = Timeouts(connect=2, knock=2, read=2, write=2, export=2)
+
+
+class Names:
+    """Secrets whose value is their reference."""
+
+    def resolve(self, reference: str) -> Secret:
+        return Secret(reference)
+
+
+class Patient(SystemClock):
+    """Real time, but pauses are only counted."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Bench:
+    """A client, and the two ports it may knock at."""
+
+    settings: ManagerSettings
+    clock: Patient = field(default_factory=Patient)
+    warnings: list[str] = field(default_factory=list)
+    timeouts: Timeouts = QUICK
+
+    def client(self, **changes: object) -> ManagerClient:
+        settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # tests name real fields
+        return ManagerClient(settings, Names(), self.clock, warn=self.warnings.append, timeouts=self.timeouts, pause=3)
+
+
+@pytest.fixture
+def plain() -> Iterator[HTTPServer]:
+    with HTTPServer(host="127.0.0.1") as server:
+        yield server
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def ca_file(authority: trustme.CA, tmp_path: Path) -> Path:
+    path = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return path
+
+
+def context_for(certificate: trustme.LeafCert) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def tls_server() -> Iterator[Callable[[trustme.LeafCert], HTTPServer]]:
+    servers: list[HTTPServer] = []
+
+    def start(certificate: trustme.LeafCert) -> HTTPServer:
+        server = HTTPServer(host="127.0.0.1", ssl_context=context_for(certificate), threaded=True)
+        server.start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def tls(tls_server: Callable[[trustme.LeafCert], HTTPServer], authority: trustme.CA) -> HTTPServer:
+    return tls_server(authority.issue_cert("127.0.0.1"))
+
+
+@pytest.fixture
+def bench(plain: HTTPServer) -> Bench:
+    """A manager whose plain port answers; its TLS port is closed."""
+    login = Login("admin", PASSWORD)
+    return Bench(ManagerSettings("127.0.0.1", login, plain_port=plain.port, tls_port=free_port()))
+
+
+@pytest.fixture
+def secure(bench: Bench, tls: HTTPServer, ca_file: Path) -> Bench:
+    """A manager whose TLS port answers with a trusted chain."""
+    bench.settings = replace(bench.settings, tls_port=tls.port, ca=ca_file)
+    return bench
+
+
+@pytest.fixture
+def raw() -> Iterator[Callable[..., int]]:
+    """Start a server that hands every connection's socket to a function; returns its port."""
+    listeners: list[socket.socket] = []
+
+    def start(serve: Callable[[socket.socket], None]) -> int:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def loop() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=_shielded, args=(serve, connection), daemon=True).start()
+
+        threading.Thread(target=loop, daemon=True).start()
+        return int(listener.getsockname()[1])
+
+    yield start
+    for listener in listeners:
+        listener.close()
+
+
+def _shielded(serve: Callable[[socket.socket], None], connection: socket.socket) -> None:
+    with connection:
+        try:
+            serve(connection)
+        except OSError:
+            return
+
+
+def request_head(connection: socket.socket) -> str:
+    """Read a request's head."""
+    head = b""
+    while b"\r\n\r\n" not in head:
+        part = connection.recv(1)
+        if not part:
+            break
+        head += part
+    return head.decode("latin-1")
+
+
+def answer(status: str, body: bytes, *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
