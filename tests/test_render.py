@@ -171,8 +171,25 @@ PIECES = st.lists(
             '"',
             "+",
             "*",
+            *[
+                "if",
+                "endif",
+                "else",
+                "raw",
+                "endraw",
+                "list",
+                "join",
+                "1",
+                "9999",
+                "\n",
+                "\\",
+                "-",
+                "~",
+                "is",
+                "not",
+                ",",
+            ],
         ]
-        + ["if", "endif", "else", "raw", "endraw", "list", "join", "1", "9999", "\n", "\\", "-", "~", "is", "not", ","]
     ),
     max_size=25,
 ).map("".join)

@@ -95,6 +95,11 @@ class _Complaint:
         self.hint = hint
 
     @property
+    def order(self) -> tuple[int, int, bool]:
+        """The order of the file; what is missing comes last, for it may only be misspelled."""
+        return self.at.line, self.at.column, self.words.endswith("is missing")
+
+    @property
     def line(self) -> str:
         """The complaint without its place."""
         where = dotted(self.path)
@@ -260,7 +265,7 @@ def _described(value: Json) -> str:
 
 def _as_invalid(reading: _Reading, errors: Sequence[ErrorDetails]) -> Invalid:
     complaints = _merged([reading.complaint(error) for error in errors])
-    first, *others = sorted(complaints, key=lambda complaint: (complaint.at.line, complaint.at.column))
+    first, *others = sorted(complaints, key=lambda complaint: complaint.order)
     detail = [f"{other.at}: {other.line}" + (f" ({other.hint})" if other.hint else "") for other in others]
     return Invalid(first.line, at=first.at, detail=detail, hint=first.hint)
 

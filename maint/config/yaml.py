@@ -4,6 +4,7 @@ What is read is YAML 1.2 with its core scalars: `no`, `on` and `1:30` are text, 
 file mean something else than it looks like (duplicate keys, aliases, merge keys, tags, several documents) is refused.
 """
 
+import copy
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -65,6 +66,25 @@ class Document:
             if place is not None:
                 return place[0] if key and length == len(path) else place[1]
         return Position(self.name, 1, 1)
+
+    def __contains__(self, path: Path) -> bool:
+        """Tell whether something stands at a path."""
+        return path in self._places
+
+    def with_value(self, path: Path, value: Json, place: Position) -> "Document":
+        """Return a copy with a scalar put at a path of keys; `place` tells where that value came from."""
+        data = copy.deepcopy(self.data)
+        inner = data
+        for step in path[:-1]:
+            if not isinstance(inner, dict):
+                return self  # what stands here is wrong already, and will be named as such
+            if inner.get(str(step)) is None:
+                inner[str(step)] = {}
+            inner = inner[str(step)]
+        if not isinstance(inner, dict):
+            return self
+        inner[str(path[-1])] = value
+        return Document(self.name, data, {**self._places, path: (place, place)})
 
     def at(self, path: Path) -> Json:
         """Return the value at a path; KeyError where there is none."""

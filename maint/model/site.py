@@ -82,6 +82,25 @@ class BackupSettings:
     trusted_keys: Sequence[str] = ()
     keep: Keep | None = None
     minimum: int = 3
+    fingerprint_key: str | None = None  # reference
+    copies: Sequence[str] = ()  # further stores
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPair:
+    """A certificate, and a reference to its private key."""
+
+    cert: Path
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualClusterUser:
+    """A user of a virtual cluster and the Kerberos identity that its jobs run with."""
+
+    name: str
+    principal: str  # text, or file:PATH
+    keytab: str  # reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +114,9 @@ class VirtualClusterSettings:
     token_service: str = "knoxtoken"
     ca: Path | None = None
     connect_to: str | None = None
+    tls: TlsPair | None = None
+    utility: str | None = None  # path of the utility script on the host
+    users: Sequence[VirtualClusterUser] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Outer(Strict):
 
     host: str
     parts: Sequence[Inner] = ()
-    by_name: dict[str, Inner] = {}
+    by_name: dict[str, Inner] = Field(default={})
     wait: Duration = 1.0
     mode: Literal["problem", "accept"] = "problem"
     file: Path | None = None
@@ -89,9 +89,9 @@ def test_an_unknown_key_gets_a_suggestion_or_the_known_keys() -> None:
 
 def test_further_errors_are_detail_lines_with_their_own_places_in_the_order_of_the_file() -> None:
     error = complaint("parts:\n  - prt: 1\nhost: 3\n")
-    assert error.message == "f.yaml:2:5: parts[0]: the key 'name' is missing"
+    assert (error.message, error.hint) == ("f.yaml:2:5: parts[0]: unknown key 'prt'", "did you mean port?")
     assert error.detail == (
-        "f.yaml:2:5: parts[0]: unknown key 'prt' (known keys: name, port)",
+        "f.yaml:2:5: parts[0]: the key 'name' is missing",
         "f.yaml:3:7: host: must be text, not a number",
     )
 

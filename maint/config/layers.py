@@ -1,0 +1,261 @@
+"""Where configuration comes from, in order: flags, the environment, a file, defaults; never the working folder."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from maint.config import rules, sites, yaml
+from maint.config.paths import config_file, expanded, state_folder
+from maint.config.schema import Config
+from maint.config.strict import decode, did_you_mean, dotted
+from maint.config.yaml import Document
+from maint.errors import Invalid, Position
+from maint.model.json import Json
+from maint.model.site import SiteSettings
+
+GENERAL: dict[str, str] = {
+    "MAINT_CONFIG": "the configuration file (--config)",
+    "MAINT_SITE": "the site (--site)",
+    "MAINT_STATE": "the folder of locks, journals, undo objects and keys (--state)",
+    "MAINT_OUTPUT": "table, json or yaml (--output)",
+    "MAINT_COLOR": "auto, always or never (--color)",
+}
+"""Variables that speak of maint itself, and what they stand for."""
+
+OVERRIDES: dict[str, str] = {
+    "MAINT_MANAGER_HOST": "manager.host",
+    "MAINT_MANAGER_PLAIN_PORT": "manager.plain_port",
+    "MAINT_MANAGER_TLS_PORT": "manager.tls_port",
+    "MAINT_MANAGER_USERNAME": "manager.username",
+    "MAINT_MANAGER_PASSWORD": "manager.password",
+    "MAINT_MANAGER_CA": "manager.ca",
+    "MAINT_MANAGER_LICENSE": "manager.license",
+    "MAINT_SSH_USER": "ssh.user",
+    "MAINT_SSH_KEY": "ssh.key",
+    "MAINT_SSH_KNOWN_HOSTS": "ssh.known_hosts",
+    "MAINT_SSH_PORT": "ssh.port",
+    "MAINT_SSH_AT_ONCE": "ssh.at_once",
+    "MAINT_SSH_CONNECT_TIMEOUT": "ssh.connect_timeout",
+    "MAINT_SSH_COMMAND_TIMEOUT": "ssh.command_timeout",
+    "MAINT_APP_DOMAIN": "app_domain",
+    "MAINT_BACKUP_STORE": "backup.store",
+    "MAINT_BACKUP_IDENTITY": "backup.identity",
+    "MAINT_BACKUP_SIGNING_KEY": "backup.signing_key",
+    "MAINT_BACKUP_FINGERPRINT_KEY": "backup.fingerprint_key",
+    "MAINT_BACKUP_ON_REDACTED": "backup.on_redacted",
+    "MAINT_BACKUP_MINIMUM": "backup.minimum",
+}
+"""Variables that replace one key of the site at hand; a password is still a reference, never the value."""
+
+_NUMBERS = frozenset({"plain_port", "tls_port", "port", "at_once", "minimum"})
+_NO_CONFIG_HINT = "maint config init writes a first configuration; maint lab up brings up a manager to try things on"
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What was given on the command line.
+
+    Attributes:
+        values: keys of the site that a flag replaces (`backup.store`) → (value, the flag's name).
+    """
+
+    config: str | None = None
+    site: str | None = None
+    state: str | None = None
+    output: str | None = None
+    color: str | None = None
+    values: Mapping[str, tuple[Json, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A value and where it came from; a secret is shown as its reference."""
+
+    key: str
+    value: Json
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A configuration file that was read, decoded and checked."""
+
+    path: Path
+    document: Document
+    config: Config
+    replaced: Mapping[yaml.Path, str]
+
+
+class Settings:
+    """The configuration, or the absence of one.
+
+    Attributes:
+        output: how data is shown, None where nobody said.
+        color: whether to colour, None where nobody said.
+    """
+
+    def __init__(
+        self, loaded: _Loaded | None, flags: Flags, environ: Mapping[str, str], *, looked: tuple[Path, ...]
+    ) -> None:
+        self._loaded = loaded
+        self._environ = environ
+        self._looked = looked
+        self._site = flags.site or environ.get("MAINT_SITE") or None
+        self._state = (flags.state, "--state") if flags.state else (environ.get("MAINT_STATE"), "MAINT_STATE")
+        self.output = flags.output or environ.get("MAINT_OUTPUT") or None
+        self.color = flags.color or environ.get("MAINT_COLOR") or None
+
+    @property
+    def path(self) -> Path | None:
+        """The configuration file, None where there is none."""
+        return self._loaded.path if self._loaded else None
+
+    @property
+    def looked(self) -> tuple[Path, ...]:
+        """Where a configuration file was looked for."""
+        return self._looked
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the configured sites."""
+        return tuple(self._loaded.config.sites) if self._loaded else ()
+
+    @property
+    def folder(self) -> Path:
+        """What relative paths and `file:` references start from: the folder of the configuration file.
+
+        Raises:
+            Invalid: there is no configuration.
+        """
+        return self._required().path.parent
+
+    @property
+    def state(self) -> Path:
+        """The folder of all sites' state.
+
+        Raises:
+            Invalid: there is no configuration and nobody named a folder.
+        """
+        given, _ = self._state
+        if given:
+            # Whoever types a path means it from where they are; a path in the file is meant from the file.
+            return Path(expanded(given, self._environ)).absolute()
+        loaded = self._required()
+        if loaded.config.state:
+            return self._place(loaded.config.state)
+        return state_folder(loaded.path, self._environ)
+
+    def site(self, name: str | None = None) -> SiteSettings:
+        """Return a site's settings.
+
+        Args:
+            name: its name; when left out, the one asked for by --site or MAINT_SITE, else the only one.
+
+        Raises:
+            Invalid: there is no configuration, no such site, or several to choose from.
+        """
+        loaded = self._required()
+        chosen = name or self._site or _only(self.names)
+        if chosen is None:
+            raise Invalid(
+                "several sites are configured", detail=[", ".join(self.names)], hint="choose one: --site NAME"
+            )
+        if chosen not in loaded.config.sites:
+            guess = did_you_mean(chosen, self.names)
+            hint = f"did you mean {guess}?" if guess else None
+            raise Invalid(f"there is no site {chosen!r}", detail=[f"configured: {', '.join(self.names)}"], hint=hint)
+        return sites.settings(chosen, loaded.config.sites[chosen], state=self.state, place=self._place)
+
+    def secret_variables(self) -> frozenset[str]:
+        """Return the environment variables that hold secrets, so that programs we start do not inherit them."""
+        found = [str(item.value) for item in self.origins()] if self._loaded else []
+        return frozenset(text.removeprefix("env:") for text in found if text.startswith("env:"))
+
+    def origins(self) -> list[Origin]:
+        """Return every key of the configuration, its value, and where that came from.
+
+        Raises:
+            Invalid: there is no configuration.
+        """
+        loaded = self._required()
+        given, giver = self._state
+        origin = giver if given else self._origin(("state",)) if loaded.config.state else "default"
+        found = [Origin("state", str(self.state), origin)]
+        whole = loaded.config.model_dump(mode="json", by_alias=True)
+        for path, value in _leaves(whole["sites"], ("sites",)):
+            shown = loaded.document.at(path) if path in loaded.document else value
+            found.append(Origin(dotted(path), shown, self._origin(path)))
+        return found
+
+    def _origin(self, path: yaml.Path) -> str:
+        loaded = self._required()
+        if path in loaded.replaced:
+            return loaded.replaced[path]
+        return str(loaded.document.where(path)) if path in loaded.document else "default"
+
+    def _place(self, path: str) -> Path:
+        return self.folder / expanded(path, self._environ)
+
+    def _required(self) -> _Loaded:
+        if self._loaded is None:
+            looked = [f"looked for {path}" for path in self._looked]
+            raise Invalid("there is no configuration", detail=looked, hint=_NO_CONFIG_HINT)
+        return self._loaded
+
+
+def load_settings(flags: Flags, environ: Mapping[str, str]) -> Settings:
+    """Find, read and check the configuration.
+
+    Raises:
+        Invalid: the file that was named is not there, or a file is wrong; that there is none at all is no error yet.
+    """
+    named = flags.config or environ.get("MAINT_CONFIG") or None
+    path, looked = config_file(named, environ)
+    loaded = _read(path, flags, environ) if path else None
+    return Settings(loaded, flags, environ, looked=looked)
+
+
+def _read(path: Path, flags: Flags, environ: Mapping[str, str]) -> _Loaded:
+    document = yaml.read(path)
+    chosen = flags.site or environ.get("MAINT_SITE") or _only(_site_names(document))
+    replaced: dict[yaml.Path, str] = {}
+    if chosen in _site_names(document):
+        for key, (value, giver) in _given(flags, environ).items():
+            where: yaml.Path = ("sites", str(chosen), *key.split("."))
+            document = document.with_value(where, value, Position(giver, 1, 1))
+            replaced[where] = giver
+    config = decode(Config, document)
+    rules.check(config, document)
+    return _Loaded(path, document, config, replaced)
+
+
+def _given(flags: Flags, environ: Mapping[str, str]) -> dict[str, tuple[Json, str]]:
+    """Return the keys that the environment and, stronger, flags replace."""
+    given: dict[str, tuple[Json, str]] = {
+        key: (_typed(key, environ[variable]), variable) for variable, key in OVERRIDES.items() if environ.get(variable)
+    }
+    return {**given, **flags.values}
+
+
+def _typed(key: str, text: str) -> Json:
+    is_number = key.rpartition(".")[2] in _NUMBERS and re.fullmatch(r"[0-9]{1,9}", text)
+    return int(text) if is_number else text
+
+
+def _site_names(document: Document) -> tuple[str, ...]:
+    found = document.data.get("sites") if isinstance(document.data, dict) else None
+    return tuple(found) if isinstance(found, dict) else ()
+
+
+def _only(names: tuple[str, ...]) -> str | None:
+    return names[0] if len(names) == 1 else None
+
+
+def _leaves(value: Json, path: yaml.Path) -> list[tuple[yaml.Path, Json]]:
+    items: list[tuple[str | int, Json]] = []
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value))
+    return [leaf for step, inner in items for leaf in _leaves(inner, (*path, step))] if items else [(path, value)]

@@ -1,0 +1,86 @@
+"""Where the configuration file is looked for, and where the state of its sites lives."""
+
+import pwd
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from maint.errors import Invalid
+
+SYSTEM_FILE = Path("/etc/maint/config.yaml")
+SYSTEM_STATE = Path("/var/lib/maint")
+
+
+def expanded(path: str, environ: Mapping[str, str]) -> str:
+    """Return a path whose leading `~/` is our home folder."""
+    home = environ.get("HOME")
+    return f"{home}/{path[2:]}" if home and path.startswith("~/") else path
+
+
+def user_file(environ: Mapping[str, str]) -> Path | None:
+    """Return where a user's own configuration is, None for somebody without a home folder."""
+    home = environ.get("HOME")
+    return Path(home) / ".config/maint/config.yaml" if home and home.startswith("/") else None
+
+
+def config_file(
+    named: str | None, environ: Mapping[str, str], *, system: Path = SYSTEM_FILE
+) -> tuple[Path | None, tuple[Path, ...]]:
+    """Find the configuration file.
+
+    Args:
+        named: the file that --config or MAINT_CONFIG names; then no other is looked for.
+        environ: our environment.
+        system: the file for the whole machine.
+
+    Returns:
+        The file with links followed (None where there is none), and the places that were looked at.
+
+    Raises:
+        Invalid: the named file is not there.
+    """
+    if named:
+        path = Path(expanded(named, environ))
+        if not path.exists():
+            raise Invalid(f"there is no configuration file {path}", hint="--config and MAINT_CONFIG name a file")
+        return path.resolve(), (path,)
+    user = user_file(environ)
+    looked = (user, system) if user else (system,)
+    found = next((path for path in looked if path.exists()), None)
+    return (found.resolve() if found else None), looked
+
+
+def _home_of_owner(folder: Path) -> Path | None:
+    try:
+        return Path(pwd.getpwuid(folder.stat().st_uid).pw_dir)
+    except (KeyError, OSError):
+        return None
+
+
+def state_folder(
+    config: Path, environ: Mapping[str, str], *, home_of_owner: Callable[[Path], Path | None] = _home_of_owner
+) -> Path:
+    """Return where the state of a configuration's sites lives when nobody says otherwise.
+
+    Whoever uses the same file must meet at the same lock, so this depends on where the file is, not on who asks:
+    only one's own `XDG_STATE_HOME` is known, that of another owner is taken to be the usual one.
+
+    Args:
+        config: the configuration file, absolute.
+        environ: our environment.
+        home_of_owner: the home folder of whoever owns a folder.
+    """
+    if config.is_relative_to("/etc"):
+        return SYSTEM_STATE
+    own = Path(environ.get("HOME", "/")).resolve()
+    for folder in config.parents[:-1]:  # the last one is /, nobody's home
+        if folder == own:
+            return _xdg_state(own, environ)
+        if home_of_owner(folder) == folder:
+            return folder / ".local/state/maint"
+    return config.parent / ".maint"
+
+
+def _xdg_state(home: Path, environ: Mapping[str, str]) -> Path:
+    given = environ.get("XDG_STATE_HOME", "")
+    # A relative one is to be ignored, says the XDG base directory specification.
+    return (Path(given) if given.startswith("/") else home / ".local/state") / "maint"

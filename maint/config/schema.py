@@ -1,0 +1,244 @@
+"""The whole configuration as models: every key, its meaning, its default and an example.
+
+`maint generate schema`, the sample configuration and the reference are made from these; to add a key, add a field here.
+"""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from maint.config.fields import (
+    ApiVersion,
+    Count,
+    Endpoint,
+    FilePath,
+    HostName,
+    Name,
+    Port,
+    Principal,
+    PublicKey,
+    Recipient,
+    Reference,
+    StoreAddress,
+    Text,
+    Url,
+)
+from maint.config.secrets import FACTORY
+from maint.config.strict import Duration, Strict
+
+
+class Bootstrap(Strict):
+    """The account of a fresh server, before a restore."""
+
+    username: Text = Field(default="admin", description="its name")
+    password: Reference = Field(default=FACTORY, description="reference to its password; the factory one when left out")
+
+
+class Api(Strict):
+    """The versions of the management API that are asked for."""
+
+    clusters: ApiVersion = Field(default=45, description="for clusters and commands", examples=["v45"])
+    deployment: ApiVersion = Field(default=49, description="for export and restore", examples=["v49"])
+
+
+class Manager(Strict):
+    """How to reach the manager, and as whom."""
+
+    host: HostName = Field(description="name or address of the manager", examples=["cm.example.internal"])
+    plain_port: Port = Field(default=7180, description="port without TLS")
+    tls_port: Port = Field(default=7183, description="port with TLS")
+    username: Text = Field(default="admin", description="account for the management API")
+    password: Reference = Field(description="reference to its password", examples=["file:/etc/maint/manager-password"])
+    bootstrap: Bootstrap = Field(default=Bootstrap(), description="account of a fresh server, before a restore")
+    ca: FilePath | None = Field(
+        default=None, description="PEM bundle that the TLS port must chain to", examples=["/etc/maint/manager-ca.pem"]
+    )
+    api: Api = Field(default=Api(), description="API versions")
+    license: FilePath | None = Field(
+        default=None, description="licence file to upload before a restore", examples=["/etc/maint/license.txt"]
+    )
+
+
+class Jump(Strict):
+    """A host that connections go through."""
+
+    host: HostName = Field(description="name or address", examples=["bastion.example.internal"])
+    user: Text | None = Field(default=None, description="account there; the same as on the hosts when left out")
+    port: Port = Field(default=22, description="SSH port there")
+
+
+class Sudo(Strict):
+    """How commands become root."""
+
+    password: Reference | None = Field(
+        default=None,
+        description="reference to the password that sudo asks for",
+        examples=["file:/etc/maint/sudo-password"],
+    )
+
+
+class Ssh(Strict):
+    """How to reach the hosts."""
+
+    user: Text = Field(default="root", description="account on the hosts")
+    key: FilePath | None = Field(default=None, description="private key", examples=["/etc/maint/id_ed25519"])
+    known_hosts: FilePath | None = Field(
+        default=None, description="host keys that are trusted", examples=["/etc/maint/known_hosts"]
+    )
+    port: Port = Field(default=22, description="SSH port")
+    at_once: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=64, description="hosts that are asked at the same time"
+    )
+    connect_timeout: Duration = Field(default=10.0, description="limit for a connection", examples=["10s"])
+    command_timeout: Duration = Field(default=60.0, description="limit for a command", examples=["60s"])
+    jump: Jump | None = Field(default=None, description="host that connections go through")
+    sudo: bool | Sudo = Field(default=False, description="run commands with sudo: true, or its password")
+
+
+class Accepted(Strict):
+    """A known deviation, accepted until a day."""
+
+    check: Text = Field(description="id of the check", examples=["os.selinux"])
+    hosts: Sequence[Text] = Field(
+        default=(), description="hosts it is accepted for; all when left out", examples=[["ecs-1"]]
+    )
+    reason: Text = Field(description="why", examples=["agreed with security"])
+    owner: Text | None = Field(default=None, description="who answers for it", examples=["ops"])
+    until: date | None = Field(default=None, description="last day", examples=["2027-06-30"])
+
+
+class Host(Strict):
+    """A host of the platform."""
+
+    name: Name = Field(description="how maint calls it", examples=["ecs-1"])
+    address: HostName | None = Field(
+        default=None, description="where SSH reaches it; its name when left out", examples=["10.0.0.21"]
+    )
+    port: Port | None = Field(default=None, description="SSH port when it differs", examples=[22])
+    groups: Sequence[Name] = Field(
+        default=(), description="base, ecs, ecs-master, manager, or names of your own", examples=[["ecs-master", "ecs"]]
+    )
+
+
+class Keep(Strict):
+    """How many snapshots of each kind stay."""
+
+    last: Count = Field(default=0, description="newest ones", examples=[3])
+    hourly: Count = Field(default=0, description="one an hour", examples=[0])
+    daily: Count = Field(default=0, description="one a day", examples=[7])
+    weekly: Count = Field(default=0, description="one a week", examples=[5])
+    monthly: Count = Field(default=0, description="one a month", examples=[12])
+    yearly: Count = Field(default=0, description="one a year", examples=[0])
+
+
+class Backup(Strict):
+    """Where snapshots go, for whom they are encrypted, and what is kept."""
+
+    on_redacted: Literal["problem", "accept", "window"] = Field(
+        default="problem", description="an export without secrets is a problem (exit 7), accepted, or opens a window"
+    )
+    store: StoreAddress = Field(
+        description="a path, sftp://HOST/PATH or s3://BUCKET/PREFIX", examples=["/var/lib/maint/backups"]
+    )
+    copies: Sequence[StoreAddress] = Field(
+        default=(), description="further stores", examples=[["sftp://backup.example.internal/srv/maint"]]
+    )
+    recipients: Sequence[Recipient] = Field(
+        default=(),
+        description="age public keys that can decrypt",
+        examples=[["age1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq"]],
+    )
+    identity: Reference | None = Field(
+        default=None,
+        description="reference to the private key, only where backups are read",
+        examples=["file:/etc/maint/identity"],
+    )
+    keep: Keep | None = Field(default=None, description="what pruning keeps")
+    minimum: Count = Field(default=3, description="verified restorable snapshots that pruning never goes below")
+    signing_key: Reference | None = Field(
+        default=None,
+        description="reference to the Ed25519 key that signs; made in the state folder when left out",
+        examples=["file:/etc/maint/signing"],
+    )
+    fingerprint_key: Reference | None = Field(
+        default=None,
+        description="reference to the key of secrets' fingerprints; made in the state folder when left out",
+        examples=["file:/etc/maint/fingerprint"],
+    )
+    trusted_keys: Sequence[PublicKey] = Field(
+        default=(),
+        description="whose signatures are believed; the site's own key always is",
+        examples=[["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]],
+    )
+
+
+class Tls(Strict):
+    """The certificate for `vc init`; without it the utility makes its own."""
+
+    cert: FilePath = Field(description="certificate (PEM)", examples=["/etc/maint/vc.pem"])
+    key: Reference = Field(description="reference to its private key", examples=["file:/etc/maint/vc.key"])
+
+
+class User(Strict):
+    """A user of a virtual cluster, for `vc init-user`."""
+
+    name: Name = Field(description="name", examples=["etl_user"])
+    principal: Principal = Field(description="Kerberos principal, or file:PATH", examples=["etl_user@EXAMPLE.INTERNAL"])
+    keytab: Reference = Field(description="reference to its keytab", examples=["file:/etc/maint/etl_user.keytab"])
+
+
+class VirtualCluster(Strict):
+    """A virtual cluster of the Data Engineering service."""
+
+    name: Name = Field(description="how maint calls it", examples=["default-vc"])
+    base_url: Url = Field(
+        description="its jobs API", examples=["https://abcd1234.cde-efgh5678.apps.example.internal/dex/api/v1"]
+    )
+    auth_url: Url = Field(
+        description="where tokens come from", examples=["https://service.cde-efgh5678.apps.example.internal"]
+    )
+    token_service: Name = Field(default="knoxtoken", description="topology that gives tokens")
+    username: Text = Field(description="workload user", examples=["etl_user"])
+    password: Reference = Field(description="reference to its password", examples=["credential:etl_password"])
+    ca: FilePath | None = Field(
+        default=None, description="PEM bundle for both addresses", examples=["/etc/maint/apps-ca.pem"]
+    )
+    connect_to: Endpoint | None = Field(
+        default=None, description="where to connect when DNS is not to be trusted", examples=["10.0.0.21:443"]
+    )
+    tls: Tls | None = Field(default=None, description="certificate for vc init")
+    utility: FilePath | None = Field(
+        default=None,
+        description="the utility script on the first ecs-master host; looked for when left out",
+        examples=["/opt/maint/cde-utils.sh"],
+    )
+    users: Sequence[User] = Field(default=(), description="users for vc init-user")
+
+
+class Site(Strict):
+    """One platform: a manager, its hosts, its backups, its virtual clusters."""
+
+    manager: Manager = Field(description="the manager")
+    ssh: Ssh | None = Field(default=None, description="how to reach the hosts")
+    app_domain: HostName | None = Field(
+        default=None,
+        description="domain of the data services; found out when left out",
+        examples=["apps.example.internal"],
+    )
+    accepted: Sequence[Accepted] = Field(default=(), description="known deviations")
+    hosts: Sequence[Host] = Field(default=(), description="the hosts")
+    backup: Backup | None = Field(default=None, description="backups")
+    virtual_clusters: Sequence[VirtualCluster] = Field(default=(), description="virtual clusters")
+
+
+class Config(Strict):
+    """The configuration file."""
+
+    state: FilePath | None = Field(
+        default=None,
+        description="where locks, journals, undo objects and keys live; its default depends on where this file is",
+        examples=["/var/lib/maint"],
+    )
+    sites: dict[Name, Site] = Field(description="the sites by name", min_length=1)

@@ -1,0 +1,243 @@
+"""Secret references: what they look like, and how each kind becomes a value.
+
+file:PATH            a file that only we (or root) own and read; relative to the config file's folder
+env:NAME             a variable of our own environment
+command:WORDS        what a program prints; no shell
+credential:NAME      a systemd credential ($CREDENTIALS_DIRECTORY)
+keyring:SERVICE/USER the desktop's or an installed keyring
+prompt, prompt:WORDS asked for on the terminal, once
+factory:             the password of the account that a fresh manager comes with (contract section 2.3)
+"""
+
+import importlib
+import os
+import re
+import shlex
+import signal
+import stat
+import subprocess
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from maint.errors import Invalid, Refused
+from maint.model.secret import Secret
+
+FACTORY = "factory:"
+FACTORY_PASSWORD = "admin"
+MAX_BYTES = 1_000_000
+
+_SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
+    "file": (re.compile(r".+"), "file:PATH"),
+    "env": (re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "env:NAME"),
+    "command": (re.compile(r"\s*\S.*"), "command:WORDS"),
+    "credential": (re.compile(r"(?!\.{1,2}$)[^/]+"), "credential:NAME"),
+    "keyring": (re.compile(r"[^/]+/.+"), "keyring:SERVICE/USER"),
+    "factory": (re.compile(r""), FACTORY),
+    "prompt": (re.compile(r".*"), "prompt"),
+}
+FORMS = ", ".join(shape for kind, (_, shape) in _SHAPES.items() if kind != "factory")
+
+
+def check_reference(text: str) -> str:
+    """Return the reference when it is one.
+
+    Raises:
+        ValueError: it is none; the words never repeat it, since it may be the secret itself.
+    """
+    kind, colon, rest = text.partition(":")
+    if kind not in _SHAPES or not (colon or kind == "prompt"):
+        raise ValueError(f"must be a reference to a secret ({FORMS}), never the secret itself")
+    shape, form = _SHAPES[kind]
+    if not shape.fullmatch(rest):
+        raise ValueError(f"must have the form {form}")
+    if kind == "command":
+        try:
+            shlex.split(rest)
+        except ValueError:
+            raise ValueError("has a quote that is never closed") from None
+    return text
+
+
+class ReferencedSecrets:
+    """Resolves references; implements `ports.Secrets`.
+
+    Args:
+        folder: what relative `file:` paths start from: the config file's folder.
+        environ: our environment.
+        ask: asks on the terminal without echo; None where there is no terminal.
+        hidden: names of variables that programs started by `command:` must not inherit.
+        command_timeout: seconds that such a program may take.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        *,
+        ask: Callable[[str], str] | None = None,
+        hidden: Collection[str] = (),
+        command_timeout: float = 30.0,
+    ) -> None:
+        self._folder = folder
+        self._environ = environ
+        self._ask = ask
+        self._hidden = frozenset(hidden)
+        self._command_timeout = command_timeout
+        self._asked: dict[str, Secret] = {}
+
+    def resolve(self, reference: str) -> Secret:
+        """Return the value of a reference.
+
+        Raises:
+            Invalid: it is malformed, names nothing, names something empty, or a file that others can read.
+            Refused: it asks for a terminal, and there is none.
+        """
+        try:
+            check_reference(reference)
+        except ValueError as error:
+            raise Invalid(f"a secret's reference {error}") from None
+        kind, _, rest = reference.partition(":")
+        readers: dict[str, Callable[[str], Secret]] = {
+            "file": self._file,
+            "env": self._variable,
+            "command": self._command,
+            "credential": self._credential,
+            "keyring": self._keyring,
+            "prompt": self._prompt,
+            "factory": lambda _: Secret(FACTORY_PASSWORD),
+        }
+        return readers[kind](rest)
+
+    def _file(self, rest: str) -> Secret:
+        home = Path(self._environ.get("HOME", "/"))
+        path = home / rest[2:] if rest.startswith("~/") else self._folder / rest
+        return _text(_read_private(path), f"the secret file {path}")
+
+    def _variable(self, name: str) -> Secret:
+        value = self._environ.get(name)
+        if not value:
+            raise Invalid(f"the environment variable {name} is not set", hint=f"export {name}=…")
+        return Secret(value)
+
+    def _credential(self, name: str) -> Secret:
+        folder = self._environ.get("CREDENTIALS_DIRECTORY")
+        if not folder:
+            raise Invalid(
+                f"there is no systemd credential {name}: CREDENTIALS_DIRECTORY is not set",
+                hint=f"run as a systemd unit with LoadCredential={name}:PATH",
+            )
+        return _text(_read_private(Path(folder) / name), f"the credential {name}")
+
+    def _command(self, words: str) -> Secret:
+        argv = shlex.split(words)
+        environ = {name: value for name, value in self._environ.items() if name not in self._hidden}
+        what = f"the command {argv[0]} that gives a secret"
+        out, err, status = _run(argv, environ, self._folder, self._command_timeout, what)
+        if status:
+            raise Invalid(f"{what} ended with status {status}", detail=_harmless(err, out))
+        return _text(out, f"the output of {what}")
+
+    def _keyring(self, rest: str) -> Secret:
+        service, user = rest.split("/", 1)
+        try:
+            library = importlib.import_module("keyring")
+        except ImportError:
+            raise Invalid("keyring: needs the Python package keyring", hint="pip install keyring") from None
+        try:
+            value = library.get_password(service, user)
+        except Exception as error:  # a boundary: every backend has failures of its own, whose words we do not know
+            raise Invalid(f"the keyring refused {service}/{user}: {type(error).__name__}") from None
+        if not value:
+            raise Invalid(f"the keyring has no password for {service}/{user}", hint=f"keyring set {service} {user}")
+        return Secret(str(value))
+
+    def _prompt(self, words: str) -> Secret:
+        if self._ask is None:
+            raise Refused(
+                "a password must be typed, and there is no terminal",
+                hint="name another source in the config, such as file:PATH or env:NAME",
+            )
+        if words not in self._asked:
+            self._asked[words] = Secret(self._ask(f"{words or 'Password'}: "))
+        return self._asked[words]
+
+
+def _text(content: bytes, what: str) -> Secret:
+    """Drop one final newline, and refuse what cannot be a secret."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise Invalid(f"{what} is not UTF-8 text") from None
+    text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+    if not text:
+        raise Invalid(f"{what} is empty")
+    return Secret(text)
+
+
+def _read_private(path: Path) -> bytes:
+    """Read a file that nobody but its owner can read; the open file is judged, so it cannot be exchanged meanwhile."""
+    try:
+        if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
+            raise Invalid(f"the secret file {path} is a link that somebody else made")
+        # Without O_NONBLOCK, opening a pipe would wait for its writer for ever.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Invalid(f"cannot read the secret file {path}: {error.strerror}") from None
+    with os.fdopen(handle, "rb") as file:
+        _refuse_shared(path, os.fstat(handle))
+        return file.read(MAX_BYTES)
+
+
+def _refuse_shared(path: Path, facts: os.stat_result) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        raise Invalid(f"the secret file {path} is no regular file")
+    if facts.st_uid not in (os.geteuid(), 0):
+        raise Invalid(f"the secret file {path} belongs to somebody else", hint=f"chown {os.geteuid()} {path}")
+    if facts.st_mode & 0o077:
+        mode = stat.S_IMODE(facts.st_mode)
+        raise Invalid(
+            f"the secret file {path} is open to others (mode {mode:04o})", hint=f"chmod 600 {shlex.quote(str(path))}"
+        )
+    if facts.st_size > MAX_BYTES:
+        raise Invalid(f"the secret file {path} is larger than {MAX_BYTES} bytes")
+
+
+def _run(
+    argv: list[str], environ: Mapping[str, str], folder: Path, timeout: float, what: str
+) -> tuple[bytes, bytes, int]:
+    try:
+        process = subprocess.Popen(
+            argv,
+            env=dict(environ),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Invalid(f"{what} cannot be started: {error.strerror}") from None
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Invalid(f"{what} did not end within {timeout:g} s") from None
+    finally:
+        _end(process)
+    return out, err, process.returncode
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program that is still there, and whatever it started itself."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _harmless(err: bytes, out: bytes) -> list[str]:
+    """Return the words on stderr, unless a line of the output is among them."""
+    words = err.decode(errors="replace")
+    told = [line for line in out.decode(errors="replace").splitlines() if line.strip()]
+    return [] if any(line.strip() in words for line in told) else words.splitlines()[-3:]
