@@ -1,0 +1,146 @@
+"""Compare two deployments by meaning: what differs, what cannot be compared, what only one side's format knows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from maint.backup.flatten import Items, Mark, Tree, size
+from maint.backup.marks import REDACTED, SECRET_FIELDS
+from maint.backup.volatile import reason
+from maint.model.json import Json
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place that differs; secrets as fingerprints; None where a side has nothing."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What a comparison found.
+
+    Attributes:
+        differences: real ones.
+        not_comparable: places where a side hides the value: neither equal nor different.
+        added_keys: fields that only the second side's format has; no difference.
+        volatile: how many places differ that always do (see `volatile.py`).
+    """
+
+    differences: list[Difference] = field(default_factory=list)
+    not_comparable: list[str] = field(default_factory=list)
+    added_keys: list[str] = field(default_factory=list)
+    volatile: int = 0
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs, as far as it can be seen."""
+        return not self.differences
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON."""
+        return {
+            "differences": [{"path": d.path, "before": d.before, "after": d.after} for d in self.differences],
+            "not_comparable": list(self.not_comparable),
+            "added_keys": list(self.added_keys),
+            "volatile": self.volatile,
+        }
+
+
+def compare(before: dict[str, Tree], after: dict[str, Tree]) -> Comparison:
+    """Compare two trees made by `flatten` with the same fingerprint key."""
+    result = Comparison()
+    _objects(before, after, (), result)
+    return result
+
+
+def _objects(before: dict[str, Tree], after: dict[str, Tree], path: Path, result: Comparison) -> None:
+    for key in _keys(before, after):
+        here = (*path, key)
+        if key not in after:
+            _gone(before[key], here, result)
+        elif key not in before:
+            _added(after[key], here, result, isinstance(after, Items))
+        else:
+            _both(before[key], after[key], here, result)
+
+
+def _keys(before: dict[str, Tree], after: dict[str, Tree]) -> Iterator[str]:
+    yield from before
+    yield from (key for key in after if key not in before)
+
+
+def _both(before: Tree, after: Tree, path: Path, result: Comparison) -> None:
+    if isinstance(before, dict) and isinstance(after, dict):
+        _objects(before, after, path, result)
+    elif _hidden(before) or _hidden(after):
+        if not reason(path):
+            result.not_comparable.append(_spell(path))
+    elif before != after:
+        _differ(path, _show(before), _show(after), result)
+
+
+def _gone(before: Tree, path: Path, result: Comparison) -> None:
+    if _withheld(path):
+        _withhold(path, result)
+    elif not _empty(before):
+        _differ(path, _show(before), None, result)
+
+
+def _added(after: Tree, path: Path, result: Comparison, an_item: bool) -> None:
+    """Tell an added element from a field that the other side's format lacks."""
+    if _withheld(path):
+        _withhold(path, result)
+    elif an_item:
+        _differ(path, None, _show(after), result)
+    elif isinstance(after, dict) and _holds_items(after):
+        _objects({} if not isinstance(after, Items) else Items(), after, path, result)
+    elif not _empty(after) and not reason(path):
+        result.added_keys.append(_spell(path))
+
+
+def _differ(path: Path, before: str | None, after: str | None, result: Comparison) -> None:
+    if reason(path):
+        result.volatile += 1
+    else:
+        result.differences.append(Difference(_spell(path), before, after))
+
+
+def _withhold(path: Path, result: Comparison) -> None:
+    if not reason(path):
+        result.not_comparable.append(_spell(path))
+
+
+def _withheld(path: Path) -> bool:
+    """Tell whether a field is one that redacting servers leave out (contract section 7.1, unknowns U12 and U13)."""
+    users = len(path) == 3 and path[0] == "users" and path[2] in {*SECRET_FIELDS, "pwLogin"}
+    return users or (len(path) == 3 and path[0] == "peers" and path[2] in SECRET_FIELDS)
+
+
+def _hidden(value: Tree) -> bool:
+    return isinstance(value, Mark) and value == REDACTED
+
+
+def _empty(value: Tree) -> bool:
+    return all(map(_empty, value.values())) if isinstance(value, dict) else value == ""
+
+
+def _holds_items(tree: dict[str, Tree]) -> bool:
+    return bool(tree) and (
+        isinstance(tree, Items) or any(_holds_items(child) for child in tree.values() if isinstance(child, dict))
+    )
+
+
+def _show(value: Tree) -> str:
+    if isinstance(value, dict):
+        count = size(value)
+        return f"all of it: {count} value{'' if count == 1 else 's'}"
+    return value
+
+
+def _spell(path: Path) -> str:
+    return "/".join(path)

@@ -1,0 +1,153 @@
+"""Turn a deployment into a tree in which order has no meaning: everything is found by its name or id.
+
+Lists become mappings by identity, config items become `name → value`, and secrets become fingerprints on the way,
+so that no comparison ever holds one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from hashlib import sha256
+from typing import TypeAlias
+
+from maint.backup.fold import Fields, Rules, fold
+from maint.backup.marks import REDACTED, SECRET_FIELDS, sensitive
+
+LONGEST = 1000  # characters of a value that are held; of a longer one the digest is
+
+
+class Mark(str):
+    """The fingerprint of a secret, or the word REDACTED in its place."""
+
+    __slots__ = ()
+
+
+class Items(dict[str, "Tree"]):
+    """What was a list: its elements by identity."""
+
+
+Tree: TypeAlias = "str | dict[str, Tree]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    name: str
+    value: str
+
+
+def flatten(blocks: Iterator[bytes], fingerprint: Callable[[str], str]) -> dict[str, Tree]:
+    """Return the tree of a deployment document.
+
+    Args:
+        blocks: the document.
+        fingerprint: what stands for a secret.
+
+    Raises:
+        WorkFailed: it is not JSON, not complete, or no deployment.
+    """
+    root = fold(blocks, _Builder(fingerprint).rules())
+    assert isinstance(root, dict)  # the rule of every object returns one
+    return root
+
+
+class _Builder:
+    def __init__(self, fingerprint: Callable[[str], str]) -> None:
+        self._fingerprint = fingerprint
+        self._texts: dict[str, str] = {}  # one copy of each name and short value, of which documents repeat few
+
+    def rules(self) -> Rules:
+        settings = ("config", "managerSettings", "allHostsConfig", "roleTypeConfigs[]")
+        return Rules({}, {f"{holder}.items[]": self._setting for holder in settings}, otherwise=self._object)
+
+    def _setting(self, item: Fields) -> _Setting:
+        name, value, flag = str(item.get("name")), item.get("value"), item.get("sensitive")
+        text = self._text(value)
+        if value == REDACTED and flag is not False:
+            text = Mark(REDACTED)
+        elif sensitive(name, flag):
+            text = self._secret(value)
+        return _Setting(self._once(name), text)
+
+    def _object(self, fields: Fields) -> dict[str, Tree]:
+        tree: dict[str, Tree] = {}
+        for key, value in fields.items():
+            if value is None:
+                continue  # absent and null are the same (contract section 2.3)
+            if key in SECRET_FIELDS:
+                tree[self._once(key)] = self._secret(value)
+            elif key == "items" and isinstance(value, list):
+                tree = Items({**tree, **self._list(value)})
+            else:
+                tree[self._once(key)] = self._value(value)
+        return tree
+
+    def _value(self, value: object) -> Tree:
+        if isinstance(value, list):
+            return self._list(value)
+        return value if isinstance(value, dict) else self._text(value)
+
+    def _list(self, elements: Sequence[object]) -> Items:
+        items = Items()
+        for element in elements:
+            name, value = self._named(element)
+            items[_free(name, items)] = value
+        return items
+
+    def _named(self, element: object) -> tuple[str, Tree]:
+        if isinstance(element, _Setting):
+            return element.name, element.value
+        if isinstance(element, dict):
+            return self._once(identity(element)), element
+        text = self._text(list(self._list(element)) if isinstance(element, list) else element)
+        return text, text
+
+    def _secret(self, value: object) -> Mark:
+        return Mark(REDACTED if value == REDACTED else self._fingerprint(self._spell(value)))
+
+    def _text(self, value: object) -> str:
+        text = self._spell(value)
+        if len(text) > LONGEST:
+            return f"{len(text)} characters, sha256 {sha256(text.encode(errors='surrogatepass')).hexdigest()}"
+        return self._once(text)
+
+    def _once(self, text: str) -> str:
+        return self._texts.setdefault(text, text)
+
+    @staticmethod
+    def _spell(value: object) -> str:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, Decimal):
+            return f"{value.normalize():f}"
+        return "" if value is None else str(value)
+
+
+def identity(element: dict[str, Tree]) -> str:
+    """Return what an object in a list is known by.
+
+    Parcels are a multiset: the same product and version is listed once per stage (contract section 7.2).
+    """
+    if "product" in element:
+        return " ".join(str(element.get(key, "")) for key in ("product", "version", "stage"))
+    cluster = element.get("clusterRef")
+    if "roleConfigGroupRefs" in element and isinstance(cluster, dict):  # a host template
+        return f"{cluster.get('clusterName')} {element.get('name')}"
+    for key in ("hostId", "name", "roleType", "roleConfigGroupName", "clusterName", "id", "uuid", "displayName"):
+        if isinstance(value := element.get(key), str):
+            return value
+    return " ".join(f"{key}={value}" for key, value in sorted(element.items()) if isinstance(value, str))
+
+
+def _free(name: str, items: Items) -> str:
+    """Return a key that is not taken: what is there twice must not look as if it were there once."""
+    if name not in items:
+        return name
+    number = 2
+    while (key := f"{name} ({number})") in items:
+        number += 1
+    return key
+
+
+def size(tree: Tree) -> int:
+    """Return how many values a tree holds."""
+    return sum(size(child) for child in tree.values()) if isinstance(tree, dict) else 1
