@@ -41,7 +41,7 @@ class Machine:
         address: the address by which it knows itself.
 
     Attributes:
-        fault: None, or a name from `maint.lab.ssh.faults.HOST_FAULTS`; may be set at any time.
+        watchers: called after `fault` has changed.
         keystore_opens: given a keystore's bytes and a password, returns its aliases, or None where it does not open.
         now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
     """
@@ -59,11 +59,23 @@ class Machine:
         self.units = units
         self.facts = dict(facts or {})
         self.address = address
-        self.fault: str | None = None
+        self._fault: str | None = None
+        self.watchers: list[Callable[[], None]] = []
         self.keystore_opens: KeystoreOpens = _opens_nothing
         self.now: Callable[[], float] = time.time
         self.files = Tree(root, full=lambda: self.fault == "disk-full")
         self.root = self.files.root
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the host, or None; whoever watches is told of a change before the assignment returns."""
+        return self._fault
+
+    @fault.setter
+    def fault(self, name: str | None) -> None:
+        self._fault = name
+        for told in self.watchers:
+            told()
 
     def clock(self) -> float:
         """Return the host's time, seconds since 1970; the fact `clock_skew` (seconds) is added under `clock-skew`."""

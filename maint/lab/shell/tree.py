@@ -130,9 +130,8 @@ class Tree:
             kind = stat.S_IFMT(info.st_mode)
             usual = 0o777 if kind == stat.S_IFLNK else stat.S_IMODE(info.st_mode)
             owned = self._owned.get(canonical) or Owned(usual)
-        return Entry(
-            canonical, kind, owned.mode, owned.user, owned.group, info.st_size, info.st_mtime, info.st_ino, info.st_nlink
-        )
+        who = owned.user, owned.group
+        return Entry(canonical, kind, owned.mode, *who, info.st_size, info.st_mtime, info.st_ino, info.st_nlink)
 
     def exists(self, path: str, *, follow: bool = True) -> bool:
         """Return whether there is such a file."""
@@ -193,7 +192,9 @@ class Tree:
         with self.open(path, os.O_RDONLY) as file:
             return file.read()
 
-    def write(self, path: str, content: bytes, mode: int | None = None, user: str = "root", group: str = "root") -> None:
+    def write(
+        self, path: str, content: bytes, mode: int | None = None, user: str = "root", group: str = "root"
+    ) -> None:
         """Make or replace a file, and the folders above it; mode and owner stay as they were unless a mode is given."""
         with self._lock:
             self.make_folders(path.rsplit("/", 1)[0] or "/")
