@@ -183,9 +183,11 @@ def _read_private(path: Path) -> bytes:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise Invalid(f"cannot read the secret file {path}: {error.strerror}") from None
-    with os.fdopen(handle, "rb") as file:
+    try:
         _refuse_shared(path, os.fstat(handle))
-        return file.read(MAX_BYTES)
+        return os.read(handle, MAX_BYTES)
+    finally:
+        os.close(handle)
 
 
 def _refuse_shared(path: Path, facts: os.stat_result) -> None:

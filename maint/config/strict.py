@@ -4,12 +4,12 @@ import difflib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from types import UnionType
-from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
+from maint.config.annotations import inside, keys, members
 from maint.config.yaml import Document, Path
 from maint.errors import Invalid, Position
 from maint.model.json import Json
@@ -88,11 +88,14 @@ def dotted(path: Path) -> str:
 class _Complaint:
     """One thing that is wrong: where, and in which words."""
 
-    def __init__(self, at: Position, path: Path, words: str, hint: str | None = None) -> None:
+    def __init__(
+        self, at: Position, path: Path, words: str, hint: str | None = None, *, key: str | None = None
+    ) -> None:
         self.at = at
         self.path = path
         self.words = words
         self.hint = hint
+        self.subject: Path = path if key is None else (*path, key)
 
     @property
     def order(self) -> tuple[int, int, bool]:
@@ -119,20 +122,23 @@ class _Reading:
         """Translate one of pydantic's errors."""
         kind, location = error["type"], error["loc"]
         is_key = bool(location) and location[-1] == "[key]"
-        inner, known = self._walk(location[:-1] if is_key else location)
+        inner, known = self._walk(location[:-1] if is_key else location, absent=kind == "missing")
         path = (*self.path, *inner)
         name = str(inner[-1]) if inner else ""
         if kind == "extra_forbidden":
             guess = did_you_mean(name, known)
             hint = f"did you mean {guess}?" if guess else f"known keys: {', '.join(known)}" if known else None
             place = self.document.where(path, key=True)
-            return _Complaint(place, path[:-1], f"unknown key {name!r}", hint)
+            return _Complaint(place, path[:-1], f"unknown key {name!r}", hint, key=name)
         if kind == "missing":
-            return _Complaint(self.document.where(path[:-1]), path[:-1], f"the key {name!r} is missing")
+            return _Complaint(self.document.where(path[:-1]), path[:-1], f"the key {name!r} is missing", key=name)
         return _Complaint(self.document.where(path, key=is_key), path, _words(error, self._value(inner)))
 
-    def _walk(self, location: Sequence[str | int]) -> tuple[Path, Sequence[str]]:
-        """Return the location without pydantic's labels of union members, and the keys known at its last step."""
+    def _walk(self, location: Sequence[str | int], *, absent: bool) -> tuple[Path, Sequence[str]]:
+        """Return the location without pydantic's labels of union members, and the keys known at its last step.
+
+        A label is told from a key by looking: nothing of that name is there. `absent`: the last step is a missing key.
+        """
         value: Json = self.data
         types: list[object] = [self.model]
         path: list[str | int] = []
@@ -140,10 +146,10 @@ class _Reading:
         for number, step in enumerate(location):
             models = [item for item in types if isinstance(item, type) and issubclass(item, BaseModel)]
             last = number == len(location) - 1
-            if not _holds(value, step) and not (last and isinstance(value, Mapping)):
+            if not _holds(value, step) and not (last and absent):
                 continue
-            known = [name for item in models for name in _keys(item)]
-            types = _members([inner for item in types for inner in _inside(item, step)])
+            known = [name for item in models for name in keys(item)]
+            types = members([inner for item in types for inner in inside(item, step)])
             path.append(step)
             value = _inner(value, step)
         return tuple(path), known
@@ -167,33 +173,6 @@ def _inner(value: Json, step: str | int) -> Json:
         found = value.get(step)
     elif isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
         found = value[step]
-    return found
-
-
-def _keys(model: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _inside(annotation: object, step: str | int) -> list[object]:
-    """Return the types that a key or index leads to."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [field.annotation for name, field in annotation.model_fields.items() if step in (name, field.alias)]
-    arguments = get_args(annotation)
-    if not arguments:
-        return []
-    return [arguments[0] if isinstance(step, int) else arguments[-1]]
-
-
-def _members(annotations: Iterable[object]) -> list[object]:
-    """Take unions and annotations apart."""
-    found: list[object] = []
-    for annotation in annotations:
-        if get_origin(annotation) is Annotated:
-            found += _members(get_args(annotation)[:1])
-        elif get_origin(annotation) in (Union, UnionType):
-            found += _members(get_args(annotation))
-        else:
-            found.append(annotation)
     return found
 
 
@@ -264,10 +243,22 @@ def _described(value: Json) -> str:
 
 
 def _as_invalid(reading: _Reading, errors: Sequence[ErrorDetails]) -> Invalid:
-    complaints = _merged([reading.complaint(error) for error in errors])
+    complaints = _merged(_pertinent([reading.complaint(error) for error in errors]))
     first, *others = sorted(complaints, key=lambda complaint: complaint.order)
     detail = [f"{other.at}: {other.line}" + (f" ({other.hint})" if other.hint else "") for other in others]
     return Invalid(first.line, at=first.at, detail=detail, hint=first.hint)
+
+
+def _pertinent(complaints: Sequence[_Complaint]) -> list[_Complaint]:
+    """Leave out that a value is not of a union's simple type where it was read as the other one and is wrong inside."""
+    subjects = [complaint.subject for complaint in complaints]
+    return [
+        complaint
+        for complaint in complaints
+        if not any(
+            len(other) > len(own) and other[: len(own)] == own for own in (complaint.subject,) for other in subjects
+        )
+    ]
 
 
 def _merged(complaints: Sequence[_Complaint]) -> list[_Complaint]:

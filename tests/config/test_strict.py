@@ -71,6 +71,8 @@ def test_a_right_document_becomes_a_model() -> None:
         ("host: h\nuntil: soon", "f.yaml:2:8: until: must be a date such as 2027-06-30, not text"),
         ("host: h\nby_name: {a: {name: 1}}", "f.yaml:2:21: by_name.a.name: must be text, not a number"),
         ("host: h\neither: 3", "f.yaml:2:9: either: must be true or false or a mapping, not a number"),
+        ("host: h\neither: {nam: a}", "f.yaml:2:10: either: unknown key 'nam'"),
+        ("host: h\neither: {name: 1}", "f.yaml:2:16: either.name: must be text, not a number"),
         ("host: h\nwith: {a: 1}", "f.yaml:2:11: with.a: must be text, not a number"),
         ("[a]", "f.yaml:1:1: must be a mapping, not a list"),
         ("", "f.yaml:1:1: must be a mapping, not empty"),

@@ -1,0 +1,123 @@
+"""Make the sample configuration and the reference of all keys from the schema, so that they cannot disagree with it."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from maint.config.annotations import inside, members
+from maint.config.schema import Config
+from maint.config.secrets import FORMS
+from maint.config.yaml import resolve
+from maint.model.json import Json
+
+SITE = "prod"
+_PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9_/.@:+-]*[A-Za-z0-9_/.@+-]|[A-Za-z0-9]")
+
+_HEAD = f"""\
+## The configuration of maint. Lines that begin with a single # show further keys; take the # away to use them.
+## A secret is always a reference, never a value: {FORMS}.
+## An encryption key pair is made with age-keygen: its public key goes to recipients, its private key into a file
+## that identity names and only its owner reads (chmod 600).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the configuration, for the reference."""
+
+    name: str
+    description: str
+    required: bool
+    default: Json
+
+
+def sample() -> str:
+    """Return a commented configuration that loads as it is, and still loads with every key taken into use."""
+    return _HEAD + "\n".join(_block(Config, 0, None)) + "\n"
+
+
+def reference() -> list[Key]:
+    """Return every key, nested ones in dotted form, in the order of the schema."""
+    return list(_keys(Config, ""))
+
+
+def _keys(model: type[BaseModel], prefix: str) -> Iterator[Key]:
+    for name, field in _fields(model):
+        inner, several = _nested(field)
+        here = f"{prefix}{name}{'.NAME' if several == 'mapping' else '[]' if several else ''}"
+        default = None if inner or field.is_required() else _default(field)
+        yield Key(here, field.description or "", field.is_required(), default)
+        if inner:
+            yield from _keys(inner, f"{here}.")
+
+
+def _fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        yield field.alias or name, field
+
+
+def _nested(field: FieldInfo) -> tuple[type[BaseModel] | None, str]:
+    """Return the model that a key holds, and whether it holds a `list` or `mapping` of them."""
+    for item in members([field.annotation]):
+        if isinstance(item, type) and issubclass(item, BaseModel):
+            return item, ""
+        for element in members(inside(item, 0) + inside(item, "")) if get_origin(item) else []:
+            if isinstance(element, type) and issubclass(element, BaseModel):
+                return element, "mapping" if get_origin(item) is dict else "list"
+    return None, ""
+
+
+def _default(field: FieldInfo) -> Json:
+    value = field.get_default(call_default_factory=True)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _block(model: type[BaseModel], indent: int, off: int | None) -> list[str]:
+    """Return the lines of a model's keys.
+
+    Args:
+        indent: how far they stand in.
+        off: where the comment sign stands when the whole block is commented out, else None.
+    """
+    lines: list[str] = []
+    for name, field in _fields(model):
+        inner, several = _nested(field)
+        sign = off if off is not None or field.is_required() else indent
+        if inner is None:
+            lines.append(_line(f"{name}: {_shown(field)}", indent, sign, field.description))
+            continue
+        lines.append(_line(f"{name}:", indent, sign, field.description))
+        lines += _inner_block(inner, several, indent, sign)
+    return lines
+
+
+def _inner_block(inner: type[BaseModel], several: str, indent: int, off: int | None) -> list[str]:
+    if several == "mapping":
+        return [_line(f"{SITE}:", indent + 2, off, None), *_block(inner, indent + 4, off)]
+    lines = _block(inner, indent + (4 if several else 2), off)
+    if several:
+        dash = indent + (2 if off is None else 4)  # the comment sign moves the text by two
+        lines[0] = f"{lines[0][:dash]}- {lines[0][dash + 2 :]}"
+    return lines
+
+
+def _line(text: str, indent: int, off: int | None, description: str | None) -> str:
+    line = " " * indent + text if off is None else " " * off + "# " + " " * (indent - off) + text
+    return f"{line:<70}  # {description}" if description else line
+
+
+def _shown(field: FieldInfo) -> str:
+    if field.examples:
+        return _spelled(field.examples[0])
+    return _spelled(_default(field))
+
+
+def _spelled(value: Json) -> str:
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and isinstance(resolve(value), str):
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,215 @@
+"""The schema accepts every promised key, and says what is wrong with the others where it stands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from maint.config import layers, yaml
+from maint.config.rules import check
+from maint.config.sample import reference
+from maint.config.schema import Config
+from maint.config.strict import decode
+from maint.errors import Invalid, Position
+from maint.model.site import HostSettings, Keep, Login, SiteSettings
+
+RECIPIENT = "age1" + "q" * 58
+PUBLIC_KEY = "ssh-ed25519 " + "A" * 68
+
+FULL = f"""\
+state: /srv/maint
+sites:
+  prod:
+    manager:
+      host: cm.example.internal
+      plain_port: 7180
+      tls_port: 7183
+      username: admin
+      password: file:/etc/maint/manager-password
+      bootstrap: {{username: admin, password: "env:CM_BOOTSTRAP_PASSWORD"}}
+      ca: /etc/maint/manager-ca.pem
+      api: {{clusters: v45, deployment: v49}}
+      license: /etc/maint/license.txt
+    ssh: {{user: root, key: /etc/maint/id_ed25519, known_hosts: /etc/maint/known_hosts, port: 22, at_once: 64,
+          connect_timeout: 10s, command_timeout: 60s, jump: {{host: bastion, user: ops, port: 2222}},
+          sudo: {{password: "env:SUDO"}}}}
+    app_domain: apps.example.internal
+    accepted: [{{check: os.selinux, hosts: [ecs-1], reason: agreed with security, owner: ops, until: 2027-06-30}}]
+    hosts:
+      - {{name: cm, address: cm.example.internal, port: 22, groups: [manager]}}
+      - {{name: ecs-1, address: 10.0.0.21, groups: [ecs-master, ecs]}}
+    backup:
+      on_redacted: problem
+      store: /var/lib/maint/backups
+      copies: [s3://bucket/maint, copies]
+      recipients: [{RECIPIENT}]
+      identity: file:/etc/maint/identity
+      keep: {{last: 3, daily: 7, weekly: 5, monthly: 12}}
+      minimum: 3
+      signing_key: file:/etc/maint/signing
+      fingerprint_key: file:/etc/maint/fingerprint
+      trusted_keys: ["{PUBLIC_KEY}"]
+    virtual_clusters:
+      - name: default-vc
+        base_url: https://abcd1234.cde-efgh5678.apps.example.internal/dex/api/v1
+        auth_url: https://service.cde-efgh5678.apps.example.internal
+        token_service: knoxtoken
+        username: etl_user
+        password: credential:etl_password
+        ca: /etc/maint/apps-ca.pem
+        connect_to: 10.0.0.21:443
+        tls: {{cert: /etc/maint/vc.pem, key: file:/etc/maint/vc.key}}
+        utility: /opt/maint/cde-utils.sh
+        users: [{{name: etl_user, principal: etl_user@EXAMPLE.INTERNAL, keytab: file:/etc/maint/etl_user.keytab}}]
+"""
+
+SMALL = """\
+sites:
+  prod:
+    manager:
+      host: cm
+      password: env:PASSWORD
+"""
+
+
+def load(tmp_path: Path, text: str) -> SiteSettings:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    return layers.load_settings(layers.Flags(config=str(file)), {}).site()
+
+
+def test_every_key_of_the_promised_sample_reaches_the_settings(tmp_path: Path) -> None:
+    site = load(tmp_path, FULL)
+    assert site.state == Path("/srv/maint/prod")
+    assert site.manager.login == Login("admin", "file:/etc/maint/manager-password")
+    assert site.manager.bootstrap == Login("admin", "env:CM_BOOTSTRAP_PASSWORD")
+    assert (site.manager.clusters_api, site.manager.deployment_api) == (45, 49)
+    assert site.manager.license == Path("/etc/maint/license.txt")
+    assert site.ssh is not None
+    assert site.ssh.jump == {"host": "bastion", "user": "ops", "port": 2222}
+    assert (site.ssh.sudo, site.ssh.sudo_password, site.ssh.command_timeout) == (True, "env:SUDO", 60.0)
+    assert site.accepted[0]["until"] == "2027-06-30"
+    assert site.hosts_in("ecs") == (HostSettings("ecs-1", "10.0.0.21", None, ("ecs-master", "ecs")),)
+    assert site.backup is not None
+    assert site.backup.keep == Keep(last=3, daily=7, weekly=5, monthly=12)
+    assert site.backup.copies == ("s3://bucket/maint", str(tmp_path / "copies"))
+    assert site.backup.fingerprint_key == "file:/etc/maint/fingerprint"
+    cluster = site.virtual_clusters[0]
+    assert cluster.tls is not None
+    assert (cluster.connect_to, cluster.tls.key) == ("10.0.0.21:443", "file:/etc/maint/vc.key")
+    assert cluster.users[0].principal == "etl_user@EXAMPLE.INTERNAL"
+
+
+def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
+    site = load(tmp_path, SMALL)
+    assert (site.manager.plain_port, site.manager.tls_port, site.manager.login.username) == (7180, 7183, "admin")
+    assert site.manager.bootstrap == Login("admin", "factory:")
+    assert (site.ssh, site.backup, site.hosts) == (None, None, ())
+
+
+def test_local_stores_and_paths_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
+    text = SMALL + f"      ca: ca.pem\n    backup: {{store: snapshots, recipients: [{RECIPIENT}]}}\n"
+    site = load(tmp_path, text)
+    assert site.manager.ca == tmp_path / "ca.pem"
+    assert site.backup is not None
+    assert site.backup.store == str(tmp_path / "snapshots")
+
+
+def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
+    site = load(tmp_path, SMALL + "    ssh: {sudo: true}\n")
+    assert site.ssh is not None
+    assert (site.ssh.sudo, site.ssh.sudo_password) == (True, None)
+
+
+# A caret in the new text marks where the mistake is to be found.
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("host: cm.example", "^hots: cm.example", "unknown key 'hots'"),
+        ("plain_port: 7180", "plain_port: ^71800", "65535 or less"),
+        ("plain_port: 7180", "plain_port: ^'7180'", "must be a whole number, not text"),
+        ("tls_port: 7183", "tls_port: ^7180", "must differ from plain_port"),
+        ("host: cm.example.internal\n", "host: ^https://cm.example.internal\n", "must be a host name"),
+        ("clusters: v45", "clusters: ^45", "must be an API version"),
+        ("connect_timeout: 10s", "connect_timeout: ^soon", "is no duration"),
+        ("at_once: 64", "at_once: ^0", "must be 1 or more"),
+        ("hosts: [ecs-1], reason", "hosts: [^ecs-2], reason", "there is no host 'ecs-2'"),
+        ("until: 2027-06-30", "until: ^soon", "must be a date"),
+        ("name: ecs-1", "name: ^cm", "'cm' is given twice"),
+        ("groups: [manager]", "groups: [^man ager]", "must be a name"),
+        ("on_redacted: problem", "on_redacted: ^problems", "must be 'problem', 'accept' or 'window'"),
+        ("store: /var/lib/maint/backups", "store: ^ftp://x/y", "must be a path, sftp://"),
+        ("store: /var/lib/maint/backups", "store: ^sftp://u:hunter2@h/y", "must not hold a password"),
+        (RECIPIENT, "^age1abc", "must be an age public key"),
+        (RECIPIENT, "^AGE-SECRET-KEY-1QQ", "is a private key"),
+        ("daily: 7", "daily: ^-1", "must be 0 or more"),
+        (f'"{PUBLIC_KEY}"', "^AAAA", "must be an OpenSSH public key"),
+        ("https://service", "^http://service", "must begin with https://"),
+        ("https://service", "^https://u:hunter2@service", "without user or password"),
+        ("10.0.0.21:443", "^10.0.0.21", "must be HOST:PORT"),
+        ("etl_user@EXAMPLE.INTERNAL", '^"a\\nb"', "one clean line"),
+        ("  prod:", '  ^"../prod":', "must be a name"),
+        ("state: /srv/maint", "state: ^''", "must be a path"),
+    ],
+)
+def test_a_mistake_is_named_where_it_stands(tmp_path: Path, old: str, new: str, words: str) -> None:
+    assert old in FULL
+    marked = FULL.replace(old, new, 1)
+    before = marked[: marked.index("^")].split("\n")
+    with pytest.raises(Invalid) as caught:
+        load(tmp_path, marked.replace("^", "", 1))
+    assert words in caught.value.message
+    assert caught.value.at == Position(str(tmp_path / "config.yaml"), len(before), len(before[-1]) + 1)
+    assert "hunter2" not in caught.value.message + "".join(caught.value.detail)
+
+
+SECRET_KEYS = [
+    "password: file:/etc/maint/manager-password",
+    'password: "env:CM_BOOTSTRAP_PASSWORD"',
+    'password: "env:SUDO"',
+    "identity: file:/etc/maint/identity",
+    "signing_key: file:/etc/maint/signing",
+    "fingerprint_key: file:/etc/maint/fingerprint",
+    "password: credential:etl_password",
+    "key: file:/etc/maint/vc.key",
+    "keytab: file:/etc/maint/etl_user.keytab",
+]
+
+
+@pytest.mark.parametrize("line", SECRET_KEYS)
+@pytest.mark.parametrize("value", ["hunter2", "hunter2:x", '"env:hunter 2"', "[hunter2]", '"keyring:hunter2"'])
+def test_a_bare_secret_is_refused_and_never_repeated(tmp_path: Path, line: str, value: str) -> None:
+    key = line.split(":")[0]
+    assert line in FULL
+    with pytest.raises(Invalid) as caught:
+        load(tmp_path, FULL.replace(line, f"{key}: {value}", 1))
+    error = caught.value
+    assert key in error.message
+    assert "hunter" not in error.message + "".join(error.detail) + str(error.hint)
+
+
+def test_a_backup_needs_somebody_who_can_decrypt_it(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="needs recipients, or an identity"):
+        load(tmp_path, SMALL + "    backup: {store: /x}\n")
+
+
+def test_every_broken_rule_is_told_at_once(tmp_path: Path) -> None:
+    text = FULL.replace("tls_port: 7183", "tls_port: 7180").replace("name: ecs-1", "name: cm")
+    with pytest.raises(Invalid) as caught:
+        load(tmp_path, text)
+    assert [re.search(r":(\d+):", line) is not None for line in caught.value.detail] == [True, True]
+
+
+def test_the_reference_lists_every_key_with_its_meaning() -> None:
+    keys = {key.name: key for key in reference()}
+    assert keys["sites.NAME.manager.host"].required
+    assert keys["sites.NAME.ssh.connect_timeout"].default == 10.0
+    assert "sites.NAME.virtual_clusters[].users[].keytab" in keys
+    assert all(key.description for key in keys.values())
+
+
+def test_the_models_accept_a_document_without_layers() -> None:
+    document = yaml.load(FULL, "config.yaml")
+    config = decode(Config, document)
+    check(config, document)
+    assert list(config.sites) == ["prod"]

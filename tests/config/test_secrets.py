@@ -1,0 +1,230 @@
+"""Secret references: each kind, and every way in which one is refused without being repeated."""
+
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maint.config.secrets import ReferencedSecrets, check_reference
+from maint.errors import Invalid, MaintError, Refused
+from maint.model.secret import Secret
+from maint.ports import Secrets
+
+
+def secrets(folder: Path, **environ: str) -> ReferencedSecrets:
+    return ReferencedSecrets(folder, {"PATH": os.environ["PATH"], **environ}, command_timeout=20)
+
+
+def private(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    path.chmod(0o600)
+    return path
+
+
+def script(folder: Path, body: str) -> str:
+    path = folder / "program"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o700)
+    return f"command:{path}"
+
+
+@pytest.mark.parametrize(
+    ("content", "value"), [(b"s", "s"), (b"s\n", "s"), (b"s\r\n", "s"), (b"s\n\n", "s\n"), (b" s ", " s ")]
+)
+def test_a_file_loses_one_final_newline_and_nothing_else(tmp_path: Path, content: bytes, value: str) -> None:
+    private(tmp_path / "p", content)
+    resolver: Secrets = secrets(tmp_path)
+    assert resolver.resolve("file:p") == Secret(value)
+    assert resolver.resolve(f"file:{tmp_path / 'p'}") == Secret(value)
+
+
+def test_a_path_may_start_in_the_home_folder(tmp_path: Path) -> None:
+    private(tmp_path / "p", b"s")
+    assert secrets(Path("/"), HOME=str(tmp_path)).resolve("file:~/p") == Secret("s")
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o644, 0o777])
+def test_a_file_that_is_open_to_others_is_refused(tmp_path: Path, mode: int) -> None:
+    private(tmp_path / "p", b"hunter2").chmod(mode)
+    with pytest.raises(Invalid, match="open to others") as caught:
+        secrets(tmp_path).resolve("file:p")
+    assert caught.value.exit_code == 3
+    assert "chmod 600" in str(caught.value.hint)
+
+
+def test_a_link_is_followed_and_its_target_judged(tmp_path: Path) -> None:
+    target = private(tmp_path / "target", b"s")
+    (tmp_path / "link").symlink_to(target)
+    assert secrets(tmp_path).resolve("file:link") == Secret("s")
+    target.chmod(0o644)
+    with pytest.raises(Invalid, match="open to others"):
+        secrets(tmp_path).resolve("file:link")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_or_link_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    os.chown(private(tmp_path / "p", b"s"), 12345, 12345)
+    with pytest.raises(Invalid, match="belongs to somebody else"):
+        secrets(tmp_path).resolve("file:p")
+    (tmp_path / "link").symlink_to(private(tmp_path / "q", b"s"))
+    os.chown(tmp_path / "link", 12345, 12345, follow_symlinks=False)
+    with pytest.raises(Invalid, match="a link that somebody else made"):
+        secrets(tmp_path).resolve("file:link")
+
+
+def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(Invalid, match="no regular file"):
+        secrets(tmp_path).resolve("file:pipe")
+    with pytest.raises(Invalid, match="no regular file"):
+        secrets(tmp_path).resolve("file:.")
+
+
+@pytest.mark.parametrize(("content", "words"), [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "not UTF-8")])
+def test_a_file_without_a_usable_text_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    private(tmp_path / "p", content)
+    with pytest.raises(Invalid, match=words):
+        secrets(tmp_path).resolve("file:p")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="No such file"):
+        secrets(tmp_path).resolve("file:none")
+
+
+def test_a_variable_is_read_from_the_environment_that_was_given(tmp_path: Path) -> None:
+    assert secrets(tmp_path, PW="s").resolve("env:PW") == Secret("s")
+    with pytest.raises(Invalid, match="PW is not set"):
+        secrets(tmp_path).resolve("env:PW")
+
+
+def test_a_systemd_credential_is_read_from_its_folder(tmp_path: Path) -> None:
+    private(tmp_path / "etl", b"s\n")
+    assert secrets(Path("/"), CREDENTIALS_DIRECTORY=str(tmp_path)).resolve("credential:etl") == Secret("s")
+    with pytest.raises(Invalid, match="CREDENTIALS_DIRECTORY is not set"):
+        secrets(tmp_path).resolve("credential:etl")
+
+
+def test_a_command_gives_what_it_prints_and_no_shell_is_involved(tmp_path: Path) -> None:
+    assert secrets(tmp_path).resolve("command:printf '%s\\n' 'a b; echo c'") == Secret("a b; echo c")
+
+
+def test_a_command_does_not_inherit_other_secrets(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "PW": "hunter2", "OTHER": "x"}
+    resolver = ReferencedSecrets(tmp_path, environ, hidden={"PW"})
+    assert resolver.resolve(script(tmp_path, 'echo "${PW:-none} $OTHER"')) == Secret("none x")
+
+
+def test_a_command_that_fails_is_told_with_its_words(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="ended with status 3") as caught:
+        secrets(tmp_path).resolve(script(tmp_path, "echo locked >&2; exit 3"))
+    assert caught.value.detail == ("locked",)
+
+
+def test_words_of_a_failed_command_that_hold_the_value_are_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(Invalid) as caught:
+        secrets(tmp_path).resolve(script(tmp_path, "echo hunter2; echo 'bad: hunter2' >&2; exit 1"))
+    assert "hunter2" not in caught.value.message + "".join(caught.value.detail)
+
+
+def test_a_command_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    reference = script(tmp_path, f"echo $$ > {tmp_path}/pid; sleep 600 & sleep 600")
+    with pytest.raises(Invalid, match="did not end within 1 s"):
+        ReferencedSecrets(tmp_path, dict(os.environ), command_timeout=1).resolve(reference)
+    group = (tmp_path / "pid").read_text().strip()
+    left = subprocess.run(["ps", "-o", "stat=", "-g", group], capture_output=True, text=True, check=False).stdout
+    assert all(state.startswith("Z") for state in left.split())
+
+
+def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=r"no-such-program.* cannot be started"):
+        secrets(tmp_path).resolve("command:no-such-program x")
+
+
+def test_a_keyring_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(Invalid, match="needs the Python package") as caught:
+        secrets(tmp_path).resolve("keyring:maint/admin")
+    assert caught.value.hint == "pip install keyring"
+
+
+def test_a_keyring_is_asked_for_service_and_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = types.ModuleType("keyring")
+    known = {("maint", "a/b"): "s"}
+    library.__dict__["get_password"] = lambda service, user: known.get((service, user))
+    monkeypatch.setitem(sys.modules, "keyring", library)
+    assert secrets(tmp_path).resolve("keyring:maint/a/b") == Secret("s")
+    with pytest.raises(Invalid, match="has no password for maint/x"):
+        secrets(tmp_path).resolve("keyring:maint/x")
+
+
+def test_a_prompt_asks_once_for_each_thing(tmp_path: Path) -> None:
+    asked: list[str] = []
+    resolver = ReferencedSecrets(tmp_path, {}, ask=lambda words: asked.append(words) or f"s{len(asked)}")
+    assert [resolver.resolve(text) for text in ("prompt", "prompt", "prompt:sudo")] == [
+        Secret("s1"),
+        Secret("s1"),
+        Secret("s2"),
+    ]
+    assert asked == ["Password: ", "sudo: "]
+
+
+def test_a_prompt_without_a_terminal_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no terminal"):
+        secrets(tmp_path).resolve("prompt")
+
+
+def test_the_factory_password_is_that_of_a_fresh_manager(tmp_path: Path) -> None:
+    assert secrets(tmp_path).resolve("factory:") == Secret("admin")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hunter2",
+        "hunter2:x",
+        "",
+        "file:",
+        "env:",
+        "env:hunter 2",
+        "env:1hunter",
+        "command:",
+        "command: ",
+        "command:'x",
+        "credential:",
+        "credential:../hunter2",
+        "credential:..",
+        "keyring:hunter2",
+        "keyring:/hunter2",
+        "factory:hunter2",
+        "File:/hunter2",
+        "promptly",
+        "file:hunter2\nx",
+    ],
+)
+def test_a_malformed_reference_is_refused_and_never_repeated(tmp_path: Path, text: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        secrets(tmp_path).resolve(text)
+    assert "hunter" not in caught.value.message + "".join(caught.value.detail) + str(caught.value.hint)
+
+
+@given(
+    st.text()
+    | st.sampled_from(["file:", "env:", "credential:", "keyring:", "prompt:"]).flatmap(
+        lambda kind: st.text().map(lambda rest: kind + rest)
+    )
+)
+def test_any_text_resolves_or_fails_in_a_foreseen_way(text: str) -> None:
+    try:
+        assert secrets(Path("/nonexistent")).resolve(text)
+    except MaintError as error:
+        assert error.message
+
+
+def test_a_reference_that_is_right_is_given_back() -> None:
+    assert check_reference("file:/etc/x") == "file:/etc/x"
