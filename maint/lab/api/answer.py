@@ -1,0 +1,156 @@
+"""From a request that came in to the response that goes out: door, account, route, handler (contract section 2)."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from maint.lab import commands
+from maint.lab.api import routes, version
+from maint.lab.api.access import require
+from maint.lab.api.messages import ApiError, Request, Response, html
+from maint.lab.document import Doc
+from maint.lab.releases import major
+from maint.lab.world import World
+
+_API = re.compile(r"/api/v(\d+)/(.+?)/?")
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """The head of a request.
+
+    Attributes:
+        target: path and query as they came.
+        headers: header values by lower-case name.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        """The path without the query."""
+        return urlsplit(self.target).path
+
+    @property
+    def call(self) -> str:
+        """Method and path, for logs and faults."""
+        return f"{self.method} {self.path}"
+
+
+def admit(world: World, incoming: Incoming) -> Request | Response:
+    """Return the request of an account that is let in, or the answer that ends it before its body is read."""
+    if not incoming.path.startswith("/api"):
+        return _pages(incoming)
+    user, cookie = _account(world, incoming)
+    if user is None or _struck(world, "unauthorised", incoming) or _struck(world, "unauthorised-once", incoming):
+        return _unauthorised(world)
+    try:
+        return replace(_request(world, incoming, user), headers={**incoming.headers, "set-cookie": cookie})
+    except ApiError as error:
+        return with_cookie(error.response(), cookie)
+
+
+def handle(world: World, request: Request, body: Path | None) -> Response:
+    """Return the answer to a request whose body arrived whole."""
+    commands.settle(world)
+    cookie = request.headers.get("set-cookie", "")
+    try:
+        if request.parts.get("") == "version":
+            return with_cookie(version.read(world, request), cookie)
+        found = routes.find(request.method, request.parts[""])
+        if found is None:
+            raise ApiError(404, "Not found.")
+        return with_cookie(found[0].handler(world, replace(request, parts=found[1], body=body)), cookie)
+    except ApiError as error:
+        return with_cookie(error.response(), cookie)
+
+
+def with_cookie(response: Response, cookie: str) -> Response:
+    """Return an answer that opens a session."""
+    return replace(response, headers={**response.headers, "Set-Cookie": cookie}) if cookie else response
+
+
+def _request(world: World, incoming: Incoming, user: Doc) -> Request:
+    query = dict(parse_qsl(urlsplit(incoming.target).query, keep_blank_values=True))
+    host = incoming.headers.get("host", "localhost:7180")
+    made = Request(incoming.method, incoming.call, 0, {"": "version"}, query, incoming.headers, user, host=host)
+    if incoming.path.rstrip("/") == "/api/version" and incoming.method == "GET":
+        return made
+    found = _API.fullmatch(incoming.path)
+    if not found or not 1 <= int(found[1]) <= world.api:
+        raise ApiError(404, "Not found.")
+    routed = routes.find(incoming.method, found[2])
+    if routed is None:
+        raise ApiError(405 if routes.methods(found[2]) else 404, "Not found.")
+    if routed[0].since > int(found[1]):
+        raise ApiError(404, "Not found.")
+    require(world, user, routed[0].needs, _cluster_name(world, routed[1]))
+    return replace(made, api=int(found[1]), parts={"": found[2]})
+
+
+def _cluster_name(world: World, parts: Mapping[str, str]) -> str:
+    cluster = world.find_cluster(parts["cluster"]) if "cluster" in parts else None
+    return str(cluster["name"]) if cluster else ""
+
+
+def _account(world: World, incoming: Incoming) -> tuple[Doc | None, str]:
+    """Return the account and the cookie that a new session sets; a cookie is taken instead of Basic."""
+    name = cookie_name(world)
+    session = _cookie(incoming.headers.get("cookie", ""), name)
+    if session and (known := world.session_user(session)):
+        return known, ""
+    login, password = _basic(incoming.headers.get("authorization", ""))
+    user = world.log_in(login, password) if login else None
+    return user, f"{name}={world.open_session(login)};Path=/;HttpOnly" if user else ""
+
+
+def cookie_name(world: World) -> str:
+    """Return the name of the session cookie (U10)."""
+    chosen = world.switches["session-cookie"]
+    if chosen != "by-release":
+        return chosen
+    return "SESSION" if major(world.release) >= 7 else "CLOUDERA_MANAGER_SESSIONID"
+
+
+def _cookie(header: str, name: str) -> str:
+    try:
+        found = SimpleCookie(header).get(name)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _basic(header: str) -> tuple[str, str]:
+    kind, _, encoded = header.partition(" ")
+    if kind.lower() != "basic":
+        return "", ""
+    try:
+        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return name, password
+
+
+def _unauthorised(world: World) -> Response:
+    answer = html(401, "Error 401 Bad credentials", "Bad credentials")
+    if world.switches["unauthorised-body"] == "json":
+        answer = replace(ApiError(401, "Bad credentials").response(), reason="Bad credentials")
+    return replace(answer, headers={"WWW-Authenticate": 'Basic realm="Cloudera Manager"'})
+
+
+def _pages(incoming: Incoming) -> Response:
+    """Answer outside of the API: a page to log in at, nothing else."""
+    if incoming.path in ("/", "/cmf/login"):
+        return html(200, "Cloudera Manager")
+    return html(404, "Error 404 Not Found")
+
+
+def _struck(world: World, fault: str, incoming: Incoming) -> bool:
+    return world.faults.strikes(fault, incoming.call)

@@ -1,0 +1,168 @@
+"""A certificate authority for the lab: root, intermediate, certificates good and bad, and age keys."""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, x25519
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from maint.lab.bech32 import encode
+
+_CURVE = ec.SECP256R1()
+LOOPBACK = ("localhost", "127.0.0.1")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A private key with its certificate."""
+
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+    @property
+    def key_pem(self) -> bytes:
+        """The key, PKCS#8 PEM without a password."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+    @property
+    def key_der(self) -> bytes:
+        """The key, PKCS#8 DER."""
+        return self.key.private_bytes(
+            serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+    @property
+    def pem(self) -> bytes:
+        """The certificate, PEM."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def der(self) -> bytes:
+        """The certificate, DER."""
+        return self.certificate.public_bytes(serialization.Encoding.DER)
+
+
+class Authority:
+    """A root that signs an intermediate that signs servers."""
+
+    def __init__(self, root: Pair, intermediate: Pair) -> None:
+        self.root = root
+        self.intermediate = intermediate
+
+    @classmethod
+    def create(cls, now: datetime, name: str = "Lab") -> "Authority":
+        """Return a new authority; its root lasts ten years."""
+        root = _issue(f"{name} Root CA", None, now - timedelta(days=30), now + timedelta(days=3650), level=1)
+        inner = _issue(f"{name} In-cluster CA", root, now - timedelta(days=30), now + timedelta(days=3000), level=0)
+        return cls(root, inner)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Authority":
+        """Return the authority that `save` wrote."""
+        return cls(_load_pair(folder, "root"), _load_pair(folder, "intermediate"))
+
+    def save(self, folder: Path) -> None:
+        """Write keys and certificates, and `bundle.pem`, the one that clients trust."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, pair in (("root", self.root), ("intermediate", self.intermediate)):
+            (folder / f"{name}.pem").write_bytes(pair.pem)
+            key = folder / f"{name}.key"
+            key.touch(0o600)
+            key.write_bytes(pair.key_pem)
+        (folder / "bundle.pem").write_bytes(self.root.pem)
+
+    def server(self, names: Sequence[str], now: datetime) -> Pair:
+        """Return a server certificate for host names and addresses, good for a year."""
+        return _issue(names[0], self.intermediate, now - timedelta(days=1), now + timedelta(days=365), names)
+
+    def expired(self, names: Sequence[str], now: datetime) -> Pair:
+        """Return a server certificate that expired yesterday."""
+        return _issue(names[0], self.intermediate, now - timedelta(days=29), now - timedelta(days=1), names)
+
+    def chain_pem(self, pair: Pair) -> bytes:
+        """Return what a server shows: its certificate, then the intermediate."""
+        return pair.pem + self.intermediate.pem
+
+
+def pem_of_key(der: bytes) -> bytes:
+    """Return a PKCS#8 key as PEM."""
+    key = serialization.load_der_private_key(der, None)
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def pem_of_certificate(der: bytes) -> bytes:
+    """Return a certificate as PEM."""
+    return x509.load_der_x509_certificate(der).public_bytes(serialization.Encoding.PEM)
+
+
+def encrypted_key(pair: Pair, password: str) -> bytes:
+    """Return a key as PEM under a password."""
+    protection = serialization.BestAvailableEncryption(password.encode())
+    return pair.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, protection)
+
+
+def age_key() -> tuple[str, str]:
+    """Return a fresh age identity and its recipient."""
+    key = x25519.X25519PrivateKey.generate()
+    return encode("age-secret-key-", key.private_bytes_raw()).upper(), encode("age", key.public_key().public_bytes_raw())
+
+
+def _issue(
+    name: str,
+    issuer: Pair | None,
+    begins: datetime,
+    ends: datetime,
+    names: Sequence[str] = (),
+    *,
+    level: int | None = None,
+) -> Pair:
+    key = ec.generate_private_key(_CURVE)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+    signer = issuer.key if issuer else key
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.certificate.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins.astimezone(UTC))
+        .not_valid_after(ends.astimezone(UTC))
+        .add_extension(x509.BasicConstraints(ca=level is not None, path_length=level), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .add_extension(_usage(level is not None), critical=True)
+    )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName([_name(each) for each in names]), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    return Pair(key, builder.sign(signer, hashes.SHA256()))
+
+
+def _usage(authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=authority, crl_sign=authority, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+
+
+def _name(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
+
+
+def _load_pair(folder: Path, name: str) -> Pair:
+    key = serialization.load_pem_private_key((folder / f"{name}.key").read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{folder / name}.key is not a key of this lab")
+    return Pair(key, x509.load_pem_x509_certificate((folder / f"{name}.pem").read_bytes()))

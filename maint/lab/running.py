@@ -1,0 +1,287 @@
+"""A whole lab in this process: manager, hosts, SSH, files, configuration."""
+
+import json
+import random
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from maint.lab import jks, pki, trees
+from maint.lab.document import Doc, hosts, release, settings
+from maint.lab.files import write_whole
+from maint.lab.jackson import dumps
+from maint.lab.license import make_license
+from maint.lab.loading import Options, load
+from maint.lab.machine import Machine, Unit
+from maint.lab.releases import announced, recorded_at
+from maint.lab.requestlog import RequestLog, counts
+from maint.lab.server import ManagerServer
+from maint.lab.showing import Showing
+from maint.lab.siteconfig import groups_of, yaml
+from maint.lab.ssh.server import SshLab
+from maint.lab.storage import Storage
+from maint.lab.units import PlainUnit
+from maint.lab.world import World
+
+SITE = "lab"
+_LICENSE_DAYS = 365
+
+
+class Lab:
+    """A lab in a folder; what is there from an earlier life is used again.
+
+    Args:
+        folder: made when it does not exist.
+        options: what a new lab is made from; a lab that exists keeps what it was made from.
+        chance: where salts come from.
+
+    Attributes:
+        world: the manager's state.
+        server: the manager's unit.
+        machines: the hosts by name, the manager's first.
+        remarks: what the lab changed in its copy of the deployment.
+    """
+
+    def __init__(self, folder: Path, options: Options | None = None, *, chance: random.Random | None = None) -> None:
+        self.folder = folder.resolve()
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._storage = Storage(self.folder / "world")
+        if not self._storage.exists():
+            _create(self.folder, self._storage, options or Options(), chance)
+        self._facts: dict[str, Any] = json.loads((self.folder / "lab.json").read_bytes())
+        self.remarks: tuple[str, ...] = tuple(self._facts["remarks"])
+        self.world: World = self._storage.load()
+        self.log = RequestLog(self.folder / "requests.jsonl")
+        self.server = self._server()
+        self.machines = {name: self._machine(name) for name in self._facts["hosts"]}
+        self._ssh: SshLab | None = None
+
+    def __enter__(self) -> "Lab":
+        self.start()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Bring everything up; returns when the manager answers."""
+        if self._facts["ssh"]:
+            self._ssh = SshLab(list(self.machines.values()), self.folder / "ssh", self._facts["ssh_ports"])
+            self._ssh.start()
+            self._facts["ssh_ports"] = {name: port for name, (_, port) in self._ssh.endpoints.items()}
+            self._write_facts()
+        for machine in self.machines.values():
+            for unit in machine.units.values():
+                unit.start()
+        write_whole(self.folder / "config.yaml", yaml(self._config()).encode(), 0o600)
+        self.server.wait()
+
+    def stop(self) -> None:
+        """Take everything down; files stay."""
+        if self._ssh:
+            self._ssh.stop()
+            self._ssh = None
+        self.server.stop()
+        with self.world.lock:
+            self._storage.save(self.world)
+
+    def lose_database(self) -> None:
+        """Make the manager one that was just installed; the hosts' files stay. It is down and up again afterwards."""
+        self.server.stop()
+        with self.world.lock:
+            self.world.lose_database()
+            self._storage.save(self.world)
+        self.server.start()
+        self.server.wait()
+
+    def break_(self, target: str, fault: str) -> None:
+        """Set a fault of the manager."""
+        with self.world.lock:
+            self.world.faults.add(target, fault)
+            self._storage.save(self.world)
+
+    def repair(self, fault: str = "") -> int:
+        """Clear a fault of the manager, or all; return how many there were."""
+        with self.world.lock:
+            cleared = self.world.faults.clear(fault)
+            self._storage.save(self.world)
+        return cleared
+
+    def switch(self, name: str, value: str) -> None:
+        """Choose a behaviour from now on."""
+        with self.world.lock:
+            chosen = {**self.world.switches.chosen, name: value}
+            self.world.switches = type(self.world.switches)(chosen)
+            self._storage.save(self.world)
+
+    def counts(self) -> dict[str, int]:
+        """Return how often each "METHOD path" was asked."""
+        return counts(self.log.path)
+
+    @property
+    def manager_host(self) -> str:
+        """The name of the host that the manager runs on."""
+        return str(next(iter(self._facts["hosts"])))
+
+    def status(self) -> dict[str, Any]:
+        """Return what scripts may know of a running lab."""
+        first = self._facts["ssh_ports"].get(self.manager_host, 0)
+        return {
+            "running": True,
+            "config": str(self.folder / "config.yaml"),
+            "manager": {
+                "plain": f"http://127.0.0.1:{self.server.plain_port}",
+                "tls": f"https://127.0.0.1:{self.server.tls_port}",
+                "username": self._facts["username"],
+                "password_file": str(self.folder / "password"),
+                "ca": str(self.folder / "ca/bundle.pem"),
+            },
+            "ssh": {
+                "host": "127.0.0.1",
+                "port": first,
+                "user": "root",
+                "key": str(self.folder / "ssh/id_ed25519"),
+                "known_hosts": str(self.folder / "ssh/known_hosts"),
+            },
+            "requests": str(self.log.path),
+            "virtual_clusters": [],
+            "faults": [{"fault": fault, "target": target} for fault, target in self.world.faults.active],
+            "switches": dict(self.world.switches.chosen),
+            "counts": self.counts(),
+            "remarks": list(self.remarks),
+        }
+
+    # -- parts
+
+    def _server(self) -> ManagerServer:
+        authority = pki.Authority.load(self.folder / "ca")
+        names = [*pki.LOOPBACK, self.manager_host]
+        showing = Showing(self.folder / "ca/showing", authority, names, datetime.now(UTC))
+        ports = (self._facts["plain_port"], self._facts["tls_port"])
+        root = self._root(self.manager_host)
+        return ManagerServer(self.world, root, showing, ports, self.log, self.folder / "spool", self._storage.save)
+
+    def _machine(self, name: str) -> Machine:
+        units: dict[str, Unit] = {"cloudera-scm-agent": PlainUnit(), "cloudera-scm-supervisord": PlainUnit()}
+        if name == self.manager_host:
+            units = {"cloudera-scm-server": self.server, **units}
+        machine = Machine(name, self._root(name), units, address=self._facts["addresses"].get(name, "127.0.0.1"))
+        machine.keystore_opens = _aliases
+        return machine
+
+    def _root(self, name: str) -> Path:
+        return self.folder / "hosts" / name / "root"
+
+    def _write_facts(self) -> None:
+        write_whole(self.folder / "lab.json", json.dumps(self._facts, indent=1).encode(), 0o600)
+
+    def _config(self) -> dict[str, Any]:
+        folder, facts = self.folder, self._facts
+        listed = [
+            {"name": name, "address": "127.0.0.1", "port": facts["ssh_ports"].get(name, 22), "groups": groups}
+            for name, groups in facts["hosts"].items()
+        ]
+        manager = {
+            "host": "127.0.0.1",
+            "plain_port": self.server.plain_port,
+            "tls_port": self.server.tls_port,
+            "username": facts["username"],
+            "password": f"file:{folder / 'password'}",
+            "bootstrap": {"username": "admin", "password": f"file:{folder / 'bootstrap-password'}"},
+            "ca": str(folder / "ca/bundle.pem"),
+            "api": {"clusters": f"v{min(45, facts['api'])}", "deployment": f"v{facts['recorded_at']}"},
+            "license": str(folder / "license.txt"),
+        }
+        site = {
+            "manager": manager,
+            "ssh": {"user": "root", "key": str(folder / "ssh/id_ed25519"), "known_hosts": str(folder / "ssh/known_hosts")},
+            "hosts": listed,
+            "backup": {
+                "store": str(folder / "backups"),
+                "recipients": [facts["recipient"]],
+                "identity": f"file:{folder / 'identity'}",
+            },
+        }
+        return {"state": str(folder / "state"), "sites": {SITE: site}}
+
+
+def _create(folder: Path, storage: Storage, options: Options, chance: random.Random | None) -> None:
+    """Write the files of a new lab."""
+    loaded = load(options, chance)
+    now = datetime.now(UTC)
+    authority = pki.Authority.create(now)
+    authority.save(folder / "ca")
+    identity, recipient = pki.age_key()
+    names = _host_names(loaded.blueprint)
+    secret_files = {
+        "password": loaded.password.encode(),
+        "bootstrap-password": b"admin",
+        "identity": f"{identity}\n".encode(),
+        "license.txt": make_license("Laboratory", _LICENSE_DAYS, now),
+        "blueprint.json": dumps(loaded.blueprint).encode(),
+    }
+    for name, content in secret_files.items():
+        write_whole(folder / name, content, 0o600)
+    _write_trees(folder, list(names), loaded.blueprint, authority, now)
+    plain, tls = _ports(options)
+    facts = {
+        "plain_port": plain,
+        "tls_port": tls,
+        "ssh": options.ssh,
+        "ssh_ports": dict(options.ssh_ports),
+        "username": loaded.username,
+        "recipient": recipient,
+        "hosts": names,
+        "addresses": {host.get("hostname"): host.get("ipAddress") for host in hosts(loaded.blueprint)},
+        "api": announced(release(loaded.blueprint)),
+        "recorded_at": recorded_at(loaded.blueprint),
+        "remarks": list(loaded.remarks),
+    }
+    write_whole(folder / "lab.json", json.dumps(facts, indent=1).encode(), 0o600)
+    storage.save(loaded.world)
+
+
+def _host_names(blueprint: Doc) -> dict[str, list[str]]:
+    """Return the hosts with their groups; the first carries the manager."""
+    found: dict[str, list[str]] = {}
+    for host in hosts(blueprint):
+        name = str(host.get("hostname") or host.get("hostId"))
+        found[name] = list(groups_of(blueprint, str(host.get("hostId"))))
+    if not found:
+        return {"cm": ["manager"]}
+    first = next(iter(found))
+    found[first] = ["manager", *found[first]]
+    return found
+
+
+def _write_trees(folder: Path, names: list[str], blueprint: Doc, authority: pki.Authority, now: datetime) -> None:
+    passwords = trees.store_passwords(blueprint)
+    for name in names:
+        root = folder / "hosts" / name / "root"
+        trees.write_agent(root, names[0])
+        if trees.auto_tls(blueprint):
+            trees.write_agent_certificates(root, authority, [name, *pki.LOOPBACK], passwords, now)
+    manager = folder / "hosts" / names[0] / "root"
+    trees.write_manager(manager)
+    if trees.auto_tls(blueprint):
+        trees.write_certmanager(manager, authority, passwords, now)
+    named = settings(blueprint)
+    if named.get("WEB_TLS", "").lower() == "true" and named.get("KEYSTORE_PATH"):
+        own = [names[0], *pki.LOOPBACK]
+        trees.write_own_keystore(manager, named["KEYSTORE_PATH"], authority, own, passwords.keystore, now)
+
+
+def _ports(options: Options) -> tuple[int, int]:
+    """Return the plain and the TLS port; both are held while a free one is looked for, so that they differ."""
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", options.plain_port))
+        second.bind(("127.0.0.1", options.tls_port))
+        return int(first.getsockname()[1]), int(second.getsockname()[1])
+
+
+def _aliases(content: bytes, password: str) -> list[str] | None:
+    try:
+        return [entry.alias for entry in jks.read(content, password)]
+    except jks.BadKeystore:
+        return None
