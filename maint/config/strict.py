@@ -89,13 +89,21 @@ class _Complaint:
     """One thing that is wrong: where, and in which words."""
 
     def __init__(
-        self, at: Position, path: Path, words: str, hint: str | None = None, *, key: str | None = None
+        self,
+        at: Position,
+        path: Path,
+        words: str,
+        hint: str | None = None,
+        *,
+        key: str | None = None,
+        guess: str | None = None,
     ) -> None:
         self.at = at
         self.path = path
         self.words = words
         self.hint = hint
         self.subject: Path = path if key is None else (*path, key)
+        self.guess = guess
 
     @property
     def order(self) -> tuple[int, int, bool]:
@@ -129,7 +137,7 @@ class _Reading:
             guess = did_you_mean(name, known)
             hint = f"did you mean {guess}?" if guess else f"known keys: {', '.join(known)}" if known else None
             place = self.document.where(path, key=True)
-            return _Complaint(place, path[:-1], f"unknown key {name!r}", hint, key=name)
+            return _Complaint(place, path[:-1], f"unknown key {name!r}", hint, key=name, guess=guess)
         if kind == "missing":
             return _Complaint(self.document.where(path[:-1]), path[:-1], f"the key {name!r} is missing", key=name)
         return _Complaint(self.document.where(path, key=is_key), path, _words(error, self._value(inner)))
@@ -250,15 +258,19 @@ def _as_invalid(reading: _Reading, errors: Sequence[ErrorDetails]) -> Invalid:
 
 
 def _pertinent(complaints: Sequence[_Complaint]) -> list[_Complaint]:
-    """Leave out that a value is not of a union's simple type where it was read as the other one and is wrong inside."""
-    subjects = [complaint.subject for complaint in complaints]
-    return [
-        complaint
-        for complaint in complaints
-        if not any(
-            len(other) > len(own) and other[: len(own)] == own for own in (complaint.subject,) for other in subjects
-        )
-    ]
+    """Leave out what another complaint says better."""
+    return [one for one in complaints if not any(_outdone(one, other) for other in complaints)]
+
+
+def _outdone(one: _Complaint, other: _Complaint) -> bool:
+    """Tell whether a complaint is only the shadow of another one.
+
+    A value that was read as one member of a union and is wrong inside is not of the union's other types either,
+    and a key that is misspelled is missing too.
+    """
+    depth = len(one.subject)
+    inside_it = len(other.subject) > depth and other.subject[:depth] == one.subject
+    return inside_it or (other.path == one.path and other.guess is not None and (*one.path, other.guess) == one.subject)
 
 
 def _merged(complaints: Sequence[_Complaint]) -> list[_Complaint]:
