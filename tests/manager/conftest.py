@@ -16,15 +16,18 @@ from maint.adapters.manager import ManagerClient, Timeouts
 from maint.model.secret import Secret
 from maint.model.site import Login, ManagerSettings
 
-PASSWORD = "päss:w0rd-of-the-site"  # noqa: S105  # invented
+PASSWORD = "päss:w0rd-of-the-site"  # invented
 QUICK = Timeouts(connect=2, knock=2, read=2, write=2, export=2)
 
 
-class Names:
-    """Secrets whose value is their reference."""
+REFERENCE = "file:/etc/maint/manager-password"
+
+
+class Vault:
+    """Secrets by reference; whatever else is asked for is its own value."""
 
     def resolve(self, reference: str) -> Secret:
-        return Secret(reference)
+        return Secret(PASSWORD if reference == REFERENCE else reference)
 
 
 class Patient(SystemClock):
@@ -54,7 +57,7 @@ class Bench:
 
     def client(self, **changes: object) -> ManagerClient:
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # tests name real fields
-        return ManagerClient(settings, Names(), self.clock, warn=self.warnings.append, timeouts=self.timeouts, pause=3)
+        return ManagerClient(settings, Vault(), self.clock, warn=self.warnings.append, timeouts=self.timeouts, pause=3)
 
 
 @pytest.fixture
@@ -104,7 +107,7 @@ def tls(tls_server: Callable[[trustme.LeafCert], HTTPServer], authority: trustme
 @pytest.fixture
 def bench(plain: HTTPServer) -> Bench:
     """A manager whose plain port answers; its TLS port is closed."""
-    login = Login("admin", PASSWORD)
+    login = Login("admin", REFERENCE)
     return Bench(ManagerSettings("127.0.0.1", login, plain_port=plain.port, tls_port=free_port()))
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import trustme
 from pytest_httpserver import HTTPServer
-from tests.manager.conftest import PASSWORD, Bench, free_port
 
 from maint.errors import CannotReach, Transient
 from maint.model.manager import Door
+from tests.manager.conftest import PASSWORD, Bench, free_port
 
 Start = Callable[[trustme.LeafCert], HTTPServer]
 

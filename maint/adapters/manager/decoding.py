@@ -1,5 +1,6 @@
 """Turn JSON into nouns, leniently: what is missing or new never stops a read (contract sections 2.3, 10.3)."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import cast
 
@@ -8,6 +9,7 @@ from maint.model.manager import Cluster, Command, Host, Instance, License, Role,
 
 Fields = Mapping[str, Json]
 
+_NUMBER = re.compile(r"(-?[0-9]{1,19})(\.0*)?")
 _NO_ID = -1  # negative: not pollable (contract section 4.1)
 
 
@@ -35,13 +37,12 @@ def text(source: Fields, name: str) -> str:
 def number(source: Fields, name: str) -> int | None:
     """Return a field as an integer, `338.0` and `"338"` included (contract section 4.2)."""
     value = source.get(name)
-    if isinstance(value, bool):
-        return None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
     if isinstance(value, str):
-        value = float(value) if value.replace(".", "", 1).lstrip("-").isdecimal() else None
-    if isinstance(value, int):
-        return value
-    return int(value) if isinstance(value, float) and value.is_integer() else None
+        found = _NUMBER.fullmatch(value)
+        return int(found[1]) if found else None
+    return None if isinstance(value, bool) or not isinstance(value, int) else value
 
 
 def flag(source: Fields, name: str) -> bool | None:

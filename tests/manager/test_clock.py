@@ -1,0 +1,101 @@
+import signal
+import threading
+import time
+
+import pytest
+
+from maint.adapters.clock import SystemClock
+from maint.errors import TimedOut
+
+
+def _wait() -> None:
+    time.sleep(30)
+
+
+def test_a_limit_interrupts_a_wait() -> None:
+    with pytest.raises(TimedOut, match="limit of"), SystemClock().limit(0.05):
+        _wait()
+
+
+def test_a_limit_that_is_met_leaves_nothing_behind() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with SystemClock().limit(60):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 50
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 or before is not signal.SIG_DFL
+
+
+def test_the_nearer_limit_goes_off_and_the_outer_one_comes_back() -> None:
+    clock = SystemClock()
+    with clock.limit(60):
+        with pytest.raises(TimedOut, match="0\\.1s"), clock.limit(0.1):
+            _wait()
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 50
+
+
+def test_an_outer_limit_goes_off_inside_an_inner_one() -> None:
+    clock = SystemClock()
+    with pytest.raises(TimedOut, match="0\\.1s"), clock.limit(0.1), clock.limit(60):
+        _wait()
+
+
+def test_an_outer_limit_still_holds_after_an_inner_one() -> None:
+    clock = SystemClock()
+    with pytest.raises(TimedOut, match="0\\.2s"), clock.limit(0.2):
+        with clock.limit(60):
+            pass
+        _wait()
+
+
+def test_limits_of_two_clocks_nest_as_well() -> None:
+    with pytest.raises(TimedOut), SystemClock().limit(0.05), SystemClock().limit(60):
+        _wait()
+
+
+def test_no_limit_is_no_limit() -> None:
+    before = signal.getitimer(signal.ITIMER_REAL)[0]
+    with SystemClock().limit(None):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] <= before
+
+
+def test_a_limit_of_nothing_has_passed_at_once() -> None:
+    with pytest.raises(TimedOut), SystemClock().limit(0):
+        _wait()
+
+
+def test_the_timer_of_someone_else_is_given_back() -> None:
+    rings: list[int] = []
+    handler = signal.signal(signal.SIGALRM, lambda number, _: rings.append(number))
+    left, _ = signal.setitimer(signal.ITIMER_REAL, 40)
+    try:
+        with SystemClock().limit(60):
+            pass
+        assert 30 < signal.getitimer(signal.ITIMER_REAL)[0] <= 40
+        signal.raise_signal(signal.SIGALRM)
+        assert rings == [signal.SIGALRM]
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, left)
+
+
+def test_other_threads_run_without_a_limit_of_their_own() -> None:
+    done: list[bool] = []
+
+    def work() -> None:
+        with SystemClock().limit(0.01):
+            time.sleep(0.05)
+            done.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [True]
+
+
+def test_now_is_aware_and_monotonic_time_goes_on() -> None:
+    clock = SystemClock()
+    assert clock.now().utcoffset() is not None
+    first = clock.monotonic()
+    clock.sleep(0)
+    clock.sleep(-1)
+    assert clock.monotonic() >= first
