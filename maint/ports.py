@@ -95,6 +95,9 @@ class ManagerSight(Protocol):
     def clusters(self) -> Sequence[Cluster]:
         """Return all clusters, ECS ones too."""
 
+    def data_contexts(self, cluster: str) -> Sequence[str]:
+        """Return the names of the data contexts made of a base cluster's services; empty before API v32."""
+
     def services(self, cluster: str) -> Sequence[Service]:
         """Return a cluster's services."""
 
@@ -244,6 +247,12 @@ class Seal(Protocol):
     def unwrap(self, source: BinaryIO, identities: Sequence[Secret]) -> AbstractContextManager[BinaryIO]:
         """Return the decrypted, decompressed stream; `WorkFailed` when no key fits or it is damaged."""
 
+    def encrypt(self, source: Callable[[int], bytes], target: BinaryIO, recipients: Sequence[str]) -> None:
+        """Pull from `source` until b'', encrypt without compressing, and write to `target`."""
+
+    def decrypt(self, source: BinaryIO, identities: Sequence[Secret]) -> AbstractContextManager[BinaryIO]:
+        """Return the decrypted stream of what `encrypt` wrote; `WorkFailed` as for `unwrap`."""
+
     def compress(self, source: Callable[[int], bytes], target: BinaryIO) -> None:
         """Pull from `source` until b'', compress and write to `target`."""
 
@@ -346,6 +355,10 @@ class Sight(Protocol):
     def store(self) -> StoreSight:
         """The snapshots, reading."""
 
+    @property
+    def fingerprint_key(self) -> Secret:
+        """The key of the fingerprints that stand for secrets."""
+
     def identities(self) -> Sequence[Secret]:
         """Return the private keys at hand; empty on a machine that only takes backups."""
 
@@ -392,6 +405,10 @@ class Site(Protocol):
     @property
     def state(self) -> Path:
         """The folder of this site's lock, journals, undo objects and keys."""
+
+    @property
+    def fingerprint_key(self) -> Secret:
+        """The key of the fingerprints that stand for secrets."""
 
     def identities(self) -> Sequence[Secret]:
         """Return the private keys at hand."""

@@ -41,8 +41,9 @@ class Action:
         target: what it is done to, such as `cluster base`.
         effect: READ, CHANGE or DESTROY.
         summary: one line for the operator.
-        arguments: what the step kind needs to carry it out; never a secret. Texts holding `{{ … }}`
-            wait for a registered value.
+        arguments: what the step kind needs to carry it out; never a secret.
+        late: names of the arguments that are still templates, to be filled from registered values.
+        scope: the playbook's parameters, kept for `late` and `when`.
         undo: how to take it back by hand.
         facts: what was true when this was planned; part of the plan's fingerprint.
         confirm: the name that the operator must repeat before a DESTROY; else None.
@@ -59,6 +60,8 @@ class Action:
     effect: Effect
     summary: str
     arguments: Mapping[str, Json] = field(default_factory=dict)
+    late: Sequence[str] = ()
+    scope: Mapping[str, Json] = field(default_factory=dict)
     undo: str | None = None
     facts: Mapping[str, Json] = field(default_factory=dict)
     confirm: str | None = None
@@ -77,6 +80,8 @@ class Action:
             "effect": self.effect.name,
             "summary": self.summary,
             "arguments": dict(self.arguments),
+            "late": list(self.late),
+            "scope": dict(self.scope),
             "undo": self.undo,
             "facts": dict(self.facts),
             "confirm": self.confirm,

@@ -1,0 +1,132 @@
+"""Carry out a playbook for a command: plan it, show it, ask, run it, report it."""
+
+from collections.abc import Mapping
+
+from maint.cli.flags import Flags
+from maint.cli.open import opened
+from maint.cli.reports import folder, report_of
+from maint.cli.screen import Screen, confirm, plan_text
+from maint.cli.site import ConfiguredSite
+from maint.cli.stale import refuse_stale
+from maint.config.bundled import playbooks
+from maint.engine import journal
+from maint.engine.journal import Past
+from maint.engine.load import Library
+from maint.engine.plan import make_plan
+from maint.engine.session import Session
+from maint.errors import Interrupted, MaintError, PartlyDone, Refused
+from maint.model.events import Event, Happening
+from maint.model.json import Json
+from maint.model.plan import Effect, Plan
+from maint.report.run import write
+
+
+def library() -> Library:
+    """Return the playbooks shipped with the product."""
+    return Library(playbooks())
+
+
+def carry_out(flags: Flags, name: str, given: Mapping[str, Json], *, expect: str | None = None) -> int:
+    """Plan a shipped playbook and carry it out.
+
+    Args:
+        flags: the common flags.
+        name: the playbook.
+        given: its parameters.
+        expect: the digest that the plan must have, None for any.
+
+    Returns:
+        The exit code.
+    """
+    with opened(flags) as (site, screen):
+        plan = make_plan(library().load(name), given, site, library())
+        refuse_stale(plan, expect)
+        return run_plan(flags, site, screen, plan)
+
+
+def run_plan(flags: Flags, site: ConfiguredSite, screen: Screen, plan: Plan) -> int:
+    """Show a plan, ask, and carry it out; with `--dry-run` only show it."""
+    if flags.dry_run:
+        screen.emit({"plan": plan.to_json(), "digest": plan.digest, "fingerprint": plan.fingerprint}, plan_text(plan))
+        return 0
+    if plan.effect > Effect.READ:
+        screen.say(plan_text(plan))
+        confirm(plan, screen, yes=flags.yes, name=flags.confirm)
+    return follow(site, screen, Session(site, plan, {"insecure": site.settings.manager.insecure}), plan)
+
+
+def resume(flags: Flags, run: str | None) -> int:
+    """Take up a run that stopped before its end; what was confirmed then is not asked again."""
+    with opened(flags, warn_of_window=False) as (site, screen):
+        past = journal.find(site.state, run)
+        if not past.resumable:
+            screen.say(f"run {past.id} is {past.state}: nothing to take up")
+            return 0
+        screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
+        return follow(site, screen, Session(site, past.plan, {}, past), past.plan)
+
+
+def follow(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -> int:
+    """Show a session's events, write its report, and return the exit code."""
+    failure: MaintError | None = None
+    results: list[Event] = []
+    try:
+        for event in session.events():
+            if isinstance(event, str):
+                screen.say(event)
+                continue
+            screen.event(plan, event)
+            results += [event] if event.what is Happening.FINISHED else []
+    except MaintError as error:
+        failure = _with_way_on(error, plan, session)
+    where = _written(site, session, plan)
+    _show(screen, plan, session, results, where, failure)
+    if failure is not None:
+        raise failure
+    return 0
+
+
+def _show(
+    screen: Screen,
+    plan: Plan,
+    session: Session,
+    results: list[Event],
+    where: Mapping[str, str],
+    failure: MaintError | None,
+) -> None:
+    actions: list[Json] = [
+        {
+            "name": plan.actions[event.index].name,
+            "kind": plan.actions[event.index].kind,
+            "target": plan.actions[event.index].target,
+            "outcome": event.outcome.value if event.outcome else None,
+            "detail": event.detail,
+            "value": event.value,
+        }
+        for event in results
+    ]
+    if screen.output != "table":
+        screen.emit({"run": session.run_id, "playbook": plan.source, "actions": actions, "report": dict(where)}, "")
+    elif where:
+        screen.say(f"report: {where['md']} and {where['html']}")
+    if failure is None and plan.locks:
+        screen.say(f"done: run {session.run_id}")
+
+
+def _written(site: ConfiguredSite, session: Session, plan: Plan) -> dict[str, str]:
+    if not plan.locks or not session.run_id:
+        return {}
+    past = journal.find(site.state, session.run_id)
+    return {kind: str(path) for kind, path in write(report_of(past), folder(site.state)).items()}
+
+
+def _with_way_on(error: MaintError, plan: Plan, session: Session) -> MaintError:
+    """Return the failure with the command that takes the run up again."""
+    if not plan.locks or not session.run_id or isinstance(error, Refused | PartlyDone):
+        return error
+    command = f"`maint playbook resume {session.run_id}` goes on where it stopped"
+    if isinstance(error, Interrupted) or not error.hint:
+        error.hint = command
+    elif "playbook resume" not in error.hint:
+        error.hint = f"{error.hint}; {command}"
+    return error

@@ -1,0 +1,53 @@
+"""`maint cluster`: list, start, stop and delete clusters."""
+
+from typing import Annotated
+
+import typer
+
+from maint.cli.flags import Flags, command
+
+group = typer.Typer(no_args_is_help=True, help="Clusters of the manager.")
+Name = Annotated[str, typer.Argument(help="Name or display name of the cluster.")]
+
+
+@command(group, "list")
+def list_clusters(flags: Flags) -> None:
+    """List all clusters with the state of their services."""
+    from maint.cli.open import opened
+    from maint.cli.screen import table
+
+    with opened(flags) as (site, screen):
+        rows, found = [], []
+        for cluster in site.manager.clusters():
+            states = sorted({service.state for service in site.manager.services(cluster.name)})
+            rows.append([cluster.name, cluster.display_name, cluster.type, cluster.version, ", ".join(states)])
+            found.append(dict(zip(("name", "display_name", "type", "version", "states"), (*rows[-1][:4], states), strict=True)))
+        screen.emit({"clusters": found}, table(["NAME", "DISPLAY NAME", "TYPE", "VERSION", "SERVICES"], rows))
+
+
+@command(group, "stop")
+def stop(flags: Flags, name: Name) -> int:
+    """Stop a cluster and wait until every service is at rest."""
+    from maint.cli.carry import carry_out
+
+    return carry_out(flags, "stop-cluster", {"cluster": name})
+
+
+@command(group, "start")
+def start(flags: Flags, name: Name) -> int:
+    """Start a cluster and wait until every service runs."""
+    from maint.cli.carry import carry_out
+
+    return carry_out(flags, "start-cluster", {"cluster": name})
+
+
+@command(group, "delete")
+def delete(
+    flags: Flags,
+    name: Name,
+    max_age: Annotated[str, typer.Option("--max-age", help="How old the restorable backup may be.")] = "24h",
+) -> int:
+    """Stop and delete a cluster, once a restorable backup proves that it can come back."""
+    from maint.cli.carry import carry_out
+
+    return carry_out(flags, "retire-cluster", {"cluster": name, "max_age": max_age})

@@ -1,0 +1,71 @@
+"""Open the site that a command works on, and close it afterwards."""
+
+import getpass
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from maint.cli.flags import Flags
+from maint.cli.screen import Screen
+from maint.cli.site import ConfiguredSite
+from maint.config.layers import Flags as ConfigFlags
+from maint.config.layers import Settings, load_settings
+from maint.config.secrets import ReferencedSecrets
+from maint.engine.session import abandoned_window
+from maint.errors import UsageError
+from maint.model.units import parse_duration
+from maint.steps.window import CLOSE_COMMAND
+
+
+def settings_of(flags: Flags) -> Settings:
+    """Return the configuration that the flags and the environment name."""
+    named = ConfigFlags(config=flags.config, site=flags.site, output=flags.output, color=flags.color)
+    return load_settings(named, os.environ)
+
+
+@contextmanager
+def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[ConfiguredSite, Screen]]:
+    """Yield the site that the flags name, and the screen; the whole block stands under `--timeout`."""
+    screen, settings = flags.screen(), settings_of(flags)
+    found = settings.site()
+    if flags.insecure:
+        found = replace(found, manager=replace(found.manager, insecure=True))
+    secrets = ReferencedSecrets(
+        settings.folder,
+        os.environ,
+        ask=getpass.getpass if sys.stdin.isatty() else None,
+        hidden=settings.secret_variables(),
+    )
+    site = ConfiguredSite(found, secrets, screen.warn)
+    try:
+        if warn_of_window:
+            _warn_of_window(site, screen)
+        with site.clock.limit(limit_of(flags)):
+            yield site, screen
+    finally:
+        site.close()
+
+
+def limit_of(flags: Flags) -> float | None:
+    """Return `--timeout` in seconds, None where it was not given.
+
+    Raises:
+        UsageError: it is no duration.
+    """
+    if flags.timeout is None:
+        return None
+    try:
+        return parse_duration(flags.timeout)
+    except ValueError as error:
+        raise UsageError(f"--timeout: {error}") from None
+
+
+def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
+    window = abandoned_window(site)
+    if window is not None:
+        screen.warn(
+            f"run {window.run} left the redaction window open at {window.opened_at}: "
+            f"everyone who may read the API sees passwords; `{CLOSE_COMMAND}` closes it"
+        )

@@ -1,0 +1,148 @@
+"""`maint playbook`: list, show, lint, plan, run, resume, history, report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maint.cli.flags import Flags, command
+from maint.errors import Invalid, UsageError
+
+if TYPE_CHECKING:
+    from maint.model.playbook import Playbook
+
+group = typer.Typer(no_args_is_help=True, help="Runbooks: plan them, run them, take them up again.")
+Name = Annotated[str, typer.Argument(help="A shipped playbook's name, or a path to a .yaml file.")]
+Values = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value.")]
+Run = Annotated[str | None, typer.Argument(help="A run's id or its beginning.")]
+
+
+def _load(name: str) -> "Playbook":
+    """Return a shipped playbook, or one from a file."""
+    from maint.cli.carry import library
+    from maint.config.yaml import read_text
+    from maint.engine.load import load
+
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        return load(read_text(Path(name)), name, library())
+    return library().load(name)
+
+
+def given(values: list[str] | None) -> dict[str, str]:
+    """Return `--set key=value` as a mapping.
+
+    Raises:
+        UsageError: one has no `=`.
+    """
+    found = {}
+    for text in values or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {text!r} is no key=value", hint="such as --set cluster=base")
+        found[key] = value
+    return found
+
+
+@command(group, "list")
+def list_playbooks(flags: Flags) -> None:
+    """List the shipped playbooks."""
+    from maint.cli.carry import library
+    from maint.cli.screen import table
+
+    shipped = library()
+    loaded = [shipped.load(name) for name in sorted(shipped.texts)]
+    rows = [[playbook.name, playbook.summary] for playbook in loaded]
+    found = [{"name": playbook.name, "summary": playbook.summary} for playbook in loaded]
+    flags.screen().emit({"playbooks": found}, table(["NAME", "SUMMARY"], rows))
+
+
+@command(group, "show")
+def show(flags: Flags, name: Name) -> None:
+    """Print a playbook."""
+    playbook = _load(name)
+    parameters = [
+        {"name": p.name, "type": p.type.value, "help": p.help, "default": p.default, "required": p.required}
+        for p in playbook.parameters
+    ]
+    data = {"name": playbook.name, "summary": playbook.summary, "parameters": parameters, "text": playbook.text}
+    flags.screen().emit(data, playbook.text.rstrip())
+
+
+@command(group, "lint")
+def lint(flags: Flags, names: Annotated[list[str] | None, typer.Argument(help="Names or files; else all.")] = None) -> None:
+    """Check playbooks without a site."""
+    from maint.cli.carry import library
+
+    screen = flags.screen()
+    checked = names or sorted(library().texts)
+    for name in checked:
+        _load(name)
+        screen.say(f"{name}: no mistakes")
+    screen.emit({"checked": list(checked)}, "")
+
+
+@command(group, "plan")
+def plan(flags: Flags, name: Name, values: Values = None) -> int:
+    """Show what a playbook would do, without doing it."""
+    from dataclasses import replace
+
+    return _run(replace(flags, dry_run=True), name, values)
+
+
+@command(group, "run")
+def run(flags: Flags, name: Name, values: Values = None) -> int:
+    """Carry a playbook out."""
+    return _run(flags, name, values)
+
+
+def _run(flags: Flags, name: str, values: list[str] | None) -> int:
+    from maint.cli.carry import library, run_plan
+    from maint.cli.open import opened
+    from maint.engine.plan import make_plan
+
+    playbook, parameters = _load(name), given(values)
+    with opened(flags) as (site, screen):
+        return run_plan(flags, site, screen, make_plan(playbook, dict(parameters), site, library()))
+
+
+@command(group, "resume")
+def resume(flags: Flags, run_id: Run = None) -> int:
+    """Take up a run that stopped before its end; what it left open is decided by looking."""
+    from maint.cli.carry import resume as take_up
+
+    return take_up(flags, run_id)
+
+
+@command(group, "history")
+def history(flags: Flags) -> None:
+    """List the runs of the site."""
+    from maint.cli.open import opened
+    from maint.cli.screen import table
+    from maint.engine import journal
+
+    with opened(flags) as (site, screen):
+        runs = journal.history(site.state)
+        found = [
+            {"id": past.id, "playbook": past.plan.source, "state": past.state, "started": past.started, "finished": past.at or None}
+            for past in runs
+        ]
+        rows = [[past.id, past.plan.source, past.state, past.started, past.at] for past in runs]
+        screen.emit({"runs": found}, table(["RUN", "PLAYBOOK", "STATE", "STARTED", "FINISHED"], rows))
+
+
+@command(group, "report")
+def report(flags: Flags, run_id: Run = None) -> None:
+    """Write the report of a run again, and say where it is."""
+    from maint.cli.open import opened
+    from maint.cli.reports import folder, report_of
+    from maint.engine import journal
+    from maint.report.run import write
+
+    with opened(flags) as (site, screen):
+        runs = journal.history(site.state)
+        if run_id is None and not runs:
+            raise Invalid("this site has no runs yet", hint="`maint playbook run NAME` makes one")
+        past = journal.find(site.state, run_id or runs[-1].id)
+        told = report_of(past)
+        files = {kind: str(path) for kind, path in write(told, folder(site.state)).items()}
+        screen.emit({"report": told.to_json(), "files": files}, "\n".join(files.values()))

@@ -1,0 +1,43 @@
+"""Write the report of a run from its journal, and tell where it is."""
+
+from pathlib import Path
+
+from maint.engine.journal import Past
+from maint.model.plan import Action
+from maint.report.run import Line, RunReport
+
+_LEFT = {
+    "disaster-recovery": (
+        "agents, monitors and clusters do not run yet: `maint manager start --cluster NAME`",
+        "parcels may have to be distributed and activated again (contract section 8.3)",
+        "monitoring history, audit and command history are not part of a configuration backup",
+    ),
+    "restore-deployment": (
+        "restart the manager server so that its listeners follow the settings: `maint manager tls-switch`",
+        "then bring the platform up: `maint manager start --cluster NAME`",
+    ),
+}
+
+
+def report_of(past: Past) -> RunReport:
+    """Return the report that a journal tells."""
+    lines = [_line(past, index, action) for index, action in enumerate(past.plan.actions)]
+    left = _LEFT.get(past.plan.source, ()) if past.state == "done" else ()
+    if past.resumable:
+        left = (f"`maint playbook resume {past.id}` goes on where it stopped",)
+    return RunReport(past.id, past.plan, past.started, past.at, past.state, past.detail, lines, left)
+
+
+def _line(past: Past, index: int, action: Action) -> Line:
+    record = past.record(index)
+    outcome, detail = "not begun", ""
+    if record.result is not None:
+        outcome, detail = record.result.outcome.value, record.result.detail
+    elif record.begun:
+        outcome = "begun"
+    return Line(action.name, action.target, action.effect.name, outcome, detail)
+
+
+def folder(state: Path) -> Path:
+    """Return where a site's reports lie."""
+    return state / "reports"

@@ -1,0 +1,172 @@
+"""The one door to the terminal: data goes to stdout, words go to stderr, questions are asked here."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+
+from maint.errors import MaintError, Refused
+from maint.model.events import Event, Happening, Outcome
+from maint.model.json import Json
+from maint.model.plan import Effect, Plan
+
+SCHEMA = "maint/1"
+_MARKS = {Outcome.DONE: "✓", Outcome.UNCHANGED: "=", Outcome.SKIPPED: "-", Outcome.FAILED: "✗"}
+_COLOURS = {Outcome.DONE: "32", Outcome.UNCHANGED: "36", Outcome.SKIPPED: "33", Outcome.FAILED: "31"}
+
+
+class Screen:
+    """Where a command's data and words go.
+
+    Args:
+        output: table, json or yaml.
+        quiet: whether words other than errors and warnings are left out.
+        verbose: whether every progress line stays visible.
+        color: always, never or auto.
+    """
+
+    def __init__(self, output: str = "table", *, quiet: bool = False, verbose: bool = False, color: str = "auto") -> None:
+        self.output = output
+        self.quiet = quiet
+        self.verbose = verbose
+        self._colored = color == "always" or (color == "auto" and sys.stderr.isatty())
+        self._live = sys.stderr.isatty() and not quiet and not verbose
+        self._pending = False
+
+    def emit(self, data: Mapping[str, Json], table: str) -> None:
+        """Print data in the chosen form; `table` is what people see."""
+        if self.output == "json":
+            print(json.dumps({"schema": SCHEMA, **data}, indent=2, ensure_ascii=False))
+        elif self.output == "yaml":
+            from maint.config.yaml import dump
+
+            print(dump({"schema": SCHEMA, **data}), end="")
+        elif table:
+            print(table)
+        sys.stdout.flush()
+
+    def raw(self, text: str) -> None:
+        """Print text as it is to stdout."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def say(self, words: str) -> None:
+        """Tell the operator something."""
+        if not self.quiet:
+            self._line(words)
+
+    def warn(self, words: str) -> None:
+        """Tell the operator something that quiet does not silence."""
+        self._line(self._paint("33", f"warning: {words}"))
+
+    def error(self, failure: MaintError) -> None:
+        """Show a failure: what, why, what next."""
+        if self.output == "json":
+            body: dict[str, Json] = {
+                "message": failure.message,
+                "detail": list(failure.detail),
+                "hint": failure.hint,
+                "exit": failure.exit_code,
+            }
+            self._line(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False))
+            return
+        lines = [self._paint("31", "error:") + f" {failure.message}", *(f"  {line}" for line in failure.detail)]
+        if failure.hint:
+            lines.append(f"hint: {failure.hint}")
+        self._line("\n".join(lines))
+
+    def event(self, plan: Plan, event: Event) -> None:
+        """Show one event of a run: progress in place on a terminal, plain lines elsewhere."""
+        action = plan.actions[event.index]
+        place = f"[{event.index + 1}/{len(plan.actions)}]"
+        if event.what is Happening.STARTED:
+            self._passing(f"{place} {action.name} …")
+        elif event.what is Happening.PROGRESSED:
+            self._passing(f"{place} {action.name}: {event.detail}")
+        elif event.outcome is not None and not (self.quiet and event.outcome is not Outcome.FAILED):
+            mark = self._paint(_COLOURS[event.outcome], _MARKS[event.outcome])
+            detail = f": {event.detail}" if event.detail else ""
+            self._line(f"{mark} {place} {action.name}{detail}")
+
+    def _passing(self, words: str) -> None:
+        if self._live:
+            sys.stderr.write(f"\r\x1b[2K{words[: _width() - 1]}")
+            sys.stderr.flush()
+            self._pending = True
+        elif self.verbose or not (self.quiet or words.endswith("…")):
+            self._line(words)
+
+    def _line(self, words: str) -> None:
+        if self._pending:
+            sys.stderr.write("\r\x1b[2K")
+            self._pending = False
+        print(words, file=sys.stderr, flush=True)
+
+    def _paint(self, colour: str, words: str) -> str:
+        return f"\x1b[{colour}m{words}\x1b[0m" if self._colored else words
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return rows under headings, in columns as wide as they need."""
+    lines = [list(headings), *[list(row) for row in rows]]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def plan_text(plan: Plan) -> str:
+    """Return a plan for people."""
+    lines = [f"plan {plan.source} for site {plan.site} (digest {plan.digest[:12]})"]
+    for number, action in enumerate(plan.actions, 1):
+        when = f"  [{action.phase.value}]" if action.phase.value != "main" else ""
+        lines.append(f"  {number:2}. {action.effect.name:<7} {action.name}: {action.summary}{when}")
+        if action.undo and action.effect > Effect.READ:
+            lines.append(f"      undo: {action.undo}")
+    return "\n".join(lines)
+
+
+def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None, source: TextIO | None = None) -> None:
+    """Ask before a plan that changes something is carried out.
+
+    Args:
+        plan: what would be done.
+        screen: where to ask.
+        yes: the operator's `--yes`, which answers CHANGE only.
+        name: the operator's `--confirm NAME`, which answers DESTROY.
+        source: where answers come from; standard input when left out.
+
+    Raises:
+        Refused: not confirmed.
+    """
+    source = source or sys.stdin
+    if plan.effect is Effect.DESTROY:
+        _confirm_name(plan, screen, name, source)
+    elif plan.effect is Effect.CHANGE and not yes:
+        _confirm_change(screen, source)
+
+
+def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) -> None:
+    wanted = plan.confirm or plan.site
+    if name is None:
+        if not source.isatty():
+            raise Refused("this destroys something, and there is no terminal to ask on", hint=f"give --confirm {wanted}")
+        screen.warn(f"this destroys something; type {wanted} to go on")
+        name = source.readline().strip()
+    if name != wanted:
+        raise Refused(f"not confirmed: {name!r} is not {wanted!r}", hint=f"give --confirm {wanted}")
+
+
+def _confirm_change(screen: Screen, source: TextIO) -> None:
+    screen.say("carry this out? [y/N]")
+    answer = source.readline()
+    if answer.strip().lower() in ("y", "yes"):
+        return
+    if not answer and not source.isatty():
+        raise Refused("this changes something, and there is nobody to ask", hint="give --yes")
+    raise Refused("not confirmed", hint="answer y, or give --yes")

@@ -1,0 +1,112 @@
+"""The only assembler: puts a configured site together from ports and adapters, each built when it is first needed."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maint.adapters.clock import SystemClock
+from maint.config.secrets import ReferencedSecrets
+from maint.errors import Invalid
+from maint.model.secret import Secret
+from maint.model.site import BackupSettings, SiteSettings
+
+if TYPE_CHECKING:
+    from maint.adapters.manager.client import ManagerClient
+    from maint.adapters.seal import AgeSeal
+    from maint.adapters.sign import SshSigner
+    from maint.adapters.ssh.shell import FabricShell
+    from maint.adapters.undo import SealedUndo
+    from maint.ports import Store
+
+
+class ConfiguredSite:
+    """A site as configured (ports.Sight and ports.Site).
+
+    Args:
+        settings: what is configured.
+        secrets: turns references into values.
+        warn: told what the operator must not miss.
+    """
+
+    def __init__(self, settings: SiteSettings, secrets: ReferencedSecrets, warn: Callable[[str], None]) -> None:
+        self.settings = settings
+        self.secrets = secrets
+        self.clock = SystemClock()
+        self._warn = warn
+
+    @property
+    def state(self) -> Path:
+        """The folder of this site's lock, journals, undo objects and keys."""
+        return self.settings.state
+
+    @cached_property
+    def manager(self) -> "ManagerClient":
+        """The management API."""
+        from maint.adapters.manager.client import ManagerClient
+
+        return ManagerClient(self.settings.manager, self.secrets, self.clock, warn=self._warn)
+
+    @cached_property
+    def shell(self) -> "FabricShell":
+        """The hosts."""
+        from maint.adapters.ssh.shell import FabricShell
+
+        return FabricShell(self.settings, self.secrets)
+
+    @cached_property
+    def seal(self) -> "AgeSeal":
+        """Encryption and compression."""
+        from maint.adapters.seal import AgeSeal
+
+        return AgeSeal()
+
+    @cached_property
+    def sign(self) -> "SshSigner":
+        """Signatures."""
+        from maint.adapters.sign import load_or_make_signer
+
+        backup = self._backup
+        key = self.secrets.resolve(backup.signing_key) if backup.signing_key else None
+        return load_or_make_signer(key, self.state / "keys", backup.trusted_keys)
+
+    @cached_property
+    def store(self) -> "Store":
+        """The snapshots."""
+        from maint.adapters.stores.open import open_store
+
+        return open_store(self._backup.store)
+
+    @cached_property
+    def undo(self) -> "SealedUndo":
+        """What must be kept to take something back."""
+        from maint.adapters.undo import SealedUndo
+
+        return SealedUndo(self.state, self.seal)
+
+    @cached_property
+    def fingerprint_key(self) -> Secret:
+        """The key of the fingerprints that stand for secrets in redacted copies."""
+        from maint.adapters.sign import load_or_make_key
+
+        reference = self._backup.fingerprint_key
+        return self.secrets.resolve(reference) if reference else load_or_make_key(self.state / "keys", "fingerprint")
+
+    def identities(self) -> Sequence[Secret]:
+        """Return the private keys at hand."""
+        reference = self._backup.identity
+        return (self.secrets.resolve(reference),) if reference else ()
+
+    def close(self) -> None:
+        """Let go of connections."""
+        if "shell" in self.__dict__:
+            self.shell.close()
+
+    @property
+    def _backup(self) -> BackupSettings:
+        if self.settings.backup is None:
+            raise Invalid(
+                f"site {self.settings.name} has no `backup:` in its config",
+                hint="add `backup: {store: …, recipients: [age1…]}`",
+            )
+        return self.settings.backup

@@ -1,0 +1,107 @@
+"""Snapshots as the commands show them."""
+
+from maint.backup.catalogue import Entry, entries, find_id
+from maint.backup.ids import show_time
+from maint.backup.verify import record, verify
+from maint.cli.screen import Screen
+from maint.cli.site import ConfiguredSite
+from maint.engine.lock import site_lock
+from maint.errors import Invalid, PartlyDone, WorkFailed
+from maint.model.json import Json
+from maint.model.snapshot import Snapshot, Trust
+from maint.model.units import show_size
+
+
+def row(entry: Entry) -> list[str]:
+    """Return a snapshot as a line of the list."""
+    snapshot, checked = entry.snapshot, "never"
+    if entry.verified is not None:
+        checked = f"{entry.verified.result.value}, level {entry.verified.level}, {show_time(entry.verified.at)}"
+    if snapshot is None:
+        return [entry.id, "?", "no", checked, "?", entry.problem or "cannot be read"]
+    size = show_size(sum(part.bytes for part in snapshot.parts))
+    note = "" if snapshot.restorable else f"audit-only: {snapshot.judgement.redaction.value}"
+    return [entry.id, snapshot.purpose.value, "yes" if snapshot.restorable else "no", checked, size, note]
+
+
+def as_json(entry: Entry) -> dict[str, Json]:
+    """Return a snapshot as `backup list -o json` promises it."""
+    verified: Json = None
+    if entry.verified is not None:
+        result = entry.verified.result.value
+        verified = {"level": entry.verified.level, "at": show_time(entry.verified.at), "result": result}
+    snapshot = entry.snapshot
+    if snapshot is None:
+        return {"id": entry.id, "restorable": False, "problem": entry.problem, "verified": verified, "parts": []}
+    return {**_facts(snapshot), "verified": verified}
+
+
+def _facts(snapshot: Snapshot) -> dict[str, Json]:
+    return {
+        "id": snapshot.id,
+        "site": snapshot.site,
+        "taken_at": show_time(snapshot.taken_at),
+        "purpose": snapshot.purpose.value,
+        "restorable": snapshot.restorable,
+        "parts": [
+            {"name": part.name, "bytes": part.bytes, "sha256": part.sha256, "restorable": part.restorable}
+            for part in snapshot.parts
+        ],
+    }
+
+
+def described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
+    """Return all that is known of one snapshot, as JSON and for people."""
+    judgement = snapshot.judgement
+    marks = {True: "ok", False: "FAILED", None: "could not tell"}
+    data: dict[str, Json] = {
+        **_facts(snapshot),
+        "manager": snapshot.manager,
+        "account": snapshot.account,
+        "versions": dict(snapshot.versions),
+        "redaction": judgement.redaction.value,
+        "counts": dict(judgement.counts),
+        "findings": [{"rule": f.rule, "passed": f.passed, "words": f.words} for f in judgement.findings],
+        "uncovered": list(snapshot.uncovered),
+        "host_files": dict(snapshot.host_files),
+        "recipients": list(snapshot.recipients),
+    }
+    lines = [
+        f"snapshot {snapshot.id} of {snapshot.site} ({snapshot.manager}), for {snapshot.purpose.value}",
+        f"restorable: {'yes' if snapshot.restorable else 'no'}; redaction: {judgement.redaction.value}",
+        "versions: " + ", ".join(f"{key} {value}" for key, value in snapshot.versions.items()),
+        "holds: " + ", ".join(f"{count} {key}" for key, count in judgement.counts.items()),
+        *(f"  {part.name}: {show_size(part.bytes)}, sha256 {part.sha256[:16]}…" for part in snapshot.parts),
+        *(f"  rule {finding.rule}: {marks[finding.passed]}: {finding.words}" for finding in judgement.findings),
+        "not covered:",
+        *(f"  {words}" for words in snapshot.uncovered),
+    ]
+    return data, "\n".join(lines)
+
+
+def verified(site: ConfiguredSite, screen: Screen, wanted: str, level: int) -> int:
+    """Verify one snapshot, keep the record, show it.
+
+    Raises:
+        WorkFailed: it failed.
+        PartlyDone: it could not be told to that depth.
+    """
+    found = find_id(site, wanted) if wanted else _newest(site)
+    with site_lock(site.state, site.settings.name, "backup verify", site.clock):
+        judged = verify(site, found, level)
+        record(site, judged)
+    screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
+    if judged.result is Trust.FAILED:
+        detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]
+        raise WorkFailed(f"snapshot {found} is not sound", detail=detail, hint="`maint backup list` shows others")
+    if judged.result is Trust.NOT_VERIFIED:
+        hint = "verify it on a machine that has the private key"
+        raise PartlyDone(f"snapshot {found} could only be verified to level {judged.depth} of {level}", hint=hint)
+    return 0
+
+
+def _newest(site: ConfiguredSite) -> str:
+    known = entries(site)
+    if not known:
+        raise Invalid(f"there is no snapshot of {site.settings.name} yet", hint="`maint backup create` takes one")
+    return known[-1].id

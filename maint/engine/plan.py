@@ -1,0 +1,145 @@
+"""Make a plan of a playbook, by looking only."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from maint.config.strict import did_you_mean
+from maint.engine.load import Library, convert, is_template
+from maint.errors import Invalid, Position
+from maint.model.json import Json
+from maint.model.plan import Action, Phase, Plan
+from maint.model.playbook import Playbook, StepText
+from maint.ports import Sight
+from maint.render import expression, holds, template
+from maint.steps.registry import STEPS
+from maint.steps.step import Arguments, Step
+
+
+def make_plan(playbook: Playbook, given: Mapping[str, Json], sight: Sight, library: Library) -> Plan:
+    """Return what a playbook would do on a site.
+
+    Args:
+        playbook: the playbook.
+        given: the operator's values for its parameters.
+        sight: the site, for looking.
+        library: where included playbooks are found.
+
+    Raises:
+        Invalid: a parameter is missing, unknown or of the wrong type.
+        Refused: a step kind sees that it must not be done.
+    """
+    values = parameters(playbook, given)
+    actions = list(_Planner(sight, library).steps(playbook, values, None))
+    ordered = [action for phase in Phase for action in actions if action.phase is phase]
+    return Plan(playbook.name, sight.settings.name, values, tuple(ordered), any(STEPS[a.kind].locks for a in ordered))
+
+
+def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]:
+    """Return all parameters of a playbook with their values."""
+    names = [item.name for item in playbook.parameters]
+    for name in given:
+        if name not in names:
+            guess = did_you_mean(name, names)
+            hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(names) or 'none'}"
+            raise Invalid(f"playbook {playbook.name!r} has no parameter {name!r}", hint=hint)
+    missing = [item.name for item in playbook.parameters if item.required and given.get(item.name) is None]
+    if missing:
+        hint = " ".join(f"--set {name}=…" for name in missing)
+        raise Invalid(f"playbook {playbook.name!r} needs {', '.join(missing)}", hint=f"give {hint}")
+    return {
+        item.name: convert(item.type, given[item.name]) if given.get(item.name) is not None else item.default
+        for item in playbook.parameters
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    sight: Sight
+    library: Library
+
+    def steps(self, playbook: Playbook, values: Mapping[str, Json], phase: Phase | None) -> Iterator[Action]:
+        """Plan all steps; an included playbook's steps keep to the phase of the step that includes them."""
+        for step in playbook.steps:
+            for scope in self._scopes(step, values):
+                turn = step.phase if phase is None or phase is Phase.MAIN else phase
+                if step.include is not None:
+                    yield from self._included(step, scope, turn)
+                elif step.do is not None:
+                    yield from self._planned(STEPS[step.do], step, scope, turn)
+
+    def _scopes(self, step: StepText, values: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
+        if step.each is None:
+            yield dict(values)
+            return
+        items = render(step.each, values, step.at)
+        if not isinstance(items, list):
+            raise Invalid(f"`each` wants a list, not {items!r}", at=step.at)
+        for item in items:
+            yield {**values, "item": item}
+
+    def _included(self, step: StepText, scope: Mapping[str, Json], turn: Phase) -> Iterator[Action]:
+        assert step.include is not None
+        inner = self.library.load(step.include)
+        given = {key: render(value, scope, step.argument_places[key]) for key, value in step.arguments.items()}
+        if step.when is not None and not holds(step.when, scope):
+            return
+        yield from self.steps(inner, parameters(inner, given), turn)
+
+    def _planned(self, kind: Step[Arguments], step: StepText, scope: Mapping[str, Json], turn: Phase) -> Iterator[Action]:
+        late = _late(kind, step, scope)
+        when = step.when
+        if when is not None and expression(when).names() <= scope.keys():
+            if not holds(when, scope):
+                return
+            when = None
+        rendered = {
+            key: value if key in late else render(value, scope, step.argument_places[key])
+            for key, value in step.arguments.items()
+        }
+        for action in kind.plan(_validated(kind, rendered, step), self.sight):
+            yield replace(
+                action,
+                name=step.name,
+                phase=turn,
+                when=when,
+                late=late,
+                scope=scope if late or when else {},
+                register=step.register,
+                timeout=step.timeout,
+                retry=step.retry,
+            )
+
+
+def _late(kind: Step[Arguments], step: StepText, scope: Mapping[str, Json]) -> Sequence[str]:
+    """Return the arguments that must wait for registered values."""
+    return tuple(
+        key
+        for key, value in step.arguments.items()
+        if key in kind.late and isinstance(value, str) and is_template(value) and not template(value).names() <= scope.keys()
+    )
+
+
+def render(value: Json, scope: Mapping[str, Json], at: Position | None = None) -> Json:
+    """Fill the templates in a value, however deep they lie."""
+    if isinstance(value, str):
+        try:
+            return template(value).render(scope) if is_template(value) else value
+        except Invalid as error:
+            raise Invalid(error.message, at=at, detail=error.detail, hint=error.hint) from error
+    if isinstance(value, Mapping):
+        return {key: render(inner, scope, at) for key, inner in value.items()}
+    if isinstance(value, Sequence):
+        return [render(inner, scope, at) for inner in value]
+    return value
+
+
+def _validated(kind: Step[Arguments], values: Mapping[str, Json], step: StepText) -> Arguments:
+    try:
+        return kind.arguments.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = str(problem["loc"][0]) if problem["loc"] else ""
+        at = step.argument_places.get(key, step.at)
+        raise Invalid(f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}", at=at) from None

@@ -1,0 +1,217 @@
+"""Carry a plan out: intent on disk, then the act, then its outcome on disk; everything else follows from that."""
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
+
+from maint.engine.journal import Journal, Past
+from maint.engine.plan import render
+from maint.errors import CannotReach, Interrupted, MaintError, Refused, TimedOut, WorkFailed
+from maint.model.events import Event, Happening, Outcome, Result
+from maint.model.json import Json
+from maint.model.plan import Action, Effect, Phase, Plan
+from maint.ports import Site
+from maint.render import holds
+from maint.steps.registry import STEPS
+from maint.steps.step import skipped
+
+
+class Doing:
+    """One action under way (ports.Work)."""
+
+    def __init__(self, journal: Journal, index: int, action: Action, *, resumed: bool, notes: Mapping[str, Json]) -> None:
+        self._journal = journal
+        self._index = index
+        self._notes = dict(notes)
+        self.run = journal.id
+        self.resumed = resumed
+        self.timeout = action.timeout
+
+    def note(self, key: str, value: Json) -> None:
+        """Write down, on disk before this returns; never a secret."""
+        self._journal.write("note", index=self._index, key=key, value=value)
+        self._notes[key] = value
+
+    def noted(self, key: str) -> Json:
+        """Return what was last written down under a key."""
+        return self._notes.get(key)
+
+
+class Runner:
+    """One life of a run: the first, or one that takes up where an earlier one stopped."""
+
+    def __init__(self, plan: Plan, site: Site, journal: Journal, past: Past | None = None) -> None:
+        self._plan = plan
+        self._site = site
+        self._journal = journal
+        self._past = past
+        self._values: dict[str, Json] = {}
+        self._changed = past is not None and any(
+            past.record(index).begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
+        )
+        self.partly = False
+
+    def events(self) -> Iterator[Event]:
+        """Carry out the plan and yield what happens.
+
+        Raises:
+            MaintError: why it stopped, after the steps for a failure and the final steps have run.
+        """
+        failure: BaseException | None = None
+        try:
+            yield from self._main()
+        except (MaintError, KeyboardInterrupt) as error:
+            failure = error
+        if failure is not None and not isinstance(failure, KeyboardInterrupt):
+            failure = yield from self._after(Phase.ON_FAILURE, failure)
+        failure = yield from self._after(Phase.FINALLY, failure)
+        self._end(failure)
+        if failure is not None:
+            raise self._told(failure)
+
+    def _main(self) -> Iterator[Event]:
+        if self._past is not None and self._cleaning_up(self._past):
+            raise MaintError("the run had failed, and was stopped while it put things back", hint="resume it again to go on")
+        pending = [index for index, _ in self._in(Phase.MAIN) if self._past is None or not self._past.record(index).settled]
+        for index, action in self._in(Phase.MAIN):
+            needed = bool(pending) and pending[-1] > index
+            if not self._settled(index, action, needed=needed):
+                yield from self._carry_out(index, action)
+
+    def _cleaning_up(self, past: Past) -> bool:
+        """Whether the last life was killed among the steps that follow a failure; they are finished first."""
+        failed = any(
+            past.record(index).result is not None and not past.record(index).settled for index, _ in self._in(Phase.MAIN)
+        )
+        cleaning = [past.record(index) for index, _ in self._in(Phase.ON_FAILURE)]
+        begun = any(record.begun for record in cleaning)
+        return failed and begun and past.ended is None and not all(record.settled for record in cleaning)
+
+    def _in(self, phase: Phase) -> Iterator[tuple[int, Action]]:
+        return ((index, action) for index, action in enumerate(self._plan.actions) if action.phase is phase)
+
+    def _settled(self, index: int, action: Action, *, needed: bool) -> bool:
+        """Whether an earlier life did this, and it still holds where anything that is still to come needs it."""
+        if self._past is None:
+            return False
+        record = self._past.record(index)
+        if not record.settled or record.result is None:
+            return False
+        work = Doing(self._journal, index, action, resumed=True, notes=record.notes)
+        if needed and record.result.outcome is not Outcome.SKIPPED and not self._holds(action, work):
+            return False
+        self._remember(action, record.result)
+        return True
+
+    def _holds(self, action: Action, work: Doing) -> bool:
+        return STEPS[action.kind].holds(action, self._site, work)
+
+    def _remember(self, action: Action, result: Result) -> None:
+        if action.register is not None:
+            self._values[action.register] = result.value
+        self.partly = self.partly or result.partly
+
+    def _after(
+        self, phase: Phase, failure: BaseException | None
+    ) -> Generator[Event, None, BaseException | None]:
+        """Carry out all steps of a later phase, each whatever became of the one before; the first failure stands."""
+        for index, action in self._in(phase):
+            try:
+                yield from self._carry_out(index, action)
+            except (MaintError, KeyboardInterrupt) as error:
+                failure = failure or error
+        return failure
+
+    def _carry_out(self, index: int, action: Action) -> Iterator[Event]:
+        record = self._past.record(index) if self._past is not None else None
+        work = Doing(
+            self._journal,
+            index,
+            action,
+            resumed=record is not None and record.begun,
+            notes=record.notes if record is not None else {},
+        )
+        self._journal.write("intent", index=index, time=self._now())
+        self._changed = self._changed or action.effect > Effect.READ
+        yield self._event(index, Happening.STARTED, action.summary)
+        try:
+            result = yield from self._result(index, action, work)
+        except BaseException as error:
+            self._outcome(index, Result(Outcome.FAILED, _words(error)))
+            yield self._event(index, Happening.FINISHED, _words(error), Outcome.FAILED)
+            raise
+        self._outcome(index, result)
+        self._remember(action, result)
+        yield self._event(index, Happening.FINISHED, result.detail, result.outcome, result.value)
+
+    def _result(self, index: int, action: Action, work: Doing) -> Generator[Event, None, Result]:
+        values = {**action.scope, **self._values}
+        if action.when is not None and not holds(action.when, values):
+            return skipped(f"not now: {action.when}")
+        if action.late:
+            filled = {key: render(action.arguments[key], values) for key in action.late}
+            action = replace(action, arguments={**action.arguments, **filled})
+        attempts = action.retry.attempts if action.effect is Effect.READ else 1
+        for attempt in range(1, attempts + 1):
+            try:
+                with self._site.clock.limit(action.timeout):
+                    return (yield from self._apply(index, action, work))
+            except Interrupted:
+                raise
+            except MaintError as error:
+                if attempt == attempts or isinstance(error, TimedOut):
+                    raise
+                yield self._event(index, Happening.PROGRESSED, f"try {attempt} of {attempts}: {error.message}")
+                self._site.clock.sleep(action.retry.pause)
+        raise AssertionError("a retry loop ends by returning or raising")
+
+    def _apply(self, index: int, action: Action, work: Doing) -> Generator[Event, None, Result]:
+        progress = STEPS[action.kind].apply(action, self._site, work)
+        while True:
+            try:
+                words = next(progress)
+            except StopIteration as stop:
+                result: Result = stop.value
+                return result
+            yield self._event(index, Happening.PROGRESSED, words)
+
+    def _outcome(self, index: int, result: Result) -> None:
+        self._journal.write(
+            "outcome",
+            index=index,
+            time=self._now(),
+            outcome=result.outcome.value,
+            detail=result.detail,
+            value=result.value,
+            partly=result.partly,
+        )
+
+    def _told(self, failure: BaseException) -> BaseException:
+        """Return the failure as the operator is told it: once something was changed, no way in is a stop in the middle."""
+        if isinstance(failure, CannotReach) and self._changed:
+            return WorkFailed(failure.message, detail=failure.detail, hint=failure.hint)
+        return failure
+
+    def _end(self, failure: BaseException | None) -> None:
+        if failure is None:
+            state = "done"
+        elif isinstance(failure, Interrupted | KeyboardInterrupt):
+            state = "interrupted"
+        elif isinstance(failure, Refused) and not self._changed:
+            state = "refused"
+        else:
+            state = "failed"
+        self._journal.write("ended", state=state, time=self._now(), detail=_words(failure) if failure else "")
+
+    def _event(
+        self, index: int, what: Happening, detail: str, outcome: Outcome | None = None, value: Json = None
+    ) -> Event:
+        return Event(self._site.clock.now(), index, what, detail, outcome, value)
+
+    def _now(self) -> str:
+        return self._site.clock.now().isoformat()
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, MaintError):
+        return "; ".join([error.message, *error.detail])
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else f"a bug in maint: {type(error).__name__}"

@@ -1,0 +1,108 @@
+"""One run from lock to last event: closes a window left open, then carries the plan out or takes it up again."""
+
+import os
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
+
+from maint.engine import journal as journals
+from maint.engine.journal import Past
+from maint.engine.lock import holder, site_lock
+from maint.engine.run import Runner
+from maint.errors import PartlyDone
+from maint.model.events import Event
+from maint.model.json import Json
+from maint.model.plan import Plan
+from maint.ports import Site
+from maint.steps.window import Window, close, remembered
+
+
+class Session:
+    """Carries out one plan on one site.
+
+    Args:
+        site: the site.
+        plan: what to do; for a run taken up again, the plan of its journal.
+        options: what the operator said that changes how it is done (`insecure`, `no_safety_net`), for the journal.
+        past: the run to take up again.
+    """
+
+    def __init__(self, site: Site, plan: Plan, options: Mapping[str, Json], past: Past | None = None) -> None:
+        self._site = site
+        self._plan = plan
+        self._options = options
+        self._past = past
+        self.run_id = past.id if past else ""
+
+    def events(self) -> Iterator[Event | str]:
+        """Yield events, and words that belong to no action.
+
+        Raises:
+            Locked: another run works on the site.
+            MaintError: why the run stopped.
+            PartlyDone: it ended, and something was left out.
+        """
+        if not self._plan.locks:
+            yield from self._run(stored=False)
+            return
+        doing = f"playbook {self._plan.source}" + (f", taking up run {self._past.id}" if self._past else "")
+        with site_lock(self._site.state, self._plan.site, doing, self._site.clock):
+            if self._past is not None:  # it may have been taken up by another process before the lock was ours
+                self._past = journals.find(self._site.state, self._past.id)
+            yield from self._close_window()
+            yield from self._run(stored=True)
+
+    def _close_window(self) -> Generator[str, None, None]:
+        window = remembered(self._site.state)
+        if window is None or (self._past is not None and window.run == self._past.id):
+            return
+        yield f"closing the redaction window that run {window.run} left open"
+        yield from close(self._site, window)
+
+    def _run(self, *, stored: bool) -> Iterator[Event]:
+        with closing(self._journal(stored=stored)) as journal:
+            self.run_id = journal.id
+            runner = Runner(self._plan, self._site, journal, self._past)
+            yield from runner.events()
+        if runner.partly:
+            raise PartlyDone("done, but not all that was asked for", hint="the lines above say what is left")
+
+    def _journal(self, *, stored: bool) -> "journals.Journal | Unwritten":
+        now = self._site.clock.now()
+        if not stored:
+            return Unwritten()
+        if self._past is not None:
+            return journals.reopen(self._site.state, self._past, now)
+        return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
+
+
+class Unwritten:
+    """The journal of a plan that only reads and takes no lock: there is nothing to take up again."""
+
+    id = ""
+
+    def write(self, what: str, **fields: Json) -> None:
+        """Write nothing."""
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+def abandoned_window(site: Site) -> Window | None:
+    """Return a redaction window whose owner is gone, None where there is none or its run still works."""
+    window = remembered(site.state)
+    if window is None or _at_work(site):
+        return None
+    return window
+
+
+def _at_work(site: Site) -> bool:
+    who = holder(site.state)
+    if who is None:
+        return False
+    try:
+        os.kill(who.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

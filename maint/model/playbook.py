@@ -1,0 +1,63 @@
+"""A playbook as it was written: parameters and steps, each with its place in the file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from maint.errors import Position
+from maint.model.json import Json
+from maint.model.plan import Phase, Retry
+
+
+class ParameterType(StrEnum):
+    """What a parameter may hold."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    DURATION = "duration"
+    LIST = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Something that the operator may set."""
+
+    name: str
+    type: ParameterType
+    help: str
+    default: Json
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepText:
+    """One step as written; `do` names a step kind, `include` another playbook, and only one of them is set."""
+
+    name: str
+    at: Position
+    do: str | None
+    include: str | None
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+    argument_places: Mapping[str, Position] = field(default_factory=dict)
+    when: str | None = None
+    register: str | None = None
+    timeout: float | None = None
+    retry: Retry = Retry()
+    each: Json = None
+    phase: Phase = Phase.MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Playbook:
+    """An ordered list of steps with its parameters."""
+
+    name: str
+    summary: str
+    parameters: Sequence[Parameter]
+    steps: Sequence[StepText]
+    text: str
+
+    def parameter(self, name: str) -> Parameter | None:
+        """Return a parameter by name, None where there is none."""
+        return next((item for item in self.parameters if item.name == name), None)

@@ -1,0 +1,71 @@
+"""The report of a run: Markdown and HTML for people, rendered from the same values as its JSON."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from maint.model.json import Json
+from maint.model.plan import Plan
+from maint.render import from_file
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One action of a run as the report shows it."""
+
+    name: str
+    target: str
+    effect: str
+    outcome: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """All that the report of a run says.
+
+    Attributes:
+        id: the run.
+        state: done, failed, interrupted, refused or unfinished.
+        reason: why it stopped, empty when it did not.
+        left: what remains to be done, one line each.
+    """
+
+    id: str
+    plan: Plan
+    started: str
+    ended: str
+    state: str
+    reason: str
+    lines: Sequence[Line]
+    left: Sequence[str]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON."""
+        return {
+            "id": self.id,
+            "playbook": self.plan.source,
+            "site": self.plan.site,
+            "digest": self.plan.digest,
+            "started": self.started,
+            "ended": self.ended,
+            "state": self.state,
+            "reason": self.reason,
+            "actions": [{name: getattr(line, name) for name in Line.__slots__} for line in self.lines],
+            "left": list(self.left),
+        }
+
+
+def write(report: RunReport, folder: Path) -> Mapping[str, Path]:
+    """Write the report as Markdown and HTML, private to the owner; return the files by kind."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    values: dict[str, object] = {"report": report.to_json()}
+    files = {"md": folder / f"{report.id}.md", "html": folder / f"{report.id}.html"}
+    for kind, path in files.items():
+        text = from_file(f"run.{kind}.j2", values, html=kind == "html")
+        staged = path.with_name(f".{path.name}")
+        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(text)
+        staged.rename(path)
+    return files

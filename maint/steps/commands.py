@@ -1,0 +1,68 @@
+"""Wait for the manager's asynchronous commands (contract section 4)."""
+
+from collections.abc import Generator
+
+from maint.errors import TimedOut, Transient, WorkFailed
+from maint.model.manager import Command
+from maint.model.units import show_duration
+from maint.ports import Clock, ManagerSight
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
+_FORGIVEN = 5  # transient answers in a row that official clients live through (contract section 2.4)
+
+
+def pauses() -> Generator[float, None, None]:
+    """Yield ever longer pauses between two looks, in seconds."""
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+
+def finish(
+    manager: ManagerSight, clock: Clock, command: Command, limit: float
+) -> Generator[str, None, Command | None]:
+    """Poll a command until it has ended.
+
+    Args:
+        manager: where to ask.
+        clock: time.
+        command: as the sending call answered it; an already finished one is returned as it is.
+        limit: seconds to wait at the most.
+
+    Returns:
+        The finished command, or None where the server no longer knows it: then look at what it was to change.
+
+    Raises:
+        TimedOut: it still runs.
+        WorkFailed: the server kept answering with errors.
+    """
+    begun, troubles = clock.monotonic(), 0
+    current: Command | None = command
+    for pause in pauses():
+        if current is None or not current.active or current.id < 0:
+            return current
+        waited = clock.monotonic() - begun
+        if waited > limit:
+            raise TimedOut(
+                f"command {command.name} ({command.id}) still runs after {show_duration(waited)}",
+                hint="it goes on in the manager; `maint playbook resume` waits for it again",
+            )
+        clock.sleep(pause)
+        try:
+            current, troubles = manager.command(command.id), 0
+        except Transient as error:
+            troubles += 1
+            if troubles > _FORGIVEN:
+                raise WorkFailed(
+                    f"the manager cannot say how command {command.name} ({command.id}) goes",
+                    detail=[error.message],
+                    hint="look at the manager, then `maint playbook resume`",
+                ) from error
+            yield f"the manager answered with an error ({error.message}); asking again"
+    raise AssertionError("the pauses never end")
+
+
+def accepted(command: Command) -> bool:
+    """Whether the answer of the sending call is no rejection (contract section 4.3)."""
+    return command.active or command.success is True

@@ -1,0 +1,41 @@
+"""The server's options file: add one Java property to CMF_JAVA_OPTS, and take exactly that away again (contract 7.1)."""
+
+import re
+
+PATH = "/etc/default/cloudera-scm-server"
+PROPERTY = "-Dcom.cloudera.api.redaction"
+LINE = f'export CMF_JAVA_OPTS="${{CMF_JAVA_OPTS}} {PROPERTY}=false"'
+_VALUE = re.compile(rb"-Dcom\.cloudera\.api\.redaction=(\w+)")
+
+
+def redaction_is_off(content: bytes) -> bool:
+    """Whether the file as it stands already switches redaction off: the last value on a line in force wins."""
+    values = [
+        match.group(1)
+        for line in _joined(content).split(b"\n")
+        if not line.lstrip().startswith(b"#")
+        for match in _VALUE.finditer(line)
+    ]
+    return bool(values) and values[-1].lower() == b"false"
+
+
+def opened(content: bytes) -> bytes:
+    """Return the file with redaction switched off: one line more at its end, every other byte as it was.
+
+    The line adds to what is there, after it, since Java believes the last of several values.
+    """
+    gap = b"" if not content or content.endswith(b"\n") else b"\n"
+    if content.rstrip(b"\n").endswith(b"\\"):
+        gap += b"\n"  # the last line wants to be continued: an empty one ends it
+    return content + gap + LINE.encode() + b"\n"
+
+
+def closed(content: bytes) -> bytes:
+    """Return a file that somebody else has edited meanwhile, without the line that `opened` added."""
+    lines = content.split(b"\n")
+    return b"\n".join(line for line in lines if line.strip() != LINE.encode())
+
+
+def _joined(content: bytes) -> bytes:
+    """Return the content with continued lines put together."""
+    return content.replace(b"\\\n", b" ")

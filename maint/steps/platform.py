@@ -1,0 +1,152 @@
+"""Bring a platform up after a restore: agents, then the monitors, then the rest, then clusters (contract 13.2)."""
+
+from collections.abc import Generator, Iterable, Sequence
+
+from maint.errors import AnswerMissing, CannotReach, Refused, TimedOut, WorkFailed
+from maint.model.json import Json
+from maint.model.manager import Role
+from maint.model.plan import Action, Effect
+from maint.ports import Sight, Site, Work
+from maint.steps.clusters import NoArguments
+from maint.steps.commands import finish, pauses
+from maint.steps.server import require_ssh
+from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
+
+AGENT = "cloudera-scm-agent"
+MONITORS = ("HOSTMONITOR", "SERVICEMONITOR")
+_LIMIT = 1800.0  # seconds
+
+
+class StartAgents(Step[NoArguments]):
+    """Starts the agents."""
+
+    kind = "agents.start"
+    help = "Start the agent on every host of the config where it does not run."
+    effect = Effect.CHANGE
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan one action for all hosts."""
+        require_ssh(sight)
+        hosts = [host.name for host in sight.settings.hosts]
+        words = f"start {AGENT} on {len(hosts)} hosts" if hosts else "the config lists no hosts: agents are left alone"
+        yield self.action(
+            f"{AGENT} on {len(hosts)} hosts", words, {"hosts": hosts}, effect=Effect.CHANGE if hosts else Effect.READ
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Ask each host first; one that fails does not hide the others."""
+        hosts, started, failed = _texts(action.arguments["hosts"]), 0, []
+        if not hosts:
+            return skipped("the config lists no hosts")
+        for host in hosts:
+            try:
+                if site.shell.ask(host, f"systemctl is-active --quiet {AGENT}").ok:
+                    continue
+                yield f"starting {AGENT} on {host}"
+                ran = site.shell.run(host, f"systemctl start {AGENT}", timeout=120.0)
+                started += ran.ok
+                if not ran.ok:
+                    failed.append(f"{host}: {ran.err.decode(errors='replace').strip()[-200:]}")
+            except (CannotReach, TimedOut) as error:
+                failed.append(f"{host}: {error.message}")
+        if failed:
+            hint = "mend these hosts, then `maint playbook resume`"
+            raise WorkFailed(f"{len(failed)} of {len(hosts)} agents do not run", detail=failed, hint=hint)
+        return done(f"{started} agents started") if started else unchanged(f"all {len(hosts)} agents run already")
+
+
+class RolesArguments(Arguments):
+    """Which roles of the monitoring service."""
+
+    only: list[str] = []
+    without: list[str] = []
+
+
+class StartManagement(Step[RolesArguments]):
+    """Starts roles of the monitoring service."""
+
+    kind = "management.start"
+    help = "Start roles of the monitoring service, by type, and wait until they run."
+    effect = Effect.CHANGE
+    arguments = RolesArguments
+
+    def plan(self, args: RolesArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the roles of these types that do not run."""
+        if sight.manager.management_service() is None:
+            yield self.action("management service", "the manager has no management service", {"roles": []}, effect=Effect.READ)
+            return
+        roles = [role for role in sight.manager.management_roles() if _wanted(role, args)]
+        _refuse_unknown(sight.manager.management_roles(), args)
+        names, types = [role.name for role in roles], sorted({role.type for role in roles})
+        yield self.action(
+            "management service",
+            f"start {', '.join(types) or 'no role'}",
+            {"roles": names},
+            effect=Effect.CHANGE if names else Effect.READ,
+            undo="stop these roles in the manager",
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Start those that do not run, once, and wait for their states."""
+        wanted = _texts(action.arguments["roles"])
+        if not wanted:
+            return skipped("nothing of that kind here")
+        idle = [role for role in _roles(site, wanted) if role.state not in ("STARTED", "STARTING", "BUSY", "NA")]
+        if idle:
+            yield f"starting {', '.join(sorted(role.type for role in idle))}"
+            yield from _start(site, [role.name for role in idle], work.timeout or _LIMIT)
+        yield from _await(site, wanted, work.timeout or _LIMIT)
+        return done(f"{len(idle)} roles started") if idle else unchanged("all of them run already")
+
+
+def _wanted(role: Role, args: RolesArguments) -> bool:
+    return (not args.only or role.type in args.only) and role.type not in args.without
+
+
+def _refuse_unknown(roles: Sequence[Role], args: RolesArguments) -> None:
+    known = {role.type for role in roles}
+    unknown = [name for name in args.without if name not in known]
+    if unknown:
+        raise Refused(
+            f"the management service has no role of type {', '.join(unknown)}",
+            hint=f"it has {', '.join(sorted(known)) or 'none'}",
+        )
+
+
+def _roles(site: Site, names: Sequence[str]) -> list[Role]:
+    return [role for role in site.manager.management_roles() if role.name in names]
+
+
+def _start(site: Site, names: Sequence[str], limit: float) -> Generator[str, None, None]:
+    try:
+        commands = site.manager.management_command("start", names)
+    except AnswerMissing:
+        yield "the answer did not come; looking at the roles' states"
+        return
+    for command in commands:
+        finished = yield from finish(site.manager, site.clock, command, limit)
+        if finished is not None and finished.success is False:
+            idle = [role for role in _roles(site, names) if role.state != "STARTED"]
+            if idle:
+                raise WorkFailed(
+                    "the management service did not start all roles",
+                    detail=[finished.reason],
+                    hint="mend what it names, then `maint playbook resume`",
+                )
+
+
+def _await(site: Site, names: Sequence[str], limit: float) -> Generator[str, None, None]:
+    begun = site.clock.monotonic()
+    for pause in pauses():
+        waiting = [f"{role.type} is {role.state}" for role in _roles(site, names) if role.state not in ("STARTED", "NA")]
+        if not waiting:
+            return
+        if site.clock.monotonic() - begun > limit:
+            raise TimedOut("the management service is not up", detail=waiting, hint="`maint playbook resume` looks again")
+        yield f"waiting for {len(waiting)} roles"
+        site.clock.sleep(pause)
+
+
+def _texts(value: Json) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list | tuple) else []

@@ -1,0 +1,261 @@
+"""The manager server itself: probe it, restart it, wait for it, log in to it."""
+
+from collections.abc import Generator, Iterable
+
+from maint.errors import CannotReach, LoginRefused, Refused, TimedOut, Transient, WorkFailed
+from maint.model.json import Json
+from maint.model.manager import Door
+from maint.model.plan import Action, Effect
+from maint.model.units import show_duration
+from maint.ports import ManagerSight, Sight, Site, Work
+from maint.steps.clusters import NoArguments
+from maint.steps.commands import pauses
+from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
+
+UNIT = "cloudera-scm-server"
+_SHOW = f"systemctl show {UNIT} -p InvocationID,ActiveEnterTimestamp,MainPID"
+_LIMIT = 900.0  # seconds; a server takes about two minutes (contract section 3)
+
+
+class ProbeServer(Step[NoArguments]):
+    """Asks which port serves, which API version, which release."""
+
+    kind = "server.probe"
+    help = "Ask the manager which port serves, and which API version and release it is."
+    effect = Effect.READ
+    locks = False
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the question."""
+        yield self.action(f"manager {sight.settings.manager.host}", "probe the version")
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Ask, and give back what was found."""
+        value = yield from _probe(site.manager)
+        door = "TLS" if value["door"] == Door.TLS else "no TLS"
+        return done(f"release {value['release']}, API v{value['api']}, {door}, logged in as {value['account']}", value)
+
+
+def _probe(manager: ManagerSight) -> Generator[str, None, dict[str, Json]]:
+    presence = manager.presence()
+    yield f"plain port {presence.plain}, TLS port {presence.tls}"
+    account = manager.log_in()
+    return {
+        "door": presence.door.value,
+        "api": manager.api_version(),
+        "release": manager.release(),
+        "account": account.name,
+        "bootstrap": account.bootstrap,
+    }
+
+
+def invocations(site: Sight | Site) -> dict[str, Json]:
+    """Return what systemd says about the running server on each manager host: it differs after every restart."""
+    found: dict[str, Json] = {}
+    for host in site.settings.hosts_in("manager"):
+        ran = site.shell.ask(host.name, _SHOW)
+        found[host.name] = ran.out.decode(errors="replace").strip() if ran.ok else ""
+    return found
+
+
+def restart(site: Site, work: Work, key: str = "before restart") -> Generator[str, None, None]:
+    """Restart the server on every manager host, each once for all lives of a run.
+
+    Args:
+        site: the site.
+        work: keeps what systemd said before, so that a resumed run sees whether the restart has happened.
+        key: the name of that note.
+    """
+    before = work.noted(key)
+    now = invocations(site)
+    if not isinstance(before, dict):
+        work.note(key, now)
+        before = now
+    for host, words in now.items():
+        if words and words != before.get(host):
+            yield f"{UNIT} on {host} was restarted already"
+            continue
+        yield f"restarting {UNIT} on {host}"
+        ran = site.shell.run(host, f"systemctl restart {UNIT}", timeout=300.0)
+        if not ran.ok:
+            said = ran.err.decode(errors="replace").strip()[-500:]
+            hint = f"on {host}: systemctl status {UNIT}; then `maint playbook resume`"
+            raise WorkFailed(f"{UNIT} on {host} could not be restarted", detail=[said], hint=hint)
+    site.manager.forget_login()
+
+
+def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[str, None, int]:
+    """Wait until the API answers.
+
+    Args:
+        site: the site.
+        limit: seconds.
+        tls: whether only an answer on the TLS port counts.
+
+    Returns:
+        N of the `vN` it answers.
+
+    Raises:
+        TimedOut: it did not come up.
+        CannotReach: it came up, with a certificate that is not to be trusted.
+    """
+    begun, last = site.clock.monotonic(), "no answer"
+    for pause in pauses():
+        site.manager.forget_login()
+        presence = site.manager.presence()
+        if presence.chain is not None:
+            raise CannotReach(f"the certificate on the TLS port is not to be trusted: {presence.chain}", hint=_CHAIN_HINT)
+        try:
+            if presence.door is Door.TLS or (presence.door is Door.PLAIN and not tls):
+                return site.manager.api_version()
+            last = f"plain port {presence.plain}, TLS port {presence.tls}"
+        except LoginRefused:
+            raise
+        except (Transient, CannotReach) as error:
+            last = error.message
+        waited = site.clock.monotonic() - begun
+        if waited > limit:
+            wanted = "its TLS port does not answer" if tls else "it does not answer"
+            raise TimedOut(
+                f"the manager was given {show_duration(waited)}, and {wanted}",
+                detail=[last],
+                hint="see /var/log/cloudera-scm-server/cloudera-scm-server.log on its host; then `maint playbook resume`",
+            )
+        yield f"waiting for the manager: {last}"
+        site.clock.sleep(pause)
+    raise AssertionError("the pauses never end")
+
+
+_CHAIN_HINT = "compare the `ca` of the site's manager with the CA that signed the server's certificate"
+
+
+class RestartServer(Step[NoArguments]):
+    """Restarts the manager server over SSH."""
+
+    kind = "server.restart"
+    help = "Restart the manager server on its hosts over SSH, once, and wait until its API answers."
+    effect = Effect.CHANGE
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the restart of each manager host."""
+        require_ssh(sight)
+        hosts = [host.name for host in sight.settings.hosts_in("manager")]
+        yield self.action(f"{UNIT} on {', '.join(hosts)}", f"restart {UNIT} on {', '.join(hosts)}")
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Restart and wait."""
+        yield from restart(site, work)
+        version = yield from await_version(site, work.timeout or _LIMIT)
+        return done(f"restarted; API v{version} answers")
+
+
+def require_ssh(sight: Sight) -> None:
+    """Refuse where the manager's host cannot be reached over SSH.
+
+    Raises:
+        Refused: the config has no `ssh`.
+    """
+    if sight.settings.ssh is None:
+        raise Refused(
+            f"site {sight.settings.name} has no `ssh:` in its config, and the manager's host must be worked on",
+            hint="add `ssh: {user: root, key: …, known_hosts: …}`, then `maint host trust`",
+        )
+
+
+class AwaitTlsArguments(Arguments):
+    """Whether TLS is to be expected at all."""
+
+    expected: bool = True
+
+
+class AwaitTls(Step[AwaitTlsArguments]):
+    """Waits for the TLS port and verifies its chain."""
+
+    kind = "tls.verify"
+    help = "Wait until the TLS port serves, and verify its certificate chain against the configured CA."
+    effect = Effect.READ
+    arguments = AwaitTlsArguments
+
+    def plan(self, args: AwaitTlsArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the wait, or say that it does not apply."""
+        settings = sight.settings.manager
+        words = f"wait for TLS on {settings.host}:{settings.tls_port} and verify its chain"
+        if not args.expected:
+            words = "no TLS in this deployment: nothing to wait for"
+        yield self.action(f"manager {settings.host}", words, {"expected": args.expected})
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Wait and verify."""
+        if not action.arguments["expected"]:
+            return skipped("the deployment has no WEB_TLS")
+        version = yield from await_version(site, work.timeout or _LIMIT, tls=True)
+        trust = "NOT verified (--insecure)" if site.settings.manager.insecure else "verified"
+        return done(f"TLS port {site.settings.manager.tls_port} serves API v{version}, chain {trust}")
+
+
+class SwitchTls(Step[NoArguments]):
+    """Makes a stored WEB_TLS effective: listeners change only on a restart (contract section 8.4)."""
+
+    kind = "tls.switch"
+    help = "Restart the manager server where WEB_TLS is set but not yet effective, and verify the TLS port."
+    effect = Effect.CHANGE
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan a restart, or say why there is none."""
+        serving = sight.manager.presence().door is Door.TLS
+        wanted = serving or sight.manager.settings().get("WEB_TLS", "").lower() == "true"
+        words = "restart the manager server so that WEB_TLS takes effect"
+        if serving:
+            words = "TLS is on already"
+        elif not wanted:
+            words = "WEB_TLS is not set: nothing to switch on"
+        else:
+            require_ssh(sight)
+        yield self.action(
+            f"manager {sight.settings.manager.host}",
+            words,
+            {"wanted": wanted},
+            effect=Effect.CHANGE if wanted and not serving else Effect.READ,
+            undo="set WEB_TLS to false in the manager and restart it",
+            facts={"serving": serving, "wanted": wanted},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Restart, wait for TLS, verify."""
+        if not action.arguments["wanted"]:
+            return skipped("the manager's settings have no WEB_TLS")
+        presence = site.manager.presence()
+        if presence.door is Door.TLS and presence.chain is None:
+            return unchanged(f"TLS port {site.settings.manager.tls_port} serves already, chain verified")
+        yield from restart(site, work)
+        version = yield from await_version(site, work.timeout or _LIMIT, tls=True)
+        return done(f"TLS port {site.settings.manager.tls_port} serves API v{version}, chain verified")
+
+
+class LogIn(Step[NoArguments]):
+    """Logs in as the account that the config names, not as the bootstrap one."""
+
+    kind = "server.login"
+    help = "Log in as the account that the config names; the bootstrap account does not count."
+    effect = Effect.READ
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the login."""
+        name = sight.settings.manager.login.username
+        yield self.action(f"account {name}", f"log in as {name}")
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Log in anew."""
+        site.manager.forget_login()
+        account = site.manager.log_in()
+        yield f"logged in as {account.name}"
+        if account.bootstrap:
+            raise WorkFailed(
+                f"{site.settings.manager.login.username} is not let in; the bootstrap account {account.name} still is",
+                hint="the restored users are not in force; look at the manager's users before anything else",
+            )
+        return done(f"logged in as {account.name}")

@@ -1,0 +1,93 @@
+"""What a step kind is: a plan made by looking, and an effect that looks again before it acts."""
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import ClassVar, Generic, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from maint.model.events import Outcome, Result
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.ports import Sight, Site, Work
+
+
+class Arguments(BaseModel):
+    """What a step kind accepts under `with:`; unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+A = TypeVar("A", bound=Arguments)
+
+Progress: TypeAlias = Generator[str, None, Result]
+
+
+class Step(Generic[A]):
+    """A step kind.
+
+    Attributes:
+        kind: its name in playbooks, such as `cluster.stop`.
+        help: what it does, in one sentence.
+        effect: the worst that it may plan.
+        locks: whether carrying it out takes the site's lock.
+        late: names of the arguments that registered values may fill; all others choose targets or effects.
+        arguments: the model of what stands under `with:`.
+    """
+
+    kind: ClassVar[str]
+    help: ClassVar[str]
+    effect: ClassVar[Effect]
+    locks: ClassVar[bool] = True
+    late: ClassVar[frozenset[str]] = frozenset()
+    arguments: type[A]
+
+    def plan(self, args: A, sight: Sight) -> Iterable[Action]:
+        """Return what would be done, by looking only."""
+        raise TypeError(f"{self.kind} has no plan")
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Do it, yielding words on the way; looks first, so that doing it again after a crash is safe."""
+        raise TypeError(f"{self.kind} has no effect")
+
+    def holds(self, action: Action, site: Site, work: Work) -> bool:
+        """Whether what an earlier life of the run did is still so; asked on resume of every finished action."""
+        return True
+
+    def action(
+        self,
+        target: str,
+        summary: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        effect: Effect | None = None,
+        undo: str | None = None,
+        facts: Mapping[str, Json] | None = None,
+        confirm: str | None = None,
+    ) -> Action:
+        """Return an action of this kind; the engine adds what the playbook says about it."""
+        return Action(
+            name="",
+            kind=self.kind,
+            target=target,
+            effect=self.effect if effect is None else effect,
+            summary=summary,
+            arguments=arguments or {},
+            undo=undo,
+            facts=facts or {},
+            confirm=confirm,
+        )
+
+
+def done(detail: str = "", value: Json = None, *, partly: bool = False) -> Result:
+    """Return the result of an action that changed something, or read what it was to read."""
+    return Result(Outcome.DONE, detail, value, partly)
+
+
+def unchanged(detail: str, value: Json = None) -> Result:
+    """Return the result of an action that found everything as it should be."""
+    return Result(Outcome.UNCHANGED, detail, value)
+
+
+def skipped(detail: str, value: Json = None) -> Result:
+    """Return the result of an action that does not apply here."""
+    return Result(Outcome.SKIPPED, detail, value)

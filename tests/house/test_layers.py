@@ -1,0 +1,88 @@
+"""Imports point down, and every library has one home."""
+
+from functools import cache
+
+import pytest
+
+from tests.house.source import imports, modules
+
+MAY_IMPORT = {
+    "errors": set(),
+    "model": {"errors"},
+    "ports": {"model", "errors"},
+    "config": {"ports", "model", "errors"},
+    "render": {"config", "ports", "model", "errors"},
+    "backup": {"config", "render", "ports", "model", "errors"},
+    "checks": {"config", "render", "ports", "model", "errors"},
+    "restore": {"backup", "config", "render", "ports", "model", "errors"},
+    "steps": {"backup", "restore", "checks", "config", "render", "ports", "model", "errors"},
+    "engine": {"steps", "backup", "restore", "checks", "config", "render", "ports", "model", "errors"},
+    "adapters": {"config", "ports", "model", "errors"},
+    "lab": {"model", "errors"},
+    "report": {"render", "model", "errors"},
+    "help": set(),
+}
+HOMES = {
+    "requests": ("maint.adapters.manager", "maint.adapters.vc", "maint.adapters.notify"),
+    "urllib3": ("maint.adapters.manager", "maint.adapters.vc"),
+    "fabric": ("maint.adapters.ssh", "maint.lab.ssh"),
+    "paramiko": ("maint.adapters.ssh", "maint.lab.ssh"),
+    "invoke": ("maint.adapters.ssh",),
+    "typer": ("maint.cli",),
+    "rich": ("maint.cli.screen",),
+    "yaml": ("maint.config.yaml",),
+    "jinja2": ("maint.render",),
+    "pyrage": ("maint.adapters.seal",),
+    "zstandard": ("maint.adapters.seal",),
+    "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
+    "ijson": ("maint.backup.read",),
+}
+
+
+def room(module: str) -> str:
+    """Return the room of the house that a module lives in."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if room(name) not in ("", "cli")])
+def test_imports_point_down(module: str) -> None:
+    allowed = MAY_IMPORT[room(module)] | {room(module)}
+    rooms = {room(name) for name in imports(modules()[module]) if name.startswith("maint.")}
+    assert rooms <= allowed, f"{module} reaches up or sideways to {rooms - allowed}"
+
+
+@pytest.mark.parametrize("module", list(modules()))
+def test_every_library_is_used_in_its_home_only(module: str) -> None:
+    for name in imports(modules()[module]):
+        homes = HOMES.get(name.split(".")[0])
+        assert homes is None or module.startswith(homes), f"{module} imports {name}, whose home is {homes}"
+
+
+def test_no_import_goes_round_in_a_circle() -> None:
+    known = modules()
+
+    @cache
+    def targets(module: str) -> frozenset[str]:
+        return frozenset(name for name in imports(known[module]) if name in known and name != module)
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " → ".join((*trail, module))
+        if module not in seen:
+            for target in targets(module):
+                visit(target, (*trail, module))
+            seen.add(module)
+
+    seen: set[str] = set()
+    for module in known:
+        visit(module, ())
+
+
+def test_only_the_screen_prints() -> None:
+    import ast
+
+    from tests.house.source import tree
+
+    for name, path in modules().items():
+        calls = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call) and ast.unparse(node.func) == "print"]
+        assert not calls or name == "maint.cli.screen", f"{name} prints"
