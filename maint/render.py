@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from types import TracebackType
 from typing import Any, NoReturn
 
 import jinja2
@@ -124,9 +125,10 @@ def _environment(**options: Any) -> _Sandbox:  # Any: whatever options jinja2 ha
     return environment
 
 
-def _load_file(name: str) -> str:
+def _load_file(name: str) -> tuple[str, str, Callable[[], bool]]:
+    """Return the text, and the name that tracebacks give to it."""
     try:
-        return bundled.template(name)
+        return bundled.template(name), name, lambda: True
     except FileNotFoundError:
         raise jinja2.TemplateNotFound(name) from None
 
@@ -234,7 +236,7 @@ def from_file(name: str, values: Mapping[str, object], *, html: bool = False) ->
     Raises:
         Invalid: there is no such template, it is broken, or something that it asks for is missing.
     """
-    with _Guard(Position(name, 1, 1)):
+    with _Guard(None):
         return _limited(_files(html).get_template(name).generate(**values), MAX_FILE)
 
 
@@ -302,16 +304,30 @@ class _Guard:
             self._translate(error)
 
     def _translate(self, error: Exception) -> NoReturn:
-        at = self._at
-        if isinstance(error, jinja2.TemplateSyntaxError):
-            where = error.name or "the text"
-            raise Invalid(f"line {error.lineno} of {where}: {error.message}", at=at) from None
         if isinstance(error, jinja2.TemplateNotFound):
             raise Invalid(f"there is no template {error.name}") from None
-        if isinstance(error, jinja2.UndefinedError | SecurityError):
-            raise Invalid(str(error.message), at=at) from None
-        if isinstance(error, TypeError | ZeroDivisionError | jinja2.TemplateRuntimeError):
-            raise Invalid(f"cannot be worked out: {error}", at=at) from None
-        if isinstance(error, RecursionError | MemoryError | SyntaxError | OverflowError):
-            raise Invalid("this is too deep or too large to be worked out", at=at) from None
-        raise Invalid(f"cannot be worked out: {type(error).__name__}", at=at) from None
+        if isinstance(error, jinja2.TemplateSyntaxError):
+            where = error.name or "the text"
+            raise Invalid(f"line {error.lineno} of {where}: {error.message}", at=self._at) from None
+        raise Invalid(_place_in_file(error.__traceback__) + _words(error), at=self._at) from None
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, jinja2.UndefinedError | SecurityError):
+        return str(error.message)
+    if isinstance(error, RecursionError | MemoryError | SyntaxError | OverflowError):
+        return "this is too deep or too large to be worked out"
+    if isinstance(error, TypeError | ZeroDivisionError | jinja2.TemplateRuntimeError):
+        return f"cannot be worked out: {error}"
+    return f"cannot be worked out: {type(error).__name__}"  # its words might repeat a value
+
+
+def _place_in_file(trace: TracebackType | None) -> str:
+    """Return `line N of NAME: ` for the innermost template file in a traceback; Jinja2 puts its lines there."""
+    place = ""
+    while trace:
+        name = trace.tb_frame.f_code.co_filename
+        if name.endswith(".j2"):
+            place = f"line {trace.tb_lineno} of {name}: "
+        trace = trace.tb_next
+    return place

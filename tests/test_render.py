@@ -218,7 +218,13 @@ def test_a_file_is_filled_in_and_escaped_where_it_is_html(templates: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [("{{ missing }}", "missing"), ("a\n{{", "line 2"), ("{% include 'no.j2' %}", "no.j2")]
+    ("content", "words"),
+    [
+        ("a\n\n{{ missing }}", r"^line 3 of t\.j2: 'missing' is undefined"),
+        ("a\n{{", r"^line 2 of t\.j2: "),
+        ("{% include 'no.j2' %}", r"no template no\.j2"),
+        ("a\n{{ 1 / 0 }}", r"^line 2 of t\.j2: cannot be worked out"),
+    ],
 )
 def test_a_broken_file_is_named(templates: Path, content: str, words: str) -> None:
     (templates / "t.j2").write_text(content)

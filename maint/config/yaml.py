@@ -16,7 +16,7 @@ from maint.config.document import Document, Path
 from maint.errors import Invalid, Position
 from maint.model.json import Json
 
-__all__ = ["Document", "Path", "dump", "load", "read", "resolve"]
+__all__ = ["Document", "Path", "dump", "load", "read", "read_text", "resolve"]
 
 MAX_DEPTH = 64
 MAX_CHARACTERS = 4_000_000
@@ -49,12 +49,21 @@ def read(path: FilePath, name: str | None = None) -> Document:
     Raises:
         Invalid: it cannot be read, is not UTF-8, or is not what `load` accepts.
     """
+    return load(read_text(path, name), name or str(path))
+
+
+def read_text(path: FilePath, name: str | None = None) -> str:
+    """Return the text of a file.
+
+    Raises:
+        Invalid: it cannot be read or is not UTF-8.
+    """
     name = name or str(path)
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise Invalid(f"cannot read {name}: {error.strerror}") from error
-    return load(_decoded(content, name), name)
+        raise Invalid(f"cannot read {name}: {error.strerror}") from None
+    return _decoded(content, name)
 
 
 def load(text: str, name: str) -> Document:

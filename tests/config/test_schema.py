@@ -213,3 +213,10 @@ def test_the_models_accept_a_document_without_layers() -> None:
     config = decode(Config, document)
     check(config, document)
     assert list(config.sites) == ["prod"]
+
+
+def test_editors_get_a_json_schema_in_which_references_and_durations_are_text() -> None:
+    schema = Config.model_json_schema()
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["Ssh"]["properties"]["connect_timeout"]["type"] == ["string", "number"]
+    assert schema["$defs"]["Api"]["properties"]["clusters"]["type"] == "string"
