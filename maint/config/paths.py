@@ -40,13 +40,22 @@ def config_file(
     """
     if named:
         path = Path(expanded(named, environ))
-        if not path.exists():
+        if not _is_there(path):
             raise Invalid(f"there is no configuration file {path}", hint="--config and MAINT_CONFIG name a file")
         return path.resolve(), (path,)
     user = user_file(environ)
     looked = (user, system) if user else (system,)
-    found = next((path for path in looked if path.exists()), None)
+    found = next((path for path in looked if _is_there(path)), None)
     return (found.resolve() if found else None), looked
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether we can see a file; a home folder that is closed to us (HOME kept by sudo) holds none for us."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
 
 
 def _home_of_owner(folder: Path) -> Path | None:

@@ -17,6 +17,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from maint.errors import Invalid, Refused
@@ -229,9 +230,11 @@ def _run(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program that is still there, and whatever it started itself."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+    """End a program that nobody has waited for yet, and whatever it started itself."""
+    if process.returncode is None:
+        # Its number is still taken, even when it has ended and only a child of it holds the pipe.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     for stream in (process.stdout, process.stderr):
         if stream is not None:

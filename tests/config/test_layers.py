@@ -49,6 +49,13 @@ def test_ones_own_file_beats_that_of_the_machine(tmp_path: Path) -> None:
     assert config_file(None, environ, system=system)[0] == own
 
 
+def test_a_place_that_cannot_be_seen_holds_no_file(tmp_path: Path) -> None:
+    system = write(tmp_path / "etc/config.yaml", ONE)
+    # A file where a folder should be fails as a closed folder does, and does so for root too.
+    write(tmp_path / ".config", "")
+    assert config_file(None, {"HOME": str(tmp_path)}, system=system)[0] == system
+
+
 def test_the_working_folder_is_never_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("config.yaml", "maint.yaml", "maint/config.yaml", ".maint/config.yaml"):
         write(tmp_path / name, ONE)

@@ -132,8 +132,9 @@ def test_words_of_a_failed_command_that_hold_the_value_are_not_shown(tmp_path: P
     assert "hunter2" not in caught.value.message + "".join(caught.value.detail)
 
 
-def test_a_command_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) -> None:
-    reference = script(tmp_path, f"echo $$ > {tmp_path}/pid; sleep 600 & sleep 600")
+@pytest.mark.parametrize("end", ["sleep 600", "exit 0"])
+def test_a_command_that_never_ends_is_ended_with_all_it_started(tmp_path: Path, end: str) -> None:
+    reference = script(tmp_path, f"echo $$ > {tmp_path}/pid; sleep 600 & {end}")
     with pytest.raises(Invalid, match="did not end within 1 s"):
         ReferencedSecrets(tmp_path, dict(os.environ), command_timeout=1).resolve(reference)
     group = (tmp_path / "pid").read_text().strip()
