@@ -42,6 +42,25 @@ class AgeSeal:
         """
         return str(_parse_identities(identity)[0].to_public())
 
+    def encrypt(self, source: Read, target: BinaryIO, recipients: Sequence[str]) -> None:
+        """Pull from `source` until b'', encrypt without compressing, and write to `target`.
+
+        Raises:
+            Invalid: no recipients, or a malformed one.
+        """
+        _encrypt(source, target, _parse_recipients(recipients))
+
+    @contextmanager
+    def decrypt(self, source: BinaryIO, identities: Sequence[Secret]) -> Iterator[BinaryIO]:
+        """Give the decrypted stream of what `encrypt` wrote; see `unwrap`."""
+        keys = _parse_all(identities)
+        pipe = Pipe()
+        with beside(lambda: _decrypt(source.read, pipe, keys), pipe):
+            try:
+                yield cast(BinaryIO, io.BufferedReader(_Source(pipe.read), _BLOCK))
+            finally:
+                pipe.break_off(Broken())
+
     def wrap(self, source: Read, target: BinaryIO, recipients: Sequence[str]) -> None:
         """Pull from `source` until b'', compress, encrypt and write to `target`.
 
@@ -74,9 +93,7 @@ class AgeSeal:
             WorkFailed: at a read or when the block is left: no key fits, or it is damaged.
             Invalid: no private keys, or a malformed one.
         """
-        keys = [key for identity in identities for key in _parse_identities(identity)]
-        if not keys:
-            raise Invalid("no private key to decrypt with", hint="set backup.identity, or give --identity")
+        keys = _parse_all(identities)
         pipe = Pipe()
         with beside(lambda: _decrypt(source.read, pipe, keys), pipe):
             try:
@@ -98,6 +115,13 @@ class AgeSeal:
         """
         with _reading(source.read) as stream:
             yield stream
+
+
+def _parse_all(identities: Sequence[Secret]) -> list[_Identity]:
+    keys = [key for identity in identities for key in _parse_identities(identity)]
+    if not keys:
+        raise Invalid("no private key to decrypt with", hint="set backup.identity, or give --identity")
+    return keys
 
 
 def _parse_recipients(recipients: Sequence[str]) -> list[object]:

@@ -1,5 +1,6 @@
 """Judge the accounts of a document: can an administrator log in after a restore (contract sections 7.2, 7.3, 8)?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maint.backup.fold import Fields
@@ -71,10 +72,22 @@ class Accounts:
         """Whether at least one account carries its hash."""
         return any(one.has_hash for one in self._all)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All accounts."""
+        return tuple(one.name for one in self._all)
+
+    @property
+    def administrators(self) -> tuple[str, ...]:
+        """The administrators who can log in."""
+        return tuple(one.name for one in self._admins() if one.logs_in and one.has_hash)
+
+    def _admins(self) -> list[_Account]:
+        return [one for one in self._all if one.admin or self._admin_uuids.intersection(one.uuids)]
+
     def administrator(self) -> Finding:
         """Is there an administrator who can log in?"""
-        admins = [one for one in self._all if one.admin or self._admin_uuids.intersection(one.uuids)]
-        able = [one.name for one in admins if one.logs_in and one.has_hash]
+        admins, able = self._admins(), self.administrators
         if able:
             return Finding("administrator", True, f"{_some(able)} can log in as administrator")
         if admins:
@@ -96,5 +109,5 @@ def _is_admin(role: object) -> bool:
     return role == ADMIN
 
 
-def _some(names: list[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -10,6 +10,7 @@ from maint.backup.accounts import Accounts
 from maint.backup.fold import Fields, Fold, Rules, drop
 from maint.backup.known import Known
 from maint.backup.marks import readable
+from maint.backup.outline import TLS_SETTINGS, Outline
 from maint.backup.read import Events
 from maint.backup.redaction import Redactions
 from maint.backup.references import References
@@ -19,10 +20,10 @@ from maint.model.snapshot import Finding, Judgement, Redaction
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judgement, and the manager's release that the document names."""
+    """A judgement, and what is in the document."""
 
     judgement: Judgement
-    release: str
+    outline: Outline
 
     @property
     def restorable(self) -> bool:
@@ -47,6 +48,7 @@ class Judge:
         self._references = References(self._counts)
         self._accounts = Accounts(account, password, known)
         self._release = ""
+        self._settings: dict[str, str] = {}
         self._fold = Fold(self._rules())
         self._events = Events(self._fold)
 
@@ -63,7 +65,17 @@ class Judge:
         self._events.close()
         self._fold.result()
         self._counts.update(self._redactions.counts())
-        return Verdict(self._judgement(), self._release)
+        return Verdict(self._judgement(), self._outline())
+
+    def _outline(self) -> Outline:
+        return Outline(
+            release=self._release,
+            hosts=self._counts["hosts"],
+            clusters=self._references.clusters,
+            users=self._accounts.names,
+            administrators=self._accounts.administrators,
+            settings=self._settings,
+        )
 
     def _judgement(self) -> Judgement:
         redaction = self._redaction()
@@ -107,6 +119,7 @@ class Judge:
                 "authRoles[]": self._auth_role,
                 "hostTemplates.items[]": references.template,
                 "versionInfo": self._version,
+                "managerSettings.items[]": self._manager_item,
                 "clusters[].tags[]": drop,
             },
             ending={
@@ -122,6 +135,11 @@ class Judge:
     def _item(self, item: Fields) -> object:
         self._redactions.item(item)
         return item.get("name")
+
+    def _manager_item(self, item: Fields) -> object:
+        if item.get("name") in TLS_SETTINGS:
+            self._settings[str(item["name"])] = str(item.get("value", ""))
+        return self._item(item)
 
     def _user(self, user: Fields) -> None:
         self._counts["users"] += 1

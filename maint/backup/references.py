@@ -30,6 +30,11 @@ class References:
         self._nameless = 0
         self._unknown_hosts: dict[str, int] = {}
 
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The names of all clusters."""
+        return tuple(self._clusters)
+
     def host(self, host: Fields) -> None:
         """Take one host."""
         self._counts["hosts"] += 1

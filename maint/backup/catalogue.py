@@ -1,0 +1,167 @@
+"""Find the snapshots of a site: those whose manifest exists, is whole and is signed by a trusted key.
+
+A damaged one is listed with its problem: hidden it would be missed too late, and fatal it would hide the others.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from maint.backup.ids import PATTERN, time_of
+from maint.backup.manifest import LARGEST, MANIFEST, SIGNATURE, decode
+from maint.backup.records import read_records
+from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.snapshot import Purpose, Snapshot, Trust
+from maint.ports import Sight, Site
+
+ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What the latest verification of a snapshot said."""
+
+    level: int
+    at: datetime
+    result: Trust
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A snapshot in the list: either what its manifest says, or why that cannot be believed."""
+
+    id: str
+    snapshot: Snapshot | None
+    problem: str | None
+    verified: Verified | None
+
+    @property
+    def offered(self) -> bool:
+        """Whether it may be taken where nobody named one: sound, restorable, not a safety copy, not found damaged."""
+        sound = self.snapshot is not None and self.snapshot.restorable
+        damaged = self.verified is not None and self.verified.result is Trust.FAILED
+        return sound and not damaged and self.snapshot is not None and self.snapshot.purpose is Purpose.BACKUP
+
+
+def entries(sight: Sight) -> Sequence[Entry]:
+    """Return all snapshots of the site, the oldest first."""
+    verified = _verifications(sight)
+    return [_entry(sight, snapshot_id, verified) for snapshot_id in _ids(sight)]
+
+
+def newest_restorable(sight: Sight) -> Snapshot:
+    """Return the newest snapshot from which the manager can be rebuilt.
+
+    Raises:
+        Refused: there is none.
+    """
+    for entry in reversed(entries(sight)):
+        if entry.offered and entry.snapshot:
+            return entry.snapshot
+    raise Refused(
+        f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
+        hint="maint backup list shows what there is; maint backup create --open-window takes a restorable one",
+    )
+
+
+def find(sight: Sight, wanted: str) -> Snapshot:
+    """Return a snapshot by its id or the beginning of it.
+
+    Raises:
+        Invalid: none or several begin so.
+        WorkFailed: its manifest cannot be believed.
+    """
+    return load(sight, find_id(sight, wanted))
+
+
+def find_id(sight: Sight, wanted: str) -> str:
+    """Return the one id that is or begins with `wanted`, however its manifest looks.
+
+    Raises:
+        Invalid: none or several do.
+    """
+    fitting = [one for one in _ids(sight) if wanted and one.startswith(wanted)]
+    if wanted in fitting:
+        return wanted
+    if len(fitting) == 1:
+        return fitting[0]
+    words = f"{len(fitting)} snapshots begin with {wanted}" if fitting else f"there is no snapshot {wanted or '(none)'}"
+    raise Invalid(words, detail=fitting[:5], hint="maint backup list")
+
+
+def load(sight: Sight, snapshot_id: str) -> Snapshot:
+    """Return a snapshot whose manifest is signed by a trusted key.
+
+    Raises:
+        WorkFailed: manifest or signature are damaged, missing, not trusted, or belong to another snapshot or site.
+    """
+    site = sight.settings.name
+    content = _read(sight, f"{site}/{snapshot_id}/{MANIFEST}")
+    sight.sign.verify(content, _read(sight, f"{site}/{snapshot_id}/{SIGNATURE}"))
+    snapshot = decode(content)
+    if snapshot.id != snapshot_id or snapshot.site != site:
+        raise WorkFailed(f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}")
+    return snapshot
+
+
+def sweep(site: Site, now: datetime) -> int:
+    """Remove what earlier runs left: half-written files, and parts that never got a manifest; return how many."""
+    name = site.settings.name
+    removed = site.store.sweep(name)
+    for snapshot_id, files in _folders(site).items():
+        if MANIFEST not in files and now - time_of(snapshot_id) > ABANDONED:
+            for file in files:
+                site.store.remove(f"{name}/{snapshot_id}/{file}")
+                removed += 1
+    return removed
+
+
+def files(sight: Sight, snapshot_id: str) -> set[str]:
+    """Return the names of all files in a snapshot's folder."""
+    folder = f"{sight.settings.name}/{snapshot_id}"
+    return {name.removeprefix(f"{folder}/") for name in sight.store.names(folder)}
+
+
+def _ids(sight: Sight) -> list[str]:
+    return sorted(one for one, files in _folders(sight).items() if MANIFEST in files)
+
+
+def _folders(sight: Sight) -> dict[str, set[str]]:
+    """Return the files of every folder that bears the name of a snapshot."""
+    found: dict[str, set[str]] = {}
+    for name in sight.store.names(sight.settings.name):
+        _, snapshot_id, *rest = name.split("/")
+        if rest and PATTERN.fullmatch(snapshot_id):
+            found.setdefault(snapshot_id, set()).add("/".join(rest))
+    return found
+
+
+def _entry(sight: Sight, snapshot_id: str, verified: Mapping[str, Verified]) -> Entry:
+    try:
+        snapshot, problem = load(sight, snapshot_id), None
+    except WorkFailed as failure:
+        snapshot, problem = None, failure.message
+    return Entry(snapshot_id, snapshot, problem, verified.get(snapshot_id))
+
+
+def _verifications(sight: Sight) -> dict[str, Verified]:
+    """Return the latest verification of each snapshot; records come in order of time."""
+    return dict(_each_verification(sight))
+
+
+def _each_verification(sight: Sight) -> Iterator[tuple[str, Verified]]:
+    for record in read_records(sight):
+        level, result = record.facts.get("level"), record.facts.get("result")
+        if record.kind == "verify" and isinstance(level, int) and result in set(Trust):
+            yield record.snapshot, Verified(level, record.at, Trust(str(result)))
+
+
+def _read(sight: Sight, name: str) -> bytes:
+    try:
+        with sight.store.open(name) as file:
+            content = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        raise WorkFailed(f"{name.rpartition('/')[2]} is missing") from None
+    if len(content) > LARGEST:
+        raise WorkFailed(f"{name.rpartition('/')[2]} is too large to be one of ours")
+    return content

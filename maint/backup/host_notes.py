@@ -1,0 +1,56 @@
+"""Note what an export cannot hold: files on the manager host, and all else that a restore does not bring back."""
+
+import shlex
+from collections.abc import Mapping
+
+from maint.backup.outline import Outline
+from maint.errors import CannotReach, TimedOut
+from maint.model.json import Json
+from maint.ports import Sight
+
+GUID = "/etc/cloudera-scm-server/uuid"
+CERTMANAGER = "/var/lib/cloudera-scm-server/certmanager"
+
+# Contract sections 7, 8.3, 8.5, 8.7, 11 and 13.4.
+UNCOVERED = (
+    "monitoring history, audit, command history, alerts and dashboards",
+    "Kerberos credentials, key and certificate files on the hosts",
+    "the data of the clusters, and the databases of their services",
+    "the manager's own files: /etc/cloudera-scm-server, /etc/default/cloudera-scm-server, "
+    "/var/lib/cloudera-scm-server (with certmanager), db.properties",
+)
+NO_GUID = f"the server's GUID: {GUID} does not exist on the manager host (it is in the database, CM_VERSION.GUID)"
+
+
+def look(sight: Sight, outline: Outline) -> Mapping[str, Json]:
+    """Return what is on the manager host: path → `{present, value?}`.
+
+    Raises:
+        CannotReach: the host does not let us in.
+        TimedOut: it does not answer in time.
+    """
+    host = sight.settings.hosts_in("manager")[0].name
+    guid = sight.shell.read_file(host, GUID)
+    seen: dict[str, Json] = {GUID: {"present": guid is not None}}
+    if guid is not None:
+        seen[GUID] = {"present": True, "value": guid.decode(errors="replace").strip()}
+    for path in (CERTMANAGER, *outline.key_files()):
+        seen[path] = {"present": sight.shell.ask(host, f"test -e {shlex.quote(path)}").ok}
+    return seen
+
+
+def try_look(sight: Sight, outline: Outline) -> tuple[Mapping[str, Json], tuple[str, ...]]:
+    """Return what is on the manager host, and words on what the snapshot does not cover; a lost host is words only."""
+    if sight.settings.ssh is None:
+        return {}, (*UNCOVERED, "the files on the manager host were not looked for: no `ssh:` is configured")
+    try:
+        seen = look(sight, outline)
+    except (CannotReach, TimedOut) as failure:
+        return {}, (*UNCOVERED, f"the files on the manager host were not looked for: {failure.message}")
+    return seen, UNCOVERED if present(seen, GUID) else (*UNCOVERED, NO_GUID)
+
+
+def present(seen: Mapping[str, Json], path: str) -> bool | None:
+    """Return whether a file was there when looked for; None where nobody looked."""
+    note = seen.get(path)
+    return bool(note.get("present")) if isinstance(note, Mapping) else None

@@ -1,0 +1,28 @@
+"""Ids of snapshots: they sort by time, and their end keeps two of one millisecond apart."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+PATTERN = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{4}")
+
+
+def new_id(now: datetime, chance: Callable[[int], bytes]) -> str:
+    """Return an id such as `20261121T021500.123Z-4f3a`."""
+    return f"{stamp(now)}-{chance(2).hex()}"
+
+
+def stamp(now: datetime) -> str:
+    """Return a time as it stands in ids and in names of records."""
+    utc = now.astimezone(UTC)
+    return f"{utc:%Y%m%dT%H%M%S}.{utc.microsecond // 1000:03d}Z"
+
+
+def time_of(snapshot_id: str) -> datetime:
+    """Return the time in an id; ValueError when it is none."""
+    return datetime.strptime(snapshot_id.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+
+
+def show_time(time: datetime) -> str:
+    """Return a time as JSON carries it, such as `2026-11-21T02:15:00.123Z`."""
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,172 @@
+"""The manifest of a snapshot: what its bytes are, and what they mean.
+
+Read strictly: every promised field with its type, keys only once, names that stay inside the snapshot's folder.
+Further keys, which a later version may write, are accepted.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from maint.backup.ids import PATTERN, show_time
+from maint.errors import WorkFailed
+from maint.model.json import Json
+from maint.model.snapshot import FORMAT, Finding, Judgement, Part, Purpose, Redaction, Snapshot
+
+MANIFEST = "manifest.json"
+SIGNATURE = "manifest.json.sig"
+LARGEST = 16 * 1024 * 1024  # bytes of a manifest that are read; thousands of parts fit
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0)]
+PartName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class _Part(_Strict):
+    name: PartName
+    bytes: Count
+    sha256: Digest
+    content_bytes: Count
+    content_sha256: Digest
+    restorable: bool = False
+
+
+class _Finding(_Strict):
+    rule: str
+    passed: bool | None
+    words: str
+
+
+class _Judgement(_Strict):
+    redaction: Literal["none", "redacted", "unknown"]
+    flagged: bool
+    hash_rule: bool | None
+    counts: dict[str, Count]
+    findings: list[_Finding]
+
+
+class _Manifest(_Strict):
+    format: Literal["maint-snapshot/1"]
+    id: Annotated[str, Field(pattern=f"^{PATTERN.pattern}$")]
+    site: str
+    taken_at: AwareDatetime
+    purpose: Literal["backup", "safety"]
+    restorable: bool
+    parts: list[_Part]
+    versions: dict[str, str]
+    judgement: _Judgement
+    account: str = ""
+    uncovered: list[str] = []
+    host_files: dict[str, JsonValue] = {}
+    recipients: list[str] = []
+    manager: str = ""
+
+    @model_validator(mode="after")
+    def _once(self) -> "_Manifest":
+        if len({part.name for part in self.parts}) != len(self.parts):
+            raise ValueError("a part is listed twice")
+        return self
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    """Return the bytes of a manifest."""
+    return (json.dumps(to_json(snapshot), indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def to_json(snapshot: Snapshot) -> dict[str, Json]:
+    """Return a snapshot as JSON."""
+    judgement = snapshot.judgement
+    return {
+        "format": FORMAT,
+        "id": snapshot.id,
+        "site": snapshot.site,
+        "taken_at": show_time(snapshot.taken_at),
+        "purpose": snapshot.purpose.value,
+        "restorable": snapshot.restorable,
+        "manager": snapshot.manager,
+        "account": snapshot.account,
+        "versions": dict(snapshot.versions),
+        "parts": parts_json(snapshot.parts),
+        "judgement": {
+            "redaction": judgement.redaction.value,
+            "flagged": judgement.flagged,
+            "hash_rule": judgement.hash_rule,
+            "counts": dict(judgement.counts),
+            "findings": [{"rule": f.rule, "passed": f.passed, "words": f.words} for f in judgement.findings],
+        },
+        "host_files": dict(snapshot.host_files),
+        "uncovered": list(snapshot.uncovered),
+        "recipients": list(snapshot.recipients),
+    }
+
+
+def parts_json(parts: Sequence[Part]) -> list[Json]:
+    """Return parts as JSON."""
+    return [
+        {
+            "name": part.name,
+            "bytes": part.bytes,
+            "sha256": part.sha256,
+            "content_bytes": part.content_bytes,
+            "content_sha256": part.content_sha256,
+            "restorable": part.restorable,
+        }
+        for part in parts
+    ]
+
+
+def decode(content: bytes) -> Snapshot:
+    """Read a manifest.
+
+    Raises:
+        WorkFailed: it is no manifest of this format; the words tell where.
+    """
+    try:
+        json.loads(content, object_pairs_hook=_no_key_twice)  # pydantic would take the last one silently
+        read = _Manifest.model_validate_json(content)
+    except ValidationError as problem:
+        first = problem.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(step) for step in first["loc"]) or "the whole"
+        raise WorkFailed(f"the manifest is damaged: {where}: {first['msg']}") from None
+    except ValueError:
+        raise WorkFailed("the manifest is damaged: it is no JSON") from None
+    return _snapshot(read)
+
+
+def _snapshot(read: _Manifest) -> Snapshot:
+    judged = read.judgement
+    return Snapshot(
+        id=read.id,
+        site=read.site,
+        taken_at=datetime.fromisoformat(read.taken_at.isoformat()),
+        purpose=Purpose(read.purpose),
+        restorable=read.restorable,
+        parts=tuple(Part(**part.model_dump()) for part in read.parts),
+        versions=dict(read.versions),
+        judgement=Judgement(
+            redaction=Redaction(judged.redaction),
+            flagged=judged.flagged,
+            hash_rule=judged.hash_rule,
+            counts=dict(judged.counts),
+            findings=tuple(Finding(**finding.model_dump()) for finding in judged.findings),
+        ),
+        account=read.account,
+        uncovered=tuple(read.uncovered),
+        host_files=dict(read.host_files),
+        recipients=tuple(read.recipients),
+        manager=read.manager,
+    )
+
+
+def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) != len(keys):
+        raise WorkFailed("the manifest is damaged: a key stands in it twice")
+    return dict(pairs)

@@ -1,0 +1,45 @@
+"""RESTORE.txt: how to get a snapshot's bytes back, and a manager from them, with stock tools only."""
+
+from collections.abc import Mapping
+
+from maint.backup.ids import show_time
+from maint.backup.parts import DEPLOYMENT, LICENSE
+from maint.model.json import Json
+from maint.model.site import SiteSettings
+from maint.model.snapshot import Snapshot
+from maint.render import from_file
+
+
+def recipe(snapshot: Snapshot, settings: SiteSettings, location: str) -> str:
+    """Return the text for one snapshot; it names everything and holds no secret."""
+    return from_file("RESTORE.txt.j2", _values(snapshot, settings, location))
+
+
+def _values(snapshot: Snapshot, settings: SiteSettings, location: str) -> Mapping[str, object]:
+    deployment = snapshot.part(DEPLOYMENT)
+    return {
+        "id": snapshot.id,
+        "site": snapshot.site,
+        "store": location,
+        "taken_at": show_time(snapshot.taken_at),
+        "restorable": snapshot.restorable,
+        "redaction": snapshot.judgement.redaction.value,
+        "account": snapshot.account,
+        "host": snapshot.manager,
+        "plain_port": settings.manager.plain_port,
+        "tls_port": settings.manager.tls_port,
+        "release": snapshot.versions["manager"],
+        "api": snapshot.versions["api"],
+        "recipients": list(snapshot.recipients),
+        "parts": [{"name": part.name, "bytes": part.bytes, "sha256": part.sha256} for part in snapshot.parts],
+        "content_bytes": deployment.content_bytes,
+        "content_sha256": deployment.content_sha256,
+        "has_license": any(part.name == LICENSE for part in snapshot.parts),
+        "host_files": [_host_file(path, note) for path, note in snapshot.host_files.items()],
+        "uncovered": list(snapshot.uncovered),
+    }
+
+
+def _host_file(path: str, note: Json) -> Mapping[str, object]:
+    fields = note if isinstance(note, Mapping) else {}
+    return {"path": path, "present": bool(fields.get("present")), "value": fields.get("value") or ""}

@@ -1,0 +1,245 @@
+"""Verify a snapshot to a level, and never say more than was seen.
+
+1: the stored bytes of every part against the manifest, which the site's key has signed.
+2: everything decrypts, decompresses and parses, and holds what the manifest counts.
+3: the rules of a restore hold, judged again; the configured password opens an administrator; the licence is in date.
+
+Without a private key, levels 2 and 3 rest on the judgement made on the stream while the snapshot was taken: it stands
+in the signed manifest, and level 1 proves that these are still the bytes that were read back then.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from maint.backup.catalogue import files, load
+from maint.backup.judge import Judge, Verdict
+from maint.backup.license import check
+from maint.backup.manifest import MANIFEST, SIGNATURE
+from maint.backup.parts import DEPLOYMENT, LICENSE, RECIPE, REDACTED_COPY, Tally, drained, from_bytes, stored
+from maint.backup.read import BLOCK, Events
+from maint.backup.records import Record, write_record
+from maint.backup.verification import DEPTHS, Verification
+from maint.errors import Invalid, WorkFailed
+from maint.model.secret import Secret
+from maint.model.snapshot import Finding, Part, Redaction, Snapshot
+from maint.ports import Sight, Site
+
+SKEW = timedelta(minutes=5)  # how far clocks may disagree before a snapshot counts as coming from the future
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What was found inside the parts."""
+
+    findings: Sequence[Finding]
+    verdict: Verdict | None = None
+    license: bytes | None = None
+
+
+def verify(sight: Sight, snapshot_id: str, level: int = 3) -> Verification:
+    """Verify a snapshot and return what was found; see the module for the levels.
+
+    Args:
+        sight: the site; its private keys decide how levels 2 and 3 are told.
+        snapshot_id: the whole id.
+        level: 1, 2 or 3.
+
+    Raises:
+        Invalid: there is no such level here.
+    """
+    if level not in DEPTHS:
+        raise Invalid(f"there is no level {level} here", hint="1 to 3; level 4 is a drill")
+    now = sight.clock.now()
+    empty = Verification(snapshot_id, level, 0, 0, 0, now)
+    try:
+        snapshot = load(sight, snapshot_id)
+    except WorkFailed as failure:
+        return replace(empty, findings=(_failed("manifest", failure),))
+    bytes_found = [*_stored_bytes(sight, snapshot)]
+    sound = [finding for finding in bytes_found if finding.rule == "part" and finding.passed]
+    seen = replace(empty, parts=len(snapshot.parts), parts_checked=len(sound), findings=bytes_found)
+    if any(finding.passed is False for finding in bytes_found):
+        return seen
+    if level == 1:
+        return replace(seen, depth=1)
+    return _deeper(sight, snapshot, seen)
+
+
+def record(site: Site, verification: Verification) -> str:
+    """Keep a verification beside the snapshot, signed; return the record's name."""
+    entry = Record("verify", verification.snapshot, site.settings.name, verification.at, verification.to_json())
+    return write_record(site, entry)
+
+
+def _deeper(sight: Sight, snapshot: Snapshot, seen: Verification) -> Verification:
+    identities = sight.identities()
+    has_deployment = any(part.name == DEPLOYMENT for part in snapshot.parts)
+    content = _open(sight, snapshot, identities) if identities else _Content(())
+    findings = [*seen.findings, *content.findings]
+    depth = 1 if any(finding.passed is False for finding in content.findings) else 2
+    if depth == 2 and seen.level == 3 and has_deployment:
+        rules = [*_rules(sight, snapshot, content), _future(sight, snapshot), _license(sight, content)]
+        findings += rules
+        told = any(finding.rule == "redaction" and finding.passed for finding in rules)
+        depth = 3 if told and not any(finding.passed is False for finding in rules) else 2
+    return replace(seen, depth=depth, on_capture=not identities, findings=findings)
+
+
+def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
+    """Level 1: every part is there with its bytes, and nothing else is."""
+    there = files(sight, snapshot.id)
+    if not snapshot.parts:
+        yield Finding("parts", False, "the manifest lists no parts")
+    expected = {part.name for part in snapshot.parts} | {MANIFEST, SIGNATURE}
+    for name in sorted(there - expected):
+        yield Finding("parts", False, f"{name} is not in the manifest")
+    for part in snapshot.parts:
+        yield _stored_part(sight, snapshot, part)
+
+
+def _stored_part(sight: Sight, snapshot: Snapshot, part: Part) -> Finding:
+    try:
+        with sight.store.open(_path(snapshot, part)) as file:
+            found = drained(file.read)
+    except FileNotFoundError:
+        return Finding("part", False, f"{part.name} is missing")
+    except (OSError, WorkFailed) as problem:
+        return Finding("part", False, f"{part.name} cannot be read: {problem}")
+    if (found.bytes, found.sha256) != (part.bytes, part.sha256):
+        words = f"{part.bytes} bytes expected, {found.bytes} found" if found.bytes != part.bytes else "other bytes"
+        return Finding("part", False, f"{part.name} is not what was stored: {words}")
+    return Finding("part", True, f"{part.name}: {part.bytes} bytes as stored")
+
+
+def _open(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret]) -> _Content:
+    """Level 2: open every part, and parse what is JSON."""
+    content = _Content(())
+    for part in snapshot.parts:
+        try:
+            content = _open_part(sight, snapshot, part, identities, content)
+        except (OSError, WorkFailed, Invalid) as failure:
+            content = replace(content, findings=(*content.findings, _failed("content", failure, part.name)))
+    return content
+
+
+def _open_part(
+    sight: Sight, snapshot: Snapshot, part: Part, identities: Sequence[Secret], content: _Content
+) -> _Content:
+    path = _path(snapshot, part)
+    if part.name == DEPLOYMENT:
+        judge = _judge(sight)
+        with sight.store.open(path) as file, sight.seal.unwrap(file, identities) as stream:
+            _same(part, _fed(Tally(stream.read), judge))
+        verdict = judge.close()
+        return replace(content, verdict=verdict, findings=(*content.findings, _counts(snapshot, verdict)))
+    if part.name == LICENSE:
+        with sight.store.open(path) as file, sight.seal.decrypt(file, identities) as stream:
+            licence = stream.read()
+        _same(part, drained(from_bytes(licence)))
+        return replace(content, license=licence)
+    if part.name == REDACTED_COPY:
+        with stored(sight.store, path) as (file, _), sight.seal.decompress(file) as stream:
+            _same(part, _parsed(Tally(stream.read)))
+    elif part.name != RECIPE and part.name.endswith(".zst.age"):
+        with sight.store.open(path) as file, sight.seal.unwrap(file, identities) as stream:
+            _same(part, drained(stream.read))
+    return content
+
+
+def _judge(sight: Sight) -> Judge:
+    password, _ = _password(sight)
+    return Judge(sight.settings.manager.login.username, password)
+
+
+def _password(sight: Sight) -> tuple[Secret | None, Finding]:
+    """Resolve the configured password, and say whether that was possible."""
+    reference = sight.settings.manager.login.password
+    try:
+        return sight.secrets.resolve(reference), Finding("secrets", True, "the configured password can be read")
+    except Invalid as failure:
+        return None, Finding("secrets", False, f"the configured password cannot be read: {failure.message}")
+
+
+def _fed(tally: Tally, judge: Judge) -> Tally:
+    while block := tally.read(BLOCK):
+        judge.feed(block)
+    return tally
+
+
+def _parsed(tally: Tally) -> Tally:
+    parser = Events(lambda _: None)
+    while block := tally.read(BLOCK):
+        parser.feed(block)
+    parser.close()
+    return tally
+
+
+def _same(part: Part, found: Tally) -> None:
+    if (found.bytes, found.sha256) != (part.content_bytes, part.content_sha256):
+        raise WorkFailed("its content is not what was captured")
+
+
+def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:
+    expected, found = snapshot.judgement.counts, verdict.judgement.counts
+    differing = [name for name, count in expected.items() if found.get(name) != count]
+    wrong = [f"{found.get(name)} {name}, {expected[name]} recorded" for name in differing]
+    words = "; ".join(wrong) or f"{found['hosts']} hosts, {found['roles']} roles, {found['items']} settings as recorded"
+    return Finding("counts", not wrong, words)
+
+
+def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Finding]:
+    judgement = content.verdict.judgement if content.verdict else snapshot.judgement
+    yield from judgement.findings
+    yield _password(sight)[1]
+    if judgement.redaction is not Redaction.REDACTED:
+        yield login(sight, snapshot, content.verdict)
+
+
+def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
+    """Say whether the configured password opens an administrator of the snapshot.
+
+    Only where the login used for the capture showed that this server stores passwords by the rule of contract
+    section 7.3 is a mismatch a failure; elsewhere nothing can be told beforehand.
+    """
+    account = sight.settings.manager.login.username
+    if verdict is None:
+        return Finding("login", None, f"whether {account} can log in cannot be told without a private key")
+    if account not in verdict.outline.users:
+        return Finding("login", False, f"the configured account {account} is not in this snapshot")
+    if account not in verdict.outline.administrators:
+        return Finding("login", False, f"the configured account {account} is no administrator in this snapshot")
+    if verdict.judgement.hash_rule:
+        return Finding("login", True, f"the configured password opens {account}, an administrator")
+    if snapshot.judgement.hash_rule:
+        return Finding("login", False, f"the configured password does not open {account} of this snapshot")
+    return Finding("login", None, f"whether the configured password opens {account} cannot be told beforehand")
+
+
+def _future(sight: Sight, snapshot: Snapshot) -> Finding:
+    ahead = snapshot.taken_at - sight.clock.now()
+    if ahead > SKEW:
+        return Finding("time", False, f"it says that it was taken in the future: {snapshot.taken_at:%Y-%m-%d %H:%M}")
+    return Finding("time", True, f"taken {snapshot.taken_at:%Y-%m-%d %H:%M} UTC")
+
+
+def _license(sight: Sight, content: _Content) -> Finding:
+    """Judge the licence: the snapshot's own part, else the file that the config names."""
+    now, path = sight.clock.now(), sight.settings.manager.license
+    if content.license is not None:
+        return check(content.license, now)
+    if path is None:
+        return Finding("license", None, "no licence in the snapshot, and none configured")
+    try:
+        return check(path.read_bytes(), now)
+    except OSError as problem:
+        return Finding("license", None, f"{path} cannot be read: {problem.strerror}")
+
+
+def _failed(rule: str, failure: Exception, name: str = "") -> Finding:
+    words = failure.message if isinstance(failure, WorkFailed | Invalid) else str(failure)
+    return Finding(rule, False, f"{name}: {words}" if name else words)
+
+
+def _path(snapshot: Snapshot, part: Part) -> str:
+    return f"{snapshot.site}/{snapshot.id}/{part.name}"
