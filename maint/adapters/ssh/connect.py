@@ -1,0 +1,219 @@
+"""Open SSH connections with Fabric: host keys checked, one key, every wait bounded."""
+
+import logging
+import socket
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fabric import Config, Connection
+from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig, Transport
+from paramiko.ssh_exception import AuthenticationException, SSHException
+
+from maint.adapters.durable import read_private
+from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
+from maint.errors import CannotReach, Invalid, LoginRefused
+from maint.model.site import SshSettings
+
+# Without a handler, paramiko's tracebacks would reach the terminal; what failed is told by our exceptions.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+_DEAD_AFTER = 60  # seconds without a sign of life until the kernel gives a connection up
+_SECOND_NAMES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # one key, several ways to sign with it
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a host is reached, and the name that people know it by."""
+
+    name: str
+    host: str
+    port: int
+    user: str
+
+    def __str__(self) -> str:
+        return self.name if self.name == self.host else f"{self.name} ({self.host}:{self.port})"
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """What its key may be recorded under."""
+        return tuple(dict.fromkeys((recorded_name(self.host, self.port), recorded_name(self.name, self.port))))
+
+
+class Connector:
+    """Opens connections; keys and known hosts are read once and shared by all of them.
+
+    Args:
+        settings: how to reach hosts.
+        known: the host keys that are believed.
+
+    Raises:
+        Invalid: the private key cannot be used, or others can read its file.
+    """
+
+    def __init__(self, settings: SshSettings, known: KnownHosts) -> None:
+        self._settings = settings
+        self._known = known
+        self._key = None if settings.key is None else _load_key(settings.key)
+        # Neither the user's nor the system's ssh_config plays a part: what counts is our own configuration.
+        self._config = Config(ssh_config=SSHConfig(), lazy=True)
+        self._building = threading.Lock()
+
+    def connect(self, address: Address, through: Transport | None = None) -> Connection:
+        """Return an open connection.
+
+        Args:
+            address: where to.
+            through: connection to a jump host, where there is one.
+
+        Raises:
+            CannotReach: no answer, no SSH, unknown or changed host key.
+            LoginRefused: the account was not let in.
+        """
+        try:
+            sock = self._socket(address) if through is None else self._tunnel(address, through)
+            connection = self._build(address, sock)
+            try:
+                connection.open()
+            except BaseException:
+                with suppress(OSError, SSHException, EOFError):  # it may be dead already
+                    connection.client.close()
+                    sock.close()
+                raise
+        except (OSError, SSHException, EOFError) as error:
+            _explain(address, error, self._settings)
+        return connection
+
+    def _socket(self, address: Address) -> socket.socket:
+        sock = socket.create_connection((address.host, address.port), self._settings.connect_timeout)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (
+            (socket.TCP_KEEPIDLE, _DEAD_AFTER // 2),
+            (socket.TCP_KEEPINTVL, _DEAD_AFTER // 6),
+            (socket.TCP_KEEPCNT, 3),
+            (socket.TCP_USER_TIMEOUT, _DEAD_AFTER * 1000),
+        ):
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+        return sock
+
+    def _tunnel(self, address: Address, through: Transport) -> Channel:
+        target = (address.host, address.port)
+        return through.open_channel("direct-tcpip", target, ("", 0), timeout=self._settings.connect_timeout)
+
+    def _build(self, address: Address, sock: socket.socket | Channel) -> Connection:
+        limit = self._settings.connect_timeout
+        options = {
+            "sock": sock,
+            "pkey": self._key,
+            "allow_agent": self._key is None,
+            "look_for_keys": self._key is None,
+            "banner_timeout": limit,
+            "auth_timeout": limit,
+            "channel_timeout": limit,
+            "transport_factory": self._transport_factory(address),
+        }
+        # Fabric's configuration objects are not made for threads.
+        with self._building:
+            connection = Connection(
+                host=address.host,
+                user=address.user,
+                port=address.port,
+                config=self._config.clone(),
+                connect_timeout=limit,
+                connect_kwargs=options,
+            )
+        connection.client.set_missing_host_key_policy(_OnlyKnown(address, self._known))
+        return connection
+
+    def _transport_factory(self, address: Address) -> Any:  # paramiko asks for a factory without telling its type
+        recorded = self._known.types(address.recorded)
+        wanted = [name for kind in recorded for name in _SECOND_NAMES.get(kind, (kind,))]
+
+        def build(sock: socket.socket | Channel, **options: Any) -> Transport:  # paramiko's own, handed through
+            transport = Transport(sock, **options)
+            offered = transport.get_security_options()
+            known = [kind for kind in wanted if kind in offered.key_types]
+            offered.key_types = [*known, *(kind for kind in offered.key_types if kind not in known)]
+            return transport
+
+        return build
+
+
+class _OnlyKnown(MissingHostKeyPolicy):
+    """Believes recorded keys only.
+
+    The client itself is given no host keys, so that every key comes here: paramiko's own table compares with one key
+    of each type, and knows neither patterns nor revoked keys.
+    """
+
+    def __init__(self, address: Address, known: KnownHosts) -> None:
+        self._address = address
+        self._known = known
+
+    def missing_host_key(self, client: SSHClient, hostname: str, key: PKey) -> None:  # noqa: ARG002 - paramiko's signature
+        presented = HostKey(key.get_name(), key.asbytes())
+        standing = self._known.judge(self._address.recorded, presented)
+        if standing is not Standing.KNOWN:
+            raise _distrust(self._address, presented, standing)
+
+
+def _distrust(address: Address, key: HostKey, standing: Standing) -> CannotReach:
+    seen = f"it presents {key.type} {key.fingerprint}"
+    if standing is Standing.UNKNOWN:
+        return CannotReach(
+            f"{address}: its host key is not known",
+            detail=[seen],
+            hint=f"compare it with `ssh-keygen -lf` on the host itself, then: maint host trust {address.name}",
+        )
+    if standing is Standing.REVOKED:
+        return CannotReach(f"{address}: ITS HOST KEY HAS BEEN REVOKED", detail=[seen], hint="do not log in there")
+    return CannotReach(
+        f"{address}: ITS HOST KEY HAS CHANGED: someone may be listening in, or the host was installed anew",
+        detail=[seen, "that is none of the keys recorded for it"],
+        hint=f"only if you know why it changed: maint host trust {address.name} --replace",
+    )
+
+
+def _load_key(path: Path) -> PKey:
+    if read_private(path) is None:
+        raise Invalid(f"the SSH key {path} is not there", hint="look at ssh.key")
+    try:
+        return PKey.from_path(path)
+    except Exception as error:  # paramiko lets through whatever its parsers raise
+        # Its own words may quote the file.
+        raise Invalid(
+            f"the SSH key {path} cannot be used",
+            detail=[type(error).__name__, "expected: a private key without a passphrase"],
+        ) from None
+
+
+def _explain(address: Address, error: Exception, settings: SshSettings) -> NoReturn:
+    if isinstance(error, AuthenticationException) or "No authentication methods" in str(error):
+        raise LoginRefused(
+            f"{address}: {address.user} was not let in",
+            detail=[str(error)],
+            hint="look at ssh.user and ssh.key, and at authorized_keys on the host",
+        ) from None
+    raise CannotReach(
+        f"{address}: {_reason(error, settings.connect_timeout)}",
+        hint=f"try: ssh -p {address.port} {address.user}@{address.host}",
+    ) from None
+
+
+def _reason(error: Exception, limit: float) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"its address cannot be resolved: {error.strerror}"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {limit:g} s"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return f"no SSH connection: {error or 'closed by the host'}"
+
+
+def transport_of(connection: Connection) -> Transport:
+    """Return what the connection's channels go through."""
+    transport: Transport = connection.transport
+    return transport

@@ -1,0 +1,127 @@
+"""Know hosts by their keys: read OpenSSH's known_hosts once, and judge what a server presents."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+
+class Standing(StrEnum):
+    """How a presented key stands to what is recorded."""
+
+    KNOWN = "known"
+    UNKNOWN = "unknown"  # nothing is recorded for this host
+    CHANGED = "changed"  # other keys are recorded for this host
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class HostKey:
+    """A public key: its type, such as ssh-ed25519, and its bytes as SSH sends them."""
+
+    type: str
+    blob: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """What OpenSSH shows: `SHA256:…`."""
+        return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    marker: str
+    patterns: tuple[str, ...]
+    key: HostKey
+
+    def speaks_of(self, name: str) -> bool:
+        if any(pattern[0] == "!" and _matches(pattern[1:], name) for pattern in self.patterns):
+            return False
+        return any(_matches(pattern, name) for pattern in self.patterns)
+
+
+class KnownHosts:
+    """All that is recorded; read-only, so that threads may share it.
+
+    Args:
+        texts: contents of known_hosts files. Hashed names, `[host]:port`, patterns and `@revoked` are understood;
+            `@cert-authority` lines are passed over, and so are lines that are malformed: a key that is not found is
+            never believed.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._exact: dict[str, list[_Line]] = {}
+        self._others: list[_Line] = []
+        for text in texts:
+            for line in filter(None, map(_parse, text.splitlines())):
+                self._add(line)
+
+    def _add(self, line: _Line) -> None:
+        if any(pattern.startswith("|") or set("*?!") & set(pattern) for pattern in line.patterns):
+            self._others.append(line)
+            return
+        for pattern in line.patterns:
+            self._exact.setdefault(pattern.lower(), []).append(line)
+
+    def types(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the types of the keys recorded for a host: those that it should be asked for first."""
+        return tuple(dict.fromkeys(line.key.type for line in self._lines(names) if not line.marker))
+
+    def judge(self, names: Sequence[str], key: HostKey) -> Standing:
+        """Return how a key stands for a host.
+
+        Args:
+            names: what the host may be recorded under, the first that is recorded counts; see `recorded_name`.
+            key: what it presents.
+        """
+        if any(line.key == key for name in names for line in self._of(name) if line.marker == "@revoked"):
+            return Standing.REVOKED
+        lines = [line for line in self._lines(names) if not line.marker]
+        if any(line.key == key for line in lines):
+            return Standing.KNOWN
+        return Standing.CHANGED if lines else Standing.UNKNOWN
+
+    def _lines(self, names: Sequence[str]) -> list[_Line]:
+        for name in names:
+            if any(not line.marker for line in self._of(name)):
+                return self._of(name)
+        return []
+
+    def _of(self, name: str) -> list[_Line]:
+        name = name.lower()
+        return self._exact.get(name, []) + [line for line in self._others if line.speaks_of(name)]
+
+
+def recorded_name(address: str, port: int) -> str:
+    """Return what OpenSSH records a host under: the address, or `[address]:port` for any port but 22."""
+    return address if port == 22 else f"[{address}]:{port}"
+
+
+def _parse(text: str) -> _Line | None:
+    words = text.split()
+    if not words or words[0].startswith("#"):
+        return None
+    marker = words.pop(0) if words[0].startswith("@") else ""
+    if len(words) < 3 or marker not in ("", "@revoked"):
+        return None
+    try:
+        key = HostKey(words[1], base64.b64decode(words[2], validate=True))
+    except binascii.Error:
+        return None
+    return _Line(marker, tuple(filter(None, words[0].split(","))), key)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    if not pattern.startswith("|"):
+        # `[host]:port` is no set of characters.
+        return fnmatchcase(name, pattern.lower().replace("[", "[[]"))
+    try:
+        _, kind, salt, told = pattern.split("|")
+        expected, seed = base64.b64decode(told, validate=True), base64.b64decode(salt, validate=True)
+    except ValueError:
+        return False
+    return kind == "1" and hmac.compare_digest(hmac.digest(seed, name.encode(), "sha1"), expected)

@@ -1,0 +1,209 @@
+"""Keep one connection to each host, and know what may be repeated when it breaks."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from fabric import Connection
+from paramiko import Channel, Message, Transport
+from paramiko.common import cMSG_CHANNEL_REQUEST
+from paramiko.ssh_exception import SSHException
+
+from maint.adapters.ssh.connect import Address, Connector, transport_of
+from maint.adapters.ssh.exchange import Exchange, Lost
+from maint.adapters.ssh.known_hosts import KnownHosts
+from maint.adapters.ssh.sudo import SudoGate
+from maint.errors import CannotReach, Invalid
+from maint.model.secret import Secret
+from maint.model.site import HostSettings, SshSettings
+from maint.ports import Ran
+
+
+class Line:
+    """The way to one host.
+
+    Args:
+        address: where it is.
+        connect: opens a connection to it.
+        settings: time-outs, and whether to go through sudo.
+        password: returns sudo's password, None where there is none.
+        monotonic: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        connect: Callable[[], Connection],
+        settings: SshSettings,
+        password: Callable[[], Secret | None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._address = address
+        self._connect = connect
+        self._settings = settings
+        self._password = password
+        self._monotonic = monotonic
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+
+    def run(self, command: str, *, stdin: bytes, timeout: float | None, repeatable: bool) -> Ran:
+        """Run a command; see `ports.ShellSight.ask`."""
+        transport, channel, reused = self._open_channel()
+        try:
+            return self._run(transport, channel, command, stdin, timeout)
+        except Lost as lost:
+            self.drop()
+            if repeatable and reused:
+                return self.run(command, stdin=stdin, timeout=timeout, repeatable=False)
+            if repeatable:
+                raise
+            raise Lost(
+                lost.message,
+                detail=["the command may have begun, and may still run"],
+                hint="look at the host before running it again",
+            ) from None
+
+    def transport(self) -> Transport:
+        """Return what channels to this host go through, connected anew where it must be."""
+        return self._live()[0]
+
+    def drop(self) -> None:
+        """Close the connection; the next command opens another one."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            # What is closed may be dead already, and so may the jump host that it goes through.
+            with suppress(SSHException, EOFError, OSError):
+                self._connection.client.close()
+            self._connection = None
+
+    def _live(self) -> tuple[Transport, bool]:
+        with self._lock:
+            if self._connection is not None and transport_of(self._connection).is_active():
+                return transport_of(self._connection), True
+            self._close()
+            self._connection = self._connect()
+            return transport_of(self._connection), False
+
+    def _open_channel(self) -> tuple[Transport, Channel, bool]:
+        # Until a command is sent nothing has begun, so a dead connection may be replaced whatever the command is.
+        transport, reused = self._live()
+        try:
+            return transport, transport.open_session(timeout=self._settings.connect_timeout), reused
+        except (SSHException, EOFError, OSError) as error:
+            self.drop()
+            if not reused:
+                raise CannotReach(f"{self._address}: no session: {error or 'closed by the host'}") from None
+        return self._open_channel()
+
+    def _run(self, transport: Transport, channel: Channel, command: str, stdin: bytes, timeout: float | None) -> Ran:
+        gate = self._gate()
+        exchange = Exchange(
+            str(self._address),
+            transport,
+            channel,
+            stdin=stdin,
+            gate=gate,
+            timeout=self._settings.command_timeout if timeout is None else timeout,
+            monotonic=self._monotonic,
+        )
+        try:
+            try:
+                channel.exec_command(gate.command(command) if gate else command)
+            except (SSHException, EOFError, OSError) as error:
+                raise Lost(f"{self._address}: the command could not be sent: {error or 'connection lost'}") from None
+            return exchange.finish()
+        except BaseException:
+            _terminate(transport, channel)
+            raise
+        finally:
+            with suppress(SSHException, EOFError, OSError):
+                channel.close()
+
+    def _gate(self) -> SudoGate | None:
+        if not (self._settings.sudo or self._settings.sudo_password):
+            return None
+        return SudoGate(str(self._address), self._password())
+
+
+def _terminate(transport: Transport, channel: Channel) -> None:
+    # Closing a channel leaves the command running. SSH can pass a signal on (RFC 4254, 6.9), which OpenSSH does for all
+    # accounts but root; paramiko has no call for it, so the message is made by hand.
+    request = Message()
+    request.add_byte(cMSG_CHANNEL_REQUEST)
+    request.add_int(channel.remote_chanid)
+    request.add_string("signal")
+    request.add_boolean(False)
+    request.add_string("TERM")
+    with suppress(SSHException, EOFError, OSError):
+        if not channel.closed and transport.is_active():
+            transport._send_user_message(request)  # type: ignore[attr-defined]  # absent from the stub
+
+
+class Lines:
+    """The ways to all hosts of a site.
+
+    Args:
+        settings: how to reach hosts.
+        password: returns sudo's password, None where there is none.
+        monotonic: seconds that never go back.
+        home: whose `.ssh/known_hosts` counts where none is configured; None for the user's own.
+    """
+
+    def __init__(
+        self,
+        settings: SshSettings,
+        password: Callable[[], Secret | None],
+        monotonic: Callable[[], float],
+        home: Path | None,
+    ) -> None:
+        self._settings = settings
+        self._password = password
+        self._monotonic = monotonic
+        self._connector = Connector(settings, KnownHosts(_known_hosts(settings, home)))
+        self._lines: dict[str, Line] = {}
+        self._lock = threading.Lock()
+        self._jump = self._jump_line()
+
+    def line(self, host: HostSettings) -> Line:
+        """Return the way to a host."""
+        port = host.port or self._settings.port
+        with self._lock:
+            if host.name not in self._lines:
+                address = Address(host.name, host.address, port, self._settings.user)
+                self._lines[host.name] = self._make(address, self._jump)
+            return self._lines[host.name]
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            for line in self._lines.values():
+                line.drop()
+            if self._jump is not None:
+                self._jump.drop()
+
+    def _make(self, address: Address, jump: Line | None) -> Line:
+        def connect() -> Connection:
+            return self._connector.connect(address, jump.transport() if jump else None)
+
+        return Line(address, connect, self._settings, self._password, self._monotonic)
+
+    def _jump_line(self) -> Line | None:
+        jump = self._settings.jump
+        if not jump:
+            return None
+        if "host" not in jump:
+            raise Invalid("ssh.jump names no host", hint="ssh: {jump: {host: bastion.example.internal}}")
+        host = str(jump["host"])
+        address = Address(host, host, int(jump.get("port", 22)), str(jump.get("user", self._settings.user)))
+        return self._make(address, None)
+
+
+def _known_hosts(settings: SshSettings, home: Path | None) -> list[str]:
+    usual = [(home or Path.home()) / ".ssh/known_hosts", Path("/etc/ssh/ssh_known_hosts")]
+    paths = [settings.known_hosts] if settings.known_hosts else usual
+    # A file that is not there knows nobody, and each host is then refused with words of its own.
+    return [path.read_text("utf-8", "replace") for path in paths if path.is_file()]

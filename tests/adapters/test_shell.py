@@ -1,0 +1,490 @@
+"""Hosts over SSH: commands, files, host keys, time-outs and lost connections, against a real OpenSSH server."""
+
+import hashlib
+import os
+import pwd
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.adapters.ssh.shell import FabricShell
+from maint.errors import CannotReach, Invalid, LoginRefused, TimedOut, WorkFailed
+from maint.model.secret import Secret
+from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
+
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change owners")
+
+
+class OneSecret:
+    """Every reference leads to the same value."""
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def resolve(self, reference: str) -> Secret:
+        return Secret(self._value)
+
+
+Make = Callable[..., FabricShell]
+
+
+@pytest.fixture
+def make(sshd: Any, tmp_path: Path) -> Iterator[Make]:
+    shells = []
+
+    def shell(*, port: int = sshd.port, known: str | None = None, secret: str = "", **options: Any) -> FabricShell:
+        known_hosts = tmp_path / f"known_hosts-{len(shells)}"
+        known_hosts.write_text(sshd.known_as(port) if known is None else known)
+        ssh = SshSettings(
+            **{
+                "user": sshd.user,
+                "key": sshd.key,
+                "known_hosts": known_hosts,
+                "port": port,
+                "connect_timeout": 5.0,
+                "command_timeout": 20.0,
+            }
+            | options
+        )
+        site = SiteSettings(
+            name="prod",
+            manager=ManagerSettings(host="cm.example.internal", login=Login("admin", "env:X")),
+            state=tmp_path,
+            ssh=ssh,
+            hosts=[HostSettings("one", "127.0.0.1"), HostSettings("two", "127.0.0.1")],
+        )
+        made = FabricShell(site, OneSecret(secret))
+        shells.append(made)
+        return made
+
+    yield shell
+    for made in shells:
+        made.close()
+
+
+@pytest.fixture
+def shell(make: Make) -> FabricShell:
+    return make()
+
+
+def test_a_command_tells_its_outputs_and_how_it_ended(shell: FabricShell) -> None:
+    ran = shell.run("one", "printf out; printf err >&2; exit 7")
+    assert (ran.out, ran.err, ran.status, ran.ok) == (b"out", b"err", 7, False)
+
+
+def test_a_command_reads_its_input_to_the_end(shell: FabricShell) -> None:
+    content = os.urandom(3_000_000)
+    ran = shell.ask("one", "sha256sum", stdin=content)
+    assert ran.out.split()[0].decode() == hashlib.sha256(content).hexdigest()
+    assert shell.ask("one", "cat").out == b""
+
+
+def test_large_input_and_both_outputs_at_once_do_not_wait_for_each_other(shell: FabricShell) -> None:
+    content = os.urandom(5_000_000)
+    ran = shell.ask("one", "tee /dev/stderr", stdin=content)
+    assert ran.out == content
+    assert ran.err == content
+
+
+def test_a_command_that_ends_without_reading_its_input_tells_its_status(shell: FabricShell) -> None:
+    assert shell.ask("one", "exit 3", stdin=b"x" * 5_000_000).status == 3
+
+
+def test_a_command_that_closes_its_outputs_is_still_waited_for(shell: FabricShell) -> None:
+    assert shell.ask("one", "exec >&- 2>&-; sleep 0.3; exit 4").status == 4
+
+
+def test_a_command_killed_by_a_signal_is_not_taken_for_done(shell: FabricShell) -> None:
+    ran = shell.ask("one", "printf x; kill -9 $$")
+    assert ran.out == b"x"
+    assert not ran.ok
+
+
+def test_after_a_command_that_did_not_end_in_time_the_next_one_runs(shell: FabricShell) -> None:
+    with pytest.raises(TimedOut, match="one") as failure:
+        shell.run("one", "sleep 5", timeout=0.3)
+    assert failure.value.detail == ("it may still run there",)
+    assert shell.ask("one", "echo alive").out == b"alive\n"
+
+
+def test_the_sites_own_limit_holds_where_none_is_given(make: Make) -> None:
+    with pytest.raises(TimedOut):
+        make(command_timeout=0.3).ask("one", "sleep 30")
+
+
+def test_many_threads_may_use_many_hosts_at_once(shell: FabricShell) -> None:
+    def ask(number: int) -> bytes:
+        return shell.ask(("one", "two")[number % 2], f"sleep 0.1; echo {number}").out
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(ask, range(32))) == [b"%d\n" % number for number in range(32)]
+
+
+def test_commands_to_one_host_share_a_connection(make: Make, sshd: Any, relay: Any) -> None:
+    shell = make(port=relay.port)
+    for _ in range(3):
+        shell.ask("one", "true")
+    assert relay.connections == 1
+
+
+def test_closing_ends_the_connections_and_their_threads(make: Make) -> None:
+    before = threading.active_count()
+    shell = make()
+    shell.ask("one", "true")
+    assert threading.active_count() > before
+    shell.close()
+    for _ in range(100):
+        if threading.active_count() == before:
+            break
+        time.sleep(0.05)
+    assert threading.active_count() == before
+    assert shell.ask("one", "echo again").out == b"again\n"
+
+
+# Connections that break
+
+
+def test_a_connection_lost_between_commands_is_made_anew(make: Make, relay: Any) -> None:
+    shell = make(port=relay.port)
+    for way in (shell.ask, shell.run):
+        assert way("one", "echo before").out == b"before\n"
+        relay.cut()
+        assert way("one", "echo after").out == b"after\n"
+
+
+def test_what_may_have_begun_is_never_repeated(make: Make, relay: Any, tmp_path: Path) -> None:
+    shell = make(port=relay.port)
+    shell.run("one", "true")
+    mark = tmp_path / "begun"
+    cutter = threading.Thread(target=cut_once_there, args=(mark, relay))
+    cutter.start()
+    with pytest.raises(CannotReach) as failure:
+        shell.run("one", f"echo x >> {mark}; sleep 20")
+    cutter.join()
+    assert "may have begun" in failure.value.detail[0]
+    assert mark.read_text() == "x\n"
+    assert shell.run("one", "echo alive").out == b"alive\n"
+
+
+def test_a_question_on_a_kept_connection_is_asked_once_more(make: Make, relay: Any, tmp_path: Path) -> None:
+    shell = make(port=relay.port)
+    shell.ask("one", "true")
+    mark = tmp_path / "begun"
+    cutter = threading.Thread(target=cut_once_there, args=(mark, relay))
+    cutter.start()
+    ran = shell.ask("one", f"echo x >> {mark}; [ $(wc -l < {mark}) -gt 1 ] || sleep 20; echo answer")
+    cutter.join()
+    assert ran.out == b"answer\n"
+
+
+def cut_once_there(mark: Path, relay: Any) -> None:
+    while not mark.exists() or not mark.read_text():
+        time.sleep(0.02)
+    relay.cut()
+
+
+# Hosts that do not let us in
+
+
+def test_a_host_that_is_not_known_is_refused_with_its_fingerprint_and_what_to_do(make: Make, sshd: Any) -> None:
+    with pytest.raises(CannotReach, match="not known") as refusal:
+        make(known="").ask("one", "true")
+    assert sshd.fingerprint in refusal.value.detail[0]
+    assert "maint host trust one" in (refusal.value.hint or "")
+
+
+def test_a_host_whose_key_has_changed_is_refused_loudly(make: Make, sshd: Any, tmp_path: Path) -> None:
+    other = public_key(tmp_path / "other")
+    with pytest.raises(CannotReach, match="CHANGED") as refusal:
+        make(known=f"[127.0.0.1]:{sshd.port} {other}\n").ask("one", "true")
+    assert sshd.fingerprint in refusal.value.detail[0]
+    assert "--replace" in (refusal.value.hint or "")
+
+
+def test_a_revoked_key_is_refused_even_where_it_is_recorded(make: Make, sshd: Any) -> None:
+    with pytest.raises(CannotReach, match="REVOKED"):
+        make(known=f"@revoked * {sshd.host_key}\n{sshd.known_as()}").ask("one", "true")
+
+
+def public_key(path: Path) -> str:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    return path.with_name(path.name + ".pub").read_text().strip()
+
+
+def test_hashed_names_are_understood(make: Make, sshd: Any, tmp_path: Path) -> None:
+    (tmp_path / "hashed").write_text(sshd.known_as())
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", tmp_path / "hashed"], check=True, capture_output=True)
+    known = (tmp_path / "hashed").read_text()
+    assert known.startswith("|1|")
+    assert make(known=known).ask("one", "echo in").out == b"in\n"
+
+
+def test_an_old_key_beside_the_present_one_does_no_harm(make: Make, sshd: Any, tmp_path: Path) -> None:
+    other = public_key(tmp_path / "other")
+    known = f"[127.0.0.1]:{sshd.port} {other}\n{sshd.known_as()}"
+    assert make(known=known).ask("one", "echo in").out == b"in\n"
+
+
+def test_an_account_that_is_not_let_in_is_told(make: Make, tmp_path: Path) -> None:
+    public_key(tmp_path / "stranger")
+    with pytest.raises(LoginRefused, match="was not let in"):
+        make(key=tmp_path / "stranger").ask("one", "true")
+
+
+def test_a_key_that_others_can_read_is_refused(make: Make, tmp_path: Path) -> None:
+    public_key(tmp_path / "key")
+    (tmp_path / "key").chmod(0o644)
+    with pytest.raises(Invalid, match="can be read by others"):
+        make(key=tmp_path / "key").ask("one", "true")
+
+
+@pytest.mark.parametrize("content", ["", "no key", None])
+def test_a_key_that_is_none_is_refused(make: Make, tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "key").write_text(content)
+        (tmp_path / "key").chmod(0o600)
+    with pytest.raises(Invalid, match="SSH key"):
+        make(key=tmp_path / "key").ask("one", "true")
+
+
+def test_a_closed_port_is_told(make: Make) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(CannotReach, match="Connection refused"):
+        make(port=port).ask("one", "true")
+
+
+@pytest.mark.parametrize("greeting", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n" * 200])
+def test_a_port_that_speaks_something_else_or_nothing_is_told(make: Make, greeting: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            talk, _ = server.accept()
+            with talk:
+                talk.sendall(greeting)
+                talk.recv(1000)
+                time.sleep(2)
+
+        threading.Thread(target=greet, daemon=True).start()
+        with pytest.raises(CannotReach, match="one"):
+            make(port=server.getsockname()[1], connect_timeout=1.0).ask("one", "true")
+
+
+def test_a_host_that_the_site_does_not_have_is_refused(shell: FabricShell) -> None:
+    with pytest.raises(Invalid, match="no host 'three'"):
+        shell.ask("three", "true")
+
+
+def test_nothing_is_printed_when_a_host_cannot_be_reached(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            server.accept()[0].close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        with pytest.raises(CannotReach):
+            make(port=server.getsockname()[1]).ask("one", "true")
+    assert capfd.readouterr() == ("", "")
+
+
+# Jump hosts and sudo
+
+
+def test_a_host_is_reached_through_a_jump_host(make: Make, sshd: Any, relay: Any) -> None:
+    shell = make(
+        port=sshd.port,
+        known=sshd.known_as(relay.port, sshd.port),
+        jump={"host": "127.0.0.1", "port": relay.port, "user": sshd.user},
+    )
+    assert shell.ask("one", "echo in").out == b"in\n"
+    assert shell.ask("two", "cat", stdin=b"x" * 300_000).out == b"x" * 300_000
+    assert relay.connections == 1
+    relay.cut()
+    assert shell.ask("one", "echo again").out == b"again\n"
+
+
+def test_a_jump_hosts_key_is_checked_too(make: Make, sshd: Any, relay: Any) -> None:
+    shell = make(known=sshd.known_as(), jump={"host": "127.0.0.1", "port": relay.port, "user": sshd.user})
+    with pytest.raises(CannotReach, match="not known"):
+        shell.ask("one", "true")
+
+
+@pytest.fixture(scope="module")
+def account(sshd: Any) -> Iterator[str]:
+    """An account with a password that sudo asks for."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("sudo", "useradd", "chpasswd"))):
+        pytest.skip("needs root, sudo and useradd to make an account that sudo asks for its password")
+    name = f"maint{os.getpid()}"
+    subprocess.run(["useradd", "-M", "-d", "/", "-s", "/bin/sh", name], check=True)
+    rule = Path("/etc/sudoers.d") / name
+    try:
+        subprocess.run(["chpasswd"], input=f"{name}:pass word\n", text=True, check=True)
+        rule.write_text(f"{name} ALL=(ALL) ALL\n")
+        rule.chmod(0o440)
+        yield name
+    finally:
+        rule.unlink(missing_ok=True)
+        subprocess.run(["userdel", name], check=False, capture_output=True)
+
+
+@ROOT_ONLY
+def test_sudo_makes_a_command_root_and_its_input_stays_its_own(make: Make, account: str) -> None:
+    shell = make(user=account, sudo=True, sudo_password="env:X", secret="pass word")
+    for _ in range(2):  # the second time sudo may not ask again
+        ran = shell.run("one", "id -u; cat", stdin=b"line one\nline two")
+        assert (ran.out, ran.err, ran.status) == (b"0\nline one\nline two", b"", 0)
+    ran = shell.run("one", "echo it\\'s >&2; exit 1")
+    assert (ran.err, ran.status) == (b"it's\n", 1)
+
+
+@ROOT_ONLY
+def test_a_rule_without_password_does_not_hand_the_password_to_the_command(make: Make, sshd: Any) -> None:
+    if not shutil.which("sudo"):
+        pytest.skip("sudo is not installed")
+    shell = make(sudo=True, sudo_password="env:X", secret="canary")
+    assert shell.run("one", "cat", stdin=b"content").out == b"content"
+
+
+@ROOT_ONLY
+def test_a_wrong_sudo_password_is_a_refused_login_and_nothing_runs(make: Make, account: str, tmp_path: Path) -> None:
+    shell = make(user=account, sudo=True, sudo_password="env:X", secret="wrong")
+    with pytest.raises(LoginRefused, match="did not accept") as refusal:
+        shell.run("one", f"touch {tmp_path}/ran", stdin=b"content")
+    assert "wrong" not in repr(refusal.value) + str(refusal.value.detail)
+    assert not (tmp_path / "ran").exists()
+
+
+@ROOT_ONLY
+def test_a_sudo_that_wants_a_password_where_none_is_configured_is_a_refused_login(make: Make, account: str) -> None:
+    with pytest.raises(LoginRefused, match="sudo refused") as refusal:
+        make(user=account, sudo=True).run("one", "true")
+    assert "password" in refusal.value.detail[0]
+
+
+@ROOT_ONLY
+def test_a_command_that_does_not_end_in_time_is_stopped(make: Make, account: str) -> None:
+    shell = make(user=account)
+    with pytest.raises(TimedOut, match="one"):
+        shell.run("one", f"exec sleep {60 + os.getpid()}", timeout=0.5)
+    for _ in range(100):
+        if subprocess.run(["pgrep", "-f", f"sleep {60 + os.getpid()}"], capture_output=True).returncode:
+            break
+        time.sleep(0.05)
+    else:
+        pytest.fail("the command is still running")
+
+
+# Files
+
+
+@pytest.mark.parametrize("name", ["plain", "with blank", 'it\'s "quoted"', "$(touch x) `id`", "-rf", "ümläut\n"])
+def test_a_file_is_written_and_read_whatever_its_name(shell: FabricShell, tmp_path: Path, name: str) -> None:
+    content = os.urandom(200_000)
+    path = str(tmp_path / name)
+    assert shell.read_file("one", path) is None
+    shell.write_file("one", path, content)
+    assert shell.read_file("one", path) == content
+    assert Path(path).stat().st_mode & 0o7777 == 0o644
+    shell.write_file("one", path, b"")
+    assert shell.read_file("one", path) == b""
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith((name, ".maint"))] == [name]
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("mode", [0o600, 0o4755, 0o640])
+def test_a_replaced_file_keeps_owner_and_mode(shell: FabricShell, tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    nobody = pwd.getpwnam("nobody").pw_uid
+    os.chown(path, nobody, 12)
+    path.chmod(mode)
+    shell.write_file("one", str(path), b"new")
+    now = path.stat()
+    assert (path.read_text(), now.st_uid, now.st_gid, now.st_mode & 0o7777) == ("new", nobody, 12, mode)
+
+
+def test_a_symbolic_link_stays_one_and_its_target_is_replaced(shell: FabricShell, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/file").write_text("old")
+    (tmp_path / "link").symlink_to("real/file")
+    shell.write_file("one", str(tmp_path / "link"), b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real/file").read_text() == "new"
+    assert shell.read_file("one", str(tmp_path / "link")) == b"new"
+
+
+def test_a_file_that_cannot_be_written_is_a_failure_and_leaves_nothing(shell: FabricShell, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "missing/file", tmp_path / "folder"):
+        with pytest.raises(WorkFailed, match="cannot write"):
+            shell.write_file("one", str(path), b"x")
+    assert [path.name for path in tmp_path.rglob("*") if path.name.startswith(".maint")] == []
+
+
+def test_content_that_does_not_arrive_whole_is_never_put_in_place(shell: FabricShell, tmp_path: Path) -> None:
+    from maint.adapters.ssh.files import writing  # the script itself, to feed it less than it was made for
+
+    (tmp_path / "file").write_text("old")
+    ran = shell.run("one", writing(str(tmp_path / "file"), b"whole content", "t"), stdin=b"whole")
+    assert not ran.ok
+    assert b"did not arrive whole" in ran.err
+    assert (tmp_path / "file").read_text() == "old"
+    assert not (tmp_path / ".maint-t").exists()
+
+
+def test_what_is_there_but_no_file_is_told_apart_from_what_is_missing(shell: FabricShell, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for missing in ("nothing", "no/such/folder", "file/below", "dangling"):
+        assert shell.read_file("one", str(tmp_path / missing)) is None
+    with pytest.raises(WorkFailed, match="cannot read"):
+        shell.read_file("one", str(tmp_path))
+
+
+@ROOT_ONLY
+def test_what_may_not_be_read_is_told_apart_from_what_is_missing(make: Make, account: str, tmp_path: Path) -> None:
+    shell = make(user=account)
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "closed").mkdir(mode=0o700)
+    for path in ("secret", "closed/file", "closed/deep/file"):
+        with pytest.raises(WorkFailed, match="cannot read"):
+            shell.read_file("one", str(tmp_path / path))
+    assert shell.read_file("one", str(tmp_path / "nothing")) is None
+
+
+def test_the_scripts_for_files_run_under_any_posix_shell(tmp_path: Path) -> None:
+    from maint.adapters.ssh.files import MISSING, reading, writing  # tried here without a host between
+
+    shells = [["sh"], *([["busybox", "sh"]] if shutil.which("busybox") else []), ["bash", "--posix"]]
+    path = str(tmp_path / "it's")
+    for words in shells:
+        assert subprocess.run([*words, "-c", reading(path + words[0])]).returncode == MISSING
+        ended = subprocess.run([*words, "-c", writing(path + words[0], b"x", "t")], input=b"x", capture_output=True)
+        assert (ended.returncode, ended.stderr) == (0, b"")
+        assert subprocess.run([*words, "-c", reading(path + words[0])], capture_output=True).stdout == b"x"
+
+
+def test_fabric_is_not_imported_before_a_host_is_reached() -> None:
+    script = (
+        "import sys; import maint.adapters.ssh.shell; sys.exit('fabric' in sys.modules or 'paramiko' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_a_command_line_arrives_as_it_was_given(shell: FabricShell) -> None:
+    words = ["a b", "it's", '"', "$HOME", "\\", "*", "é", "new\nline"]
+    ran = shell.ask("one", "printf '%s\\0' " + shlex.join(words))
+    assert ran.out.decode().split("\0")[:-1] == words
