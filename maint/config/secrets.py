@@ -49,7 +49,8 @@ def check_reference(text: str) -> str:
     if kind not in _SHAPES or not (colon or kind == "prompt"):
         raise ValueError(f"must be a reference to a secret ({FORMS}), never the secret itself")
     shape, form = _SHAPES[kind]
-    if not shape.fullmatch(rest):
+    # No path, variable or argument can hold a NUL or half a character.
+    if not shape.fullmatch(rest) or "\0" in rest or any("\ud800" <= character <= "\udfff" for character in rest):
         raise ValueError(f"must have the form {form}")
     if kind == "command":
         try:

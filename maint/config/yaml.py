@@ -203,15 +203,13 @@ class _Reader:
             here = (*path, key)
             place = self._position(event.start_mark)
             if key in values:
-                raise self._invalid(f"the key {key!r} is given twice", event, detail=[f"first at {self.first(here)}"])
+                raise self._invalid(
+                    f"the key {key!r} is given twice", event, detail=[f"first at {self._places[here][0]}"]
+                )
             value = self._next()
             self._places[here] = (place, self._position(value.start_mark))
             values[key] = self._value(value, here)
         return values
-
-    def first(self, path: Path) -> Position:
-        """Return where a key was first met."""
-        return self._places[path][0]
 
     def _key(self, event: yaml.Event) -> str:
         if isinstance(event, yaml.CollectionStartEvent):

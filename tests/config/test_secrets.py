@@ -206,6 +206,9 @@ def test_the_factory_password_is_that_of_a_fresh_manager(tmp_path: Path) -> None
         "File:/hunter2",
         "promptly",
         "file:hunter2\nx",
+        "file:hunter2\0",
+        "command:hunter2 \0",
+        "file:hunter2\udc80",
     ],
 )
 def test_a_malformed_reference_is_refused_and_never_repeated(tmp_path: Path, text: str) -> None:
