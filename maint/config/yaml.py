@@ -20,6 +20,7 @@ __all__ = ["Document", "Path", "dump", "load", "read", "read_text", "resolve"]
 
 MAX_DEPTH = 64
 MAX_CHARACTERS = 4_000_000
+MAX_DIGITS = 1000
 
 _CORE = "tag:yaml.org,2002:"
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
@@ -263,18 +264,17 @@ def resolve(text: str) -> Json:
     """Return what a plain scalar means in the core schema of YAML 1.2.
 
     Raises:
-        ValueError: a number of more digits than Python converts.
+        ValueError: a whole number of more digits than anybody can mean (Python refuses to print some of them).
     """
     if text in _NULL:
         return None
     if text in _BOOL:
         return _BOOL[text]
-    if _INT.fullmatch(text):
-        return int(text)
-    if _OCTAL.fullmatch(text):
-        return int(text[2:], 8)
-    if _HEX.fullmatch(text):
-        return int(text[2:], 16)
+    for shape, start, radix in ((_INT, 0, 10), (_OCTAL, 2, 8), (_HEX, 2, 16)):
+        if shape.fullmatch(text):
+            if len(text) > MAX_DIGITS:
+                raise ValueError("too many digits")
+            return int(text[start:], radix)
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
@@ -303,8 +303,8 @@ def _represent_text(writer: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = None
     if _UNWANTED.search(text) or "\r" in text:
         style = '"'
-    elif _NOT_FINITE.fullmatch(text) or _INT.fullmatch(text) or not isinstance(resolve(text), str):
-        style = "'"
+    elif _NOT_FINITE.fullmatch(text) or any(shape.fullmatch(text) for shape in (_INT, _OCTAL, _HEX, _FLOAT)):
+        style = "'"  # PyYAML itself quotes the rest: what YAML 1.1 takes for something else
     return writer.represent_scalar(f"{_CORE}str", text, style=style)
 
 

@@ -61,6 +61,7 @@ def test_a_scalar_means_what_yaml_1_2_says(text: str, value: Json) -> None:
         ("a: .inf", "1:4", "infinite"),
         ("a: 1e999", "1:4", "too large"),
         ("a: " + "9" * 5000, "1:4", "too long"),
+        ("a: 0x" + "f" * 5000, "1:4", "too long"),
         ('a: "\\ud800"', "1:4", "no file or command"),
         ('a: "\\0"', "1:4", "no file or command"),
         ('a: "\\UFFFFFFFF"', "1:7", "no meaning"),
@@ -195,7 +196,10 @@ def test_what_is_written_is_read_back(value: Json) -> None:
     assert yaml.load(yaml.dump(value), "f.yaml").data == value
 
 
-@pytest.mark.parametrize("text", ["no", "0o17", "1e3", "~", "a\u2028b", "<<", "1:30", "2027-06-30", ".inf", "007"])
+@pytest.mark.parametrize(
+    "text",
+    ["no", "0o17", "1e3", "~", "a\u2028b", "<<", "1:30", "2027-06-30", ".inf", "007", "0x" + "f" * 5000, "9" * 5000],
+)
 def test_text_that_looks_like_something_else_is_written_so_that_every_reader_sees_text(text: str) -> None:
     assert yaml.load(yaml.dump({"k": text}), "f.yaml").data == {"k": text}
 
