@@ -116,7 +116,7 @@ def _begin(
     world: World, name: str, ref: Doc, parts: Sequence[Work], call: str, praise: str, *, children: bool = True
 ) -> Command:
     command = _new(world, name, ref, praise.format(past=_PAST[name]))
-    refusal = _refusal(world, name, ref, parts, call)
+    refusal = _refusal(world, command, parts, call)
     if refusal is not None:
         command.ended, command.success, command.message = command.started, not refusal, refusal
         return command
@@ -138,11 +138,12 @@ def _begin(
     return command
 
 
-def _refusal(world: World, name: str, ref: Doc, parts: Sequence[Work], call: str) -> str | None:
+def _refusal(world: World, command: Command, parts: Sequence[Work], call: str) -> str | None:
     """Return why a command is rejected, "" where there is nothing to do and that is fine, None to go on."""
+    name = command.name
     if world.faults.strikes("command-rejected", call):
         return _NOT_AVAILABLE.format(name=name)
-    if _busy(world, ref):
+    if _busy(world, command):
         return _PENDING
     states = {world.role_state(role) for part in parts for role in part.roles} - {NA}
     idle = (name == "Stop" and STARTED not in states) or (name == "Start" and STOPPED not in states)
@@ -153,10 +154,15 @@ def _refusal(world: World, name: str, ref: Doc, parts: Sequence[Work], call: str
     return None
 
 
-def _busy(world: World, ref: Doc) -> bool:
-    wanted = _owners(ref)
-    return any(each.active and each.ref and (_owners(each.ref)[: len(wanted)] == wanted or
-               wanted[: len(_owners(each.ref))] == _owners(each.ref)) for each in world.commands.values())  # fmt: skip
+def _busy(world: World, command: Command) -> bool:
+    """Return whether a command is active on the same entity, on one that holds it, or on a part of it."""
+    wanted = _owners(command.ref)
+    for other in world.commands.values():
+        taken = _owners(other.ref)
+        shared = min(len(wanted), len(taken))
+        if other.active and other is not command and wanted[:shared] == taken[:shared]:
+            return True
+    return False
 
 
 def _owners(ref: Doc) -> list[str]:

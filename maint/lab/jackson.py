@@ -1,13 +1,12 @@
 """Print JSON the way the server's library does, byte for byte (contract section 2.3)."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any
 
 from maint.lab.document import ExactFloat
 
-_BLOCK = 1 << 16
 _LOWER_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-f]{4})")
 
 
@@ -26,11 +25,11 @@ def dumps(value: Any) -> str:  # Any: whatever JSON can spell
     return "".join(parts)
 
 
-def blocks(value: Any) -> Iterator[bytes]:  # Any: whatever JSON can spell
-    """Yield the text as UTF-8 in blocks of about 64 KB."""
-    data = dumps(value).encode()
-    for start in range(0, len(data), _BLOCK):
-        yield data[start : start + _BLOCK]
+def without_nulls(value: Any) -> Any:  # Any: whatever JSON can spell, and the same back
+    """Return a value without the members that are null: absent = null."""
+    if isinstance(value, dict):
+        return {name: without_nulls(member) for name, member in value.items() if member is not None}
+    return [without_nulls(member) for member in value] if isinstance(value, list | tuple) else value
 
 
 def _write(value: Any, indent: str, out: Callable[[str], None]) -> None:  # Any: whatever JSON can spell
@@ -49,8 +48,6 @@ def _write(value: Any, indent: str, out: Callable[[str], None]) -> None:  # Any:
 def _write_object(value: dict[str, Any], indent: str, out: Callable[[str], None]) -> None:
     inner, lead = indent + "  ", "{\n"
     for name, member in value.items():
-        if member is None:
-            continue  # absent = null
         out(f"{lead}{inner}{quote(name)} : ")
         _write(member, inner, out)
         lead = ",\n"

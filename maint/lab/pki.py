@@ -113,7 +113,8 @@ def encrypted_key(pair: Pair, password: str) -> bytes:
 def age_key() -> tuple[str, str]:
     """Return a fresh age identity and its recipient."""
     key = x25519.X25519PrivateKey.generate()
-    return encode("age-secret-key-", key.private_bytes_raw()).upper(), encode("age", key.public_key().public_bytes_raw())
+    recipient = encode("age", key.public_key().public_bytes_raw())
+    return encode("age-secret-key-", key.private_bytes_raw()).upper(), recipient
 
 
 def _issue(

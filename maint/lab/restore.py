@@ -1,4 +1,4 @@
-"""Take in the document of a PUT: check it, ignore what is read-only, join it with what is there (contract section 8)."""
+"""Take in the document of a PUT: check it, drop what is read-only, join it with what is there (contract section 8)."""
 
 import uuid
 from typing import Any
@@ -84,20 +84,30 @@ def _check_choices(world: World, body: Doc, api: int) -> None:
         raise NotAccepted("The deployment is redacted and cannot be imported.")
     if switches["put-other-release"] == "refuse" and release(body) not in ("", world.release):
         raise NotAccepted(f"The deployment is of release {release(body)}, the server of {world.release}.")
+    if switches["read-only-fields"] == "refuse" and _holds_read_only(body):
+        raise NotAccepted("The deployment holds read-only fields.")
     if switches["put-by-lower-api"] == "refuse" and api < recorded_at(body):
         raise NotAccepted(f"The deployment holds fields that API v{api} does not know.")
 
 
-def _without_read_only(node: Any, refuse: bool = False) -> Any:  # Any: any part of a document, and the same back
+def _without_read_only(node: Any) -> Any:  # Any: any part of a document, and the same part back
     if isinstance(node, list):
-        return [_without_read_only(member, refuse) for member in node]
+        return [_without_read_only(member) for member in node]
     if not isinstance(node, dict):
         return node
     return {
-        name: _without_read_only(member, refuse)
+        name: _without_read_only(member)
         for name, member in node.items()
-        if member is not None and (name not in _READ_ONLY or "sensitive" in node)
+        if name not in _READ_ONLY
     }
+
+
+def _holds_read_only(node: Any) -> bool:  # Any: any part of a document
+    if isinstance(node, list):
+        return any(_holds_read_only(member) for member in node)
+    if not isinstance(node, dict):
+        return False
+    return bool(_READ_ONLY & node.keys()) or any(_holds_read_only(member) for member in node.values())
 
 
 def _as_of(world: World, body: Doc, api: int) -> Doc:
@@ -176,7 +186,8 @@ def _check_whole(world: World, body: Doc, joined: Doc, delete_current: bool) -> 
     if needs and not _licensed(world) and switches["put-unlicensed"] == "refuse":
         raise NotAccepted("The deployment holds entities that need a license; none is installed.")
     rejected = switches["reject-role"]
-    problems = faults_of(joined, known_hosts={str(host.get("hostId")) for host in hosts(joined)}, rejected=rejected)
+    known = {str(host.get(key)) for host in hosts(joined) for key in ("hostId", "hostname") if host.get(key)}
+    problems = faults_of(joined, known_hosts=known, rejected=rejected)
     if problems:
         message = problems[0].format(message=switches["reject-role-message"])
         raise NotAccepted(message)

@@ -2,30 +2,27 @@
 
 import json
 import random
-import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from maint.lab import jks, pki, trees
-from maint.lab.document import Doc, hosts, release, settings
+from maint.lab import jks, pki
+from maint.lab.faults import UnknownFault
 from maint.lab.files import write_whole
-from maint.lab.jackson import dumps
-from maint.lab.license import make_license
-from maint.lab.loading import Options, load
+from maint.lab.founding import found
+from maint.lab.loading import Options
 from maint.lab.machine import Machine, Unit
-from maint.lab.releases import announced, recorded_at
 from maint.lab.requestlog import RequestLog, counts
 from maint.lab.server import ManagerServer
 from maint.lab.showing import Showing
-from maint.lab.siteconfig import groups_of, yaml
+from maint.lab.siteconfig import yaml
+from maint.lab.ssh.faults import HOST_FAULTS
 from maint.lab.ssh.server import SshLab
 from maint.lab.storage import Storage
 from maint.lab.units import PlainUnit
 from maint.lab.world import World
 
 SITE = "lab"
-_LICENSE_DAYS = 365
 
 
 class Lab:
@@ -48,7 +45,7 @@ class Lab:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._storage = Storage(self.folder / "world")
         if not self._storage.exists():
-            _create(self.folder, self._storage, options or Options(), chance)
+            found(self.folder, self._storage, options or Options(), chance)
         self._facts: dict[str, Any] = json.loads((self.folder / "lab.json").read_bytes())
         self.remarks: tuple[str, ...] = tuple(self._facts["remarks"])
         self.world: World = self._storage.load()
@@ -96,15 +93,27 @@ class Lab:
         self.server.wait()
 
     def break_(self, target: str, fault: str) -> None:
-        """Set a fault of the manager."""
+        """Set a fault of the manager, or of a host by its name.
+
+        Raises:
+            UnknownFault: no such fault, or it cannot be aimed there.
+        """
+        if target in self.machines or fault in HOST_FAULTS:
+            self._break_host(target, fault)
+            return
         with self.world.lock:
             self.world.faults.add(target, fault)
             self._storage.save(self.world)
 
     def repair(self, fault: str = "") -> int:
-        """Clear a fault of the manager, or all; return how many there were."""
+        """Clear a fault, or all, on manager and hosts; return how many there were."""
+        cleared = 0
+        for machine in self.machines.values():
+            if machine.fault and fault in ("", machine.fault):
+                machine.fault = None
+                cleared += 1
         with self.world.lock:
-            cleared = self.world.faults.clear(fault)
+            cleared += self.world.faults.clear(fault)
             self._storage.save(self.world)
         return cleared
 
@@ -146,13 +155,26 @@ class Lab:
             },
             "requests": str(self.log.path),
             "virtual_clusters": [],
-            "faults": [{"fault": fault, "target": target} for fault, target in self.world.faults.active],
+            "faults": self._faults(),
             "switches": dict(self.world.switches.chosen),
             "counts": self.counts(),
             "remarks": list(self.remarks),
         }
 
     # -- parts
+
+    def _faults(self) -> list[dict[str, str]]:
+        found = [{"fault": fault, "target": target} for fault, target in self.world.faults.active]
+        broken = [machine for machine in self.machines.values() if machine.fault]
+        return found + [{"fault": str(machine.fault), "target": machine.name} for machine in broken]
+
+    def _break_host(self, target: str, fault: str) -> None:
+        name = target or self.manager_host
+        if name not in self.machines:
+            raise UnknownFault(f"fault {fault} strikes hosts ({', '.join(self.machines)}), not {target!r}")
+        if fault not in HOST_FAULTS:
+            raise UnknownFault(f"there is no fault {fault!r} of hosts; known are {', '.join(HOST_FAULTS)}")
+        self.machines[name].fault = fault
 
     def _server(self) -> ManagerServer:
         authority = pki.Authority.load(self.folder / "ca")
@@ -195,7 +217,11 @@ class Lab:
         }
         site = {
             "manager": manager,
-            "ssh": {"user": "root", "key": str(folder / "ssh/id_ed25519"), "known_hosts": str(folder / "ssh/known_hosts")},
+            "ssh": {
+                "user": "root",
+                "key": str(folder / "ssh/id_ed25519"),
+                "known_hosts": str(folder / "ssh/known_hosts"),
+            },
             "hosts": listed,
             "backup": {
                 "store": str(folder / "backups"),
@@ -204,80 +230,6 @@ class Lab:
             },
         }
         return {"state": str(folder / "state"), "sites": {SITE: site}}
-
-
-def _create(folder: Path, storage: Storage, options: Options, chance: random.Random | None) -> None:
-    """Write the files of a new lab."""
-    loaded = load(options, chance)
-    now = datetime.now(UTC)
-    authority = pki.Authority.create(now)
-    authority.save(folder / "ca")
-    identity, recipient = pki.age_key()
-    names = _host_names(loaded.blueprint)
-    secret_files = {
-        "password": loaded.password.encode(),
-        "bootstrap-password": b"admin",
-        "identity": f"{identity}\n".encode(),
-        "license.txt": make_license("Laboratory", _LICENSE_DAYS, now),
-        "blueprint.json": dumps(loaded.blueprint).encode(),
-    }
-    for name, content in secret_files.items():
-        write_whole(folder / name, content, 0o600)
-    _write_trees(folder, list(names), loaded.blueprint, authority, now)
-    plain, tls = _ports(options)
-    facts = {
-        "plain_port": plain,
-        "tls_port": tls,
-        "ssh": options.ssh,
-        "ssh_ports": dict(options.ssh_ports),
-        "username": loaded.username,
-        "recipient": recipient,
-        "hosts": names,
-        "addresses": {host.get("hostname"): host.get("ipAddress") for host in hosts(loaded.blueprint)},
-        "api": announced(release(loaded.blueprint)),
-        "recorded_at": recorded_at(loaded.blueprint),
-        "remarks": list(loaded.remarks),
-    }
-    write_whole(folder / "lab.json", json.dumps(facts, indent=1).encode(), 0o600)
-    storage.save(loaded.world)
-
-
-def _host_names(blueprint: Doc) -> dict[str, list[str]]:
-    """Return the hosts with their groups; the first carries the manager."""
-    found: dict[str, list[str]] = {}
-    for host in hosts(blueprint):
-        name = str(host.get("hostname") or host.get("hostId"))
-        found[name] = list(groups_of(blueprint, str(host.get("hostId"))))
-    if not found:
-        return {"cm": ["manager"]}
-    first = next(iter(found))
-    found[first] = ["manager", *found[first]]
-    return found
-
-
-def _write_trees(folder: Path, names: list[str], blueprint: Doc, authority: pki.Authority, now: datetime) -> None:
-    passwords = trees.store_passwords(blueprint)
-    for name in names:
-        root = folder / "hosts" / name / "root"
-        trees.write_agent(root, names[0])
-        if trees.auto_tls(blueprint):
-            trees.write_agent_certificates(root, authority, [name, *pki.LOOPBACK], passwords, now)
-    manager = folder / "hosts" / names[0] / "root"
-    trees.write_manager(manager)
-    if trees.auto_tls(blueprint):
-        trees.write_certmanager(manager, authority, passwords, now)
-    named = settings(blueprint)
-    if named.get("WEB_TLS", "").lower() == "true" and named.get("KEYSTORE_PATH"):
-        own = [names[0], *pki.LOOPBACK]
-        trees.write_own_keystore(manager, named["KEYSTORE_PATH"], authority, own, passwords.keystore, now)
-
-
-def _ports(options: Options) -> tuple[int, int]:
-    """Return the plain and the TLS port; both are held while a free one is looked for, so that they differ."""
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", options.plain_port))
-        second.bind(("127.0.0.1", options.tls_port))
-        return int(first.getsockname()[1]), int(second.getsockname()[1])
 
 
 def _aliases(content: bytes, password: str) -> list[str] | None:

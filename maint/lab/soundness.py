@@ -18,7 +18,8 @@ def faults_of(doc: Doc, *, known_hosts: set[str], rejected: str = "") -> list[st
     found = [*_twice(doc)]
     for cluster, service in all_services(doc):
         found += _service_faults(cluster, service, known_hosts, rejected)
-    return found + [*_template_faults(doc)]
+    found += _account_faults(doc)
+    return [*found, *_template_faults(doc)]
 
 
 def _twice(doc: Doc) -> Iterator[str]:
@@ -26,7 +27,6 @@ def _twice(doc: Doc) -> Iterator[str]:
         "host": [host.get("hostId") for host in hosts(doc)],
         "cluster": [cluster.get("name") for cluster in clusters(doc)],
         "user": [user.get("name") for user in users(doc)],
-        "role": [role.get("name") for _, service in all_services(doc) for role in roles(service)],
     }
     for kind, names in named.items():
         for name in _repeated(names):
@@ -37,9 +37,12 @@ def _twice(doc: Doc) -> Iterator[str]:
 
 def _service_faults(cluster: Doc | None, service: Doc, known_hosts: set[str], rejected: str) -> Iterator[str]:
     groups = {group.get("name") for group in service.get("roleConfigGroups") or []}
+    for name in _repeated(role.get("name") for role in roles(service)):
+        yield f"Duplicate entity: role '{_plain(name)}' is listed twice."
     for role in roles(service):
         name = _plain(role.get("name"))
-        host = (role.get("hostRef") or {}).get("hostId")
+        ref = role.get("hostRef") or {}
+        host = ref.get("hostId") or ref.get("hostname")
         group = (role.get("roleConfigGroupRef") or {}).get("roleConfigGroupName")
         if rejected and role.get("name") == rejected:
             yield f"Role '{name}' of service '{_plain(service.get('name'))}': {{message}}"
@@ -55,6 +58,15 @@ def _service_faults(cluster: Doc | None, service: Doc, known_hosts: set[str], re
             yield f"Role config group '{_plain(group.get('name'))}' belongs to another service."
         if cluster and ref.get("clusterName", cluster.get("name")) != cluster.get("name"):
             yield f"Role config group '{_plain(group.get('name'))}' belongs to another cluster."
+
+
+def _account_faults(doc: Doc) -> Iterator[str]:
+    known = {role.get("name") for role in doc.get("authRoles") or []}
+    for user in users(doc):
+        for ref in user.get("authRoles") or []:
+            name = str(ref.get("name") or "")
+            if name and name not in known and not name.startswith("ROLE_"):
+                yield f"Role '{_plain(name)}' of user '{_plain(user.get('name'))}' not found."
 
 
 def _template_faults(doc: Doc) -> Iterator[str]:

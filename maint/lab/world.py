@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from maint.lab import accounts
-from maint.lab.document import Doc, all_services, clusters, release, roles, services, settings, users
+from maint.lab.document import Doc, all_services, clusters, items, release, roles, services, settings, users
 from maint.lab.faults import FaultBox
 from maint.lab.fresh import empty_deployment
 from maint.lab.redact import MARKER
@@ -209,6 +209,8 @@ class World:
         self.redaction = self.redaction_by_default() if redaction is None else redaction
         self.tls = tls
         self.license_counts = self.license is not None
+        if self.switches["rotate-internal-secrets"] == "restart":
+            self._rotate_internal_secrets()
         self.login_users = users(self.deployment)
         if self.switches["session-after-restart"] == "invalid":
             self.sessions.clear()
@@ -233,6 +235,16 @@ class World:
     def _stand_everything(self, state: str) -> None:
         named = [role for _, service in all_services(self.deployment) for role in roles(service)]
         self.role_states = {str(role.get("name")): state for role in named if role.get("type") != "GATEWAY"}
+
+    def _rotate_internal_secrets(self) -> None:
+        for user in users(self.deployment):
+            if accounts.internal(user):
+                accounts.set_password(user, secrets.token_hex(16), self.chance, "cm5")
+        for _, service in all_services(self.deployment):
+            for item in (item for role in roles(service) for item in items(role.get("config"))):
+                if item.get("name") == "role_jceks_password":
+                    item["value"] = f"{self.chance.getrandbits(120):030x}"[:25]
+        self.changed()
 
     def _settle_roles(self) -> None:
         for name, state in self.role_states.items():

@@ -13,7 +13,7 @@ def read(world: World, request: Request) -> Response:
     if view not in ("export", "export_redacted"):
         raise ApiError(400, f"View '{view}' is not supported; supported are: export, export_redacted.")
     seconds = world.switches.number("get-seconds")
-    return Response(value=exported(world, request.user, view == "export_redacted"), seconds=seconds)
+    return Response(value=exported(world, request.user, view == "export_redacted"), whole=True, seconds=seconds)
 
 
 def replace(world: World, request: Request) -> Response:
@@ -29,7 +29,7 @@ def replace(world: World, request: Request) -> Response:
     except restore.NotAccepted as error:
         raise ApiError(400, str(error)) from error
     world.replace_deployment(deployment)
-    return Response(value=exported(world, request.user, False))
+    return Response(value=exported(world, request.user, False), whole=True)
 
 
 def exported(world: World, user: Doc, redacted: bool) -> Doc:

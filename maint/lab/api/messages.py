@@ -54,6 +54,7 @@ class Response:
     Attributes:
         value: what is printed as JSON, unless `text` is given.
         text: the bare body.
+        whole: whether nulls within the value are printed too, as an export does where it has some (recordings).
         seconds: how long the server takes before its first byte.
     """
 
@@ -63,13 +64,16 @@ class Response:
     content_type: str = JSON
     reason: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = False
     seconds: float = 0.0
 
     def body(self) -> bytes:
         """Return the bytes of the body."""
         if self.text is not None:
             return self.text
-        return b"" if self.value is None else jackson.dumps(self.value).encode()
+        if self.value is None:
+            return b""
+        return jackson.dumps(self.value if self.whole else jackson.without_nulls(self.value)).encode()
 
 
 class ApiError(Exception):

@@ -1,0 +1,161 @@
+"""Bring a lab up in a process of its own, ask it, break it, take it down."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from maint.errors import CannotReach, Invalid, WorkFailed
+from maint.lab.files import write_whole
+from maint.lab.loading import Options
+
+# Any: what `Lab.status` returns, as JSON.
+Status: TypeAlias = dict[str, Any]
+CONTROL, OPTIONS, OUTPUT = "control.json", "options.json", "daemon.log"
+_PATIENCE = 60.0
+
+
+def up(folder: Path, options: Options | None = None) -> Status:
+    """Bring a lab up, or find it up; returns once its manager answers.
+
+    Args:
+        folder: made when it does not exist; a lab that is there already comes up again as it was.
+        options: what a new lab is made from.
+
+    Raises:
+        WorkFailed: it did not come up.
+    """
+    folder = folder.resolve()
+    if _answers(folder):
+        return status(folder)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (folder / CONTROL).unlink(missing_ok=True)
+    write_whole(folder / OPTIONS, json.dumps(_spelled(options or Options())).encode(), 0o600)
+    with (folder / OUTPUT).open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "maint.lab.daemon", str(folder)],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+    deadline = time.monotonic() + _PATIENCE
+    while not _answers(folder):
+        if process.poll() is not None or time.monotonic() > deadline:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            raise WorkFailed("the lab did not come up", detail=_last_words(folder), hint=f"see {folder / OUTPUT}")
+        time.sleep(0.02)
+    return status(folder)
+
+
+def status(folder: Path) -> Status:
+    """Return what is known of a lab; `running` is False where nothing answers."""
+    if not _answers(folder):
+        return {"running": False, "config": str(folder.resolve() / "config.yaml")}
+    return ask(folder, "status")
+
+
+def down(folder: Path) -> bool:
+    """Take a lab down, its files stay; return whether there was one up."""
+    if not _answers(folder):
+        return False
+    number = int(_access(folder)["pid"])
+    ask(folder, "stop")
+    deadline = time.monotonic() + _PATIENCE
+    while _lives(number):
+        if time.monotonic() > deadline:
+            os.kill(number, signal.SIGKILL)
+        time.sleep(0.02)
+    (folder / CONTROL).unlink(missing_ok=True)
+    return True
+
+
+def break_(folder: Path, target: str, fault: str) -> None:
+    """Set a fault on the manager's calls, on the server, or on a host by its name.
+
+    Raises:
+        Invalid: no such target or fault.
+        CannotReach: no lab is up.
+    """
+    ask(folder, "break", target=target, fault=fault)
+
+
+def repair(folder: Path, fault: str = "") -> int:
+    """Clear a fault, or all of them, on manager and hosts; return how many there were."""
+    return int(ask(folder, "repair", fault=fault)["cleared"])
+
+
+def lose_database(folder: Path) -> None:
+    """Make the manager one that was just installed; the hosts' files stay."""
+    ask(folder, "lose-database")
+
+
+def restart(folder: Path) -> None:
+    """Restart the manager's unit; returns at once, as systemd does."""
+    ask(folder, "restart")
+
+
+def switch(folder: Path, name: str, value: str) -> None:
+    """Choose a behaviour from now on.
+
+    Raises:
+        Invalid: no such switch or value.
+    """
+    ask(folder, "switch", name=name, value=value)
+
+
+def ask(folder: Path, order: str, **words: str) -> Status:
+    """Send one order to a lab that is up and return its answer.
+
+    Raises:
+        CannotReach: no lab is up.
+        Invalid: the lab does not know what was asked.
+    """
+    try:
+        access = _access(folder)
+        with socket.create_connection(("127.0.0.1", int(access["port"])), timeout=_PATIENCE) as connection:
+            connection.sendall(json.dumps({"token": access["token"], "order": order, **words}).encode() + b"\n")
+            line = connection.makefile("rb").readline()
+        answer: Status = json.loads(line)
+    except (OSError, ValueError) as error:
+        raise CannotReach(f"no lab is up in {folder}", hint="maint lab up") from error
+    if "error" in answer:
+        raise Invalid(str(answer["error"]), hint="maint lab break --list")
+    return answer
+
+
+def _access(folder: Path) -> Status:
+    access: Status = json.loads((folder / CONTROL).read_bytes())
+    return access
+
+
+def _answers(folder: Path) -> bool:
+    try:
+        return bool(ask(folder, "ping").get("up"))
+    except CannotReach:
+        return False
+
+
+def _spelled(options: Options) -> Status:
+    spelled: Status = asdict(options)
+    spelled["deployment"] = str(options.deployment.resolve()) if options.deployment else None
+    return spelled
+
+
+def _last_words(folder: Path) -> list[str]:
+    return (folder / OUTPUT).read_text(errors="replace").splitlines()[-3:]
+
+
+def _lives(number: int) -> bool:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(number, os.WNOHANG)  # a child of ours would stay a zombie
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,95 @@
+"""Run a lab until it is told to stop: `python -m maint.lab.daemon FOLDER`."""
+
+import hmac
+import json
+import os
+import secrets
+import signal
+import socketserver
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from maint.lab.control import CONTROL, OPTIONS
+from maint.lab.faults import UnknownFault
+from maint.lab.files import write_whole
+from maint.lab.loading import Options
+from maint.lab.running import Lab
+from maint.lab.switches import UnknownSwitch
+
+Words = dict[str, Any]  # Any: one order or its answer, as JSON
+
+
+class Orders(socketserver.ThreadingTCPServer):
+    """Takes orders on a port of loopback, from whoever can read the lab's folder.
+
+    Args:
+        stop: called once the order to stop has been answered.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, lab: Lab, stop: Callable[[], None]) -> None:
+        super().__init__(("127.0.0.1", 0), _Order)
+        self.lab, self.stop, self.token = lab, stop, secrets.token_hex(16)
+
+    def obey(self, order: str, words: Words) -> Words:
+        """Carry out an order and return its answer."""
+        lab = self.lab
+        if order == "ping":
+            return {"up": True}
+        if order == "status":
+            return lab.status()
+        if order == "break":
+            lab.break_(str(words["target"]), str(words["fault"]))
+        elif order == "repair":
+            return {"cleared": lab.repair(str(words["fault"]))}
+        elif order == "switch":
+            lab.switch(str(words["name"]), str(words["value"]))
+        elif order == "lose-database":
+            lab.lose_database()
+        elif order == "restart":
+            lab.server.restart()
+        elif order != "stop":
+            return {"error": f"unknown order {order!r}"}
+        return {"done": order}
+
+
+class _Order(socketserver.StreamRequestHandler):
+    server: Orders
+
+    def handle(self) -> None:
+        """Read one line, obey, answer with one line."""
+        words: Words = json.loads(self.rfile.readline())
+        if not hmac.compare_digest(str(words.pop("token", "")), self.server.token):
+            return
+        order = str(words.pop("order", ""))
+        try:
+            answer = self.server.obey(order, words)
+        except (UnknownFault, UnknownSwitch, KeyError) as error:
+            answer = {"error": str(error)}
+        self.wfile.write(json.dumps(answer).encode() + b"\n")
+        self.wfile.flush()
+        if order == "stop":
+            self.server.stop()
+
+
+def main(folder: Path) -> None:
+    """Run a lab in a folder until SIGTERM, SIGINT or the order to stop."""
+    words = json.loads((folder / OPTIONS).read_bytes())
+    words["deployment"] = Path(words["deployment"]) if words["deployment"] else None
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with Lab(folder, Options(**words)) as lab, Orders(lab, ended.set) as orders:
+        threading.Thread(target=orders.serve_forever, daemon=True).start()
+        access = {"port": orders.server_address[1], "token": orders.token, "pid": os.getpid()}
+        write_whole(folder / CONTROL, json.dumps(access).encode(), 0o600)
+        ended.wait()
+        orders.shutdown()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,97 @@
+"""Lay out a new lab: its world, authority, keys, licence and the files of its hosts."""
+
+import json
+import random
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+from maint.lab import pki, trees
+from maint.lab.document import Doc, hosts, release, settings
+from maint.lab.files import write_whole
+from maint.lab.jackson import dumps
+from maint.lab.license import make_license
+from maint.lab.loading import Options, load
+from maint.lab.releases import announced, recorded_at
+from maint.lab.siteconfig import groups_of
+from maint.lab.storage import Storage
+
+_LICENSE_DAYS = 365
+
+
+def found(folder: Path, storage: Storage, options: Options, chance: random.Random | None) -> None:
+    """Write the files of a new lab.
+
+    Raises:
+        OSError, ValueError: the deployment cannot be read.
+    """
+    loaded = load(options, chance)
+    now = datetime.now(UTC)
+    authority = pki.Authority.create(now)
+    authority.save(folder / "ca")
+    identity, recipient = pki.age_key()
+    names = _host_names(loaded.blueprint)
+    secret_files = {
+        "password": loaded.password.encode(),
+        "bootstrap-password": b"admin",
+        "identity": f"{identity}\n".encode(),
+        "license.txt": make_license("Laboratory", _LICENSE_DAYS, now),
+        "blueprint.json": dumps(loaded.blueprint).encode(),
+    }
+    for name, content in secret_files.items():
+        write_whole(folder / name, content, 0o600)
+    _write_trees(folder, list(names), loaded.blueprint, authority, now)
+    plain, tls = _ports(options)
+    facts = {
+        "plain_port": plain,
+        "tls_port": tls,
+        "ssh": options.ssh,
+        "ssh_ports": dict(options.ssh_ports),
+        "username": loaded.username,
+        "recipient": recipient,
+        "hosts": names,
+        "addresses": {host.get("hostname"): host.get("ipAddress") for host in hosts(loaded.blueprint)},
+        "api": announced(release(loaded.blueprint)),
+        "recorded_at": recorded_at(loaded.blueprint),
+        "remarks": list(loaded.remarks),
+    }
+    write_whole(folder / "lab.json", json.dumps(facts, indent=1).encode(), 0o600)
+    storage.save(loaded.world)
+
+
+def _host_names(blueprint: Doc) -> dict[str, list[str]]:
+    """Return the hosts with their groups; the first carries the manager."""
+    found: dict[str, list[str]] = {}
+    for host in hosts(blueprint):
+        name = str(host.get("hostname") or host.get("hostId"))
+        found[name] = list(groups_of(blueprint, str(host.get("hostId"))))
+    if not found:
+        return {"cm": ["manager"]}
+    first = next(iter(found))
+    found[first] = ["manager", *found[first]]
+    return found
+
+
+def _write_trees(folder: Path, names: list[str], blueprint: Doc, authority: pki.Authority, now: datetime) -> None:
+    passwords = trees.store_passwords(blueprint)
+    for name in names:
+        root = folder / "hosts" / name / "root"
+        trees.write_agent(root, names[0])
+        if trees.auto_tls(blueprint):
+            trees.write_agent_certificates(root, authority, [name, *pki.LOOPBACK], passwords, now)
+    manager = folder / "hosts" / names[0] / "root"
+    trees.write_manager(manager)
+    if trees.auto_tls(blueprint):
+        trees.write_certmanager(manager, authority, passwords, now)
+    named = settings(blueprint)
+    if named.get("WEB_TLS", "").lower() == "true" and named.get("KEYSTORE_PATH"):
+        own = [names[0], *pki.LOOPBACK]
+        trees.write_own_keystore(manager, named["KEYSTORE_PATH"], authority, own, passwords.keystore, now)
+
+
+def _ports(options: Options) -> tuple[int, int]:
+    """Return the plain and the TLS port; both are held while a free one is looked for, so that they differ."""
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", options.plain_port))
+        second.bind(("127.0.0.1", options.tls_port))
+        return int(first.getsockname()[1]), int(second.getsockname()[1])
