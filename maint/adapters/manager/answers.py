@@ -35,6 +35,23 @@ def parsed(content: bytes) -> Json:
     return cast(Json, json.loads(content))
 
 
+def decoded(content: bytes, what: str) -> Json:
+    """Return an answer's JSON.
+
+    Raises:
+        WorkFailed: it is none, such as the page of a proxy.
+    """
+    try:
+        return parsed(content)
+    except ValueError:
+        start = content[:40].decode("utf-8", "replace")
+        raise WorkFailed(
+            f"{what}: the answer is not JSON",
+            detail=(f"it begins with {start!r}",),
+            hint="is there a proxy or a login page between us and the manager?",
+        ) from None
+
+
 def message(content: bytes) -> str | None:
     """Return the text of an `ApiErrorMessage`, causes included; None where the body is none (contract section 2.4)."""
     try:

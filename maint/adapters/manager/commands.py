@@ -1,9 +1,9 @@
 """Commands: send them, read them, list what runs now (contract sections 4 and 5)."""
 
+import json
 from collections.abc import Iterator, Sequence
 
 from maint.adapters.manager import answers, decoding
-from maint.adapters.manager.calls import decoded, encoded
 from maint.adapters.manager.paths import segment
 from maint.adapters.manager.reads import Reads
 from maint.adapters.manager.transport import Call
@@ -27,7 +27,7 @@ class Commands(Reads):
         if answer.status_code in _PASSING:
             told = answers.message(content) or "no reason given"
             raise Transient(f"GET {path}: the manager answered {answers.status(answer)}: {told}")
-        return decoding.command(decoded(self._calls.whole(answer, f"GET {path}"), f"GET {path}"))
+        return decoding.command(answers.decoded(self._calls.whole(answer, f"GET {path}"), f"GET {path}"))
 
     def active_commands(self) -> Sequence[Command]:
         """Return what runs now on the manager, its monitoring service and its clusters."""
@@ -50,16 +50,16 @@ class Commands(Reads):
         """
         if not roles:
             return [decoding.command(self._post(f"/cm/service/commands/{segment(name)}"))]
-        answer = self._post(f"/cm/service/roleCommands/{segment(name)}", encoded({"items": list(roles)}))
+        answer = self._post(f"/cm/service/roleCommands/{segment(name)}", json.dumps({"items": list(roles)}).encode())
         refused = decoding.fields(answer).get("errors")
         told = [str(error) for error in refused] if isinstance(refused, list) else []
         begun = [decoding.command(item) for item in decoding.items(answer)]
         return [*begun, *(decoding.refused_command(name, error) for error in told)]
 
-    def _post(self, path: str, json: bytes | None = None) -> Json:
-        call = Call("POST", f"{self._clusters_root()}{path}", read=self._calls.timeouts.write, json=json)
+    def _post(self, path: str, body: bytes | None = None) -> Json:
+        call = Call("POST", f"{self._clusters_root()}{path}", read=self._calls.timeouts.write, json=body)
         content = self._calls.done(self._calls.act(call), call)
         try:
-            return decoded(content, f"POST {path}")
+            return answers.decoded(content, f"POST {path}")
         except WorkFailed as failure:
             raise self._calls.lost(call, failure.message) from None

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from maint.adapters.manager import answers, decoding
-from maint.adapters.manager.calls import Calls, decoded
+from maint.adapters.manager.calls import Calls
 from maint.adapters.manager.paths import segment
 from maint.adapters.manager.transport import Call
 from maint.adapters.manager.version import parse
@@ -27,15 +27,15 @@ class Reads:
 
     def presence(self) -> Presence:
         """Knock on both ports without credentials; never raises for a closed one."""
-        return self._calls.presence()
+        return self._calls.gate.presence()
 
     def log_in(self) -> Account:
         """Find the account that is let in, and keep to it until `forget_login`."""
-        return self._calls.account()
+        return self._calls.gate.account()
 
     def forget_login(self) -> None:
         """Forget port and account: the next call finds both anew."""
-        self._calls.forget()
+        self._calls.gate.forget()
 
     def api_version(self) -> int:
         """Return N of the `vN` that `GET /api/version` answers now."""
@@ -61,7 +61,7 @@ class Reads:
             answer.close()
             listed = self._calls.json(path)
         else:
-            listed = decoded(self._calls.whole(answer, f"GET {path}"), f"GET {path}")
+            listed = answers.decoded(self._calls.whole(answer, f"GET {path}"), f"GET {path}")
         return [decoding.cluster(item) for item in decoding.items(listed)]
 
     def services(self, cluster: str) -> Sequence[Service]:
@@ -97,7 +97,7 @@ class Reads:
         Raises:
             WorkFailed: the answer cannot be a password: nothing, JSON or a page.
         """
-        if self._calls.api() < _SINCE_TRUSTSTORE:
+        if self._calls.gate.api() < _SINCE_TRUSTSTORE:
             return None
         pinned = max(self._calls.settings.deployment_api, _SINCE_TRUSTSTORE)
         path = f"{self._calls.root(pinned)}/certs/truststorePassword"
@@ -113,7 +113,7 @@ class Reads:
 
     def instances(self) -> Sequence[Instance]:
         """Return the servers of this manager; empty where the API is older than v41."""
-        if self._calls.api() < _SINCE_INSTANCES:
+        if self._calls.gate.api() < _SINCE_INSTANCES:
             return ()
         pinned = max(self._calls.settings.clusters_api, _SINCE_INSTANCES)
         found = self._unless_missing(f"{self._calls.root(pinned)}/cm/instances")
@@ -131,7 +131,7 @@ class Reads:
         answer = self._calls.ask(Call("GET", path, read=self._calls.timeouts.read))
         if answer.status_code == 404 and answers.message(answers.body(answer)) is not None:
             return None
-        return decoded(self._calls.whole(answer, f"GET {path}"), f"GET {path}")
+        return answers.decoded(self._calls.whole(answer, f"GET {path}"), f"GET {path}")
 
 
 def _password(content: bytes) -> Secret:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from maint.adapters.manager import answers, decoding
-from maint.adapters.manager.calls import Calls, decoded
+from maint.adapters.manager.calls import Calls
 from maint.adapters.manager.exports import Exports
 from maint.adapters.manager.paths import segment
 from maint.adapters.manager.stream import BLOCK, Streamed
@@ -35,7 +35,7 @@ class Writes(Exports):
         call = Call("POST", path, read=self._calls.timeouts.write, file=part)
         told = self._calls.done(self._calls.act(call), call)
         with contextlib.suppress(WorkFailed):  # accepted all the same
-            return decoding.license(decoding.fields(decoded(told, f"POST {path}")))
+            return decoding.license(decoding.fields(answers.decoded(told, f"POST {path}")))
         return License("", "", "")
 
     def put_deployment(self, body: Body, *, api: int, delete_current: bool, timeout: float) -> Answer:
