@@ -2,7 +2,8 @@
 
     MaintError
     ├── WorkFailed            1   a step, a check or a verification failed
-    │   ├── TimedOut          1   a limit given by the operator or the playbook has passed
+    │   ├── TimedOut          1   something that was waited for did not come in time
+    │   ├── DeadlinePassed    1   a limit set by the operator or the playbook has passed: stop everything
     │   ├── Transient         1   an answer that may be another one a moment later
     │   └── AnswerMissing     1   a change was sent and its answer never came: look before anything else
     ├── UsageError            2   the command line makes no sense
@@ -43,7 +44,11 @@ class WorkFailed(MaintError):
 
 
 class TimedOut(WorkFailed):
-    """A limit has passed."""
+    """Something that was waited for did not come in time."""
+
+
+class DeadlinePassed(WorkFailed):
+    """A limit set by the operator or the playbook has passed; nobody catches this to go on."""
 
 
 class Transient(WorkFailed):

@@ -34,7 +34,10 @@ def list_snapshots(flags: Flags) -> None:
     with opened(flags) as (site, screen):
         found = entries(site)
         rows = [row(entry) for entry in found]
-        screen.emit({"snapshots": [as_json(entry) for entry in found]}, table(["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "SIZE", "NOTE"], rows))
+        screen.emit(
+            {"snapshots": [as_json(entry) for entry in found]},
+            table(["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "SIZE", "NOTE"], rows),
+        )
 
 
 @command(group, "show")

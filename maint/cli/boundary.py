@@ -55,7 +55,10 @@ def _listen() -> None:
 def _bug(error: Exception) -> MaintError:
     """Write a crash report without any values, and return the failure that names it."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [f"maint {maint.__version__}, Python {platform.python_version()}, {platform.system()}", type(error).__name__]
+    lines = [
+        f"maint {maint.__version__}, Python {platform.python_version()}, {platform.system()}",
+        type(error).__name__,
+    ]
     lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
     handle, path = tempfile.mkstemp(prefix="maint-crash-", suffix=".txt")
     with os.fdopen(handle, "w") as file:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from maint.cli.flags import Flags
-from maint.cli.open import opened
+from maint.cli.open import limit_of, opened
 from maint.cli.reports import folder, report_of
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.site import ConfiguredSite
@@ -18,6 +18,7 @@ from maint.errors import Interrupted, MaintError, PartlyDone, Refused
 from maint.model.events import Event, Happening
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan
+from maint.model.playbook import Playbook
 from maint.report.run import write
 
 
@@ -38,21 +39,32 @@ def carry_out(flags: Flags, name: str, given: Mapping[str, Json], *, expect: str
     Returns:
         The exit code.
     """
+    return run_playbook(flags, library().load(name), given, expect=expect)
+
+
+def run_playbook(flags: Flags, playbook: Playbook, given: Mapping[str, Json], *, expect: str | None = None) -> int:
+    """Plan a playbook, show the plan, ask, and carry it out; with `--dry-run` only show it."""
     with opened(flags) as (site, screen):
-        plan = make_plan(library().load(name), given, site, library())
+        limit, begun = limit_of(flags), site.clock.monotonic()
+        with site.clock.limit(limit):
+            plan = make_plan(playbook, given, site, library())
         refuse_stale(plan, expect)
-        return run_plan(flags, site, screen, plan)
+        if _agreed(flags, screen, plan):
+            left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
+            options: dict[str, Json] = {"insecure": site.settings.manager.insecure}
+            return follow(site, screen, Session(site, plan, options, limit=left), plan)
+    return 0
 
 
-def run_plan(flags: Flags, site: ConfiguredSite, screen: Screen, plan: Plan) -> int:
-    """Show a plan, ask, and carry it out; with `--dry-run` only show it."""
+def _agreed(flags: Flags, screen: Screen, plan: Plan) -> bool:
+    """Show a plan and ask where it changes something; False where it was only to be shown."""
     if flags.dry_run:
         screen.emit({"plan": plan.to_json(), "digest": plan.digest, "fingerprint": plan.fingerprint}, plan_text(plan))
-        return 0
+        return False
     if plan.effect > Effect.READ:
         screen.say(plan_text(plan))
         confirm(plan, screen, yes=flags.yes, name=flags.confirm)
-    return follow(site, screen, Session(site, plan, {"insecure": site.settings.manager.insecure}), plan)
+    return True
 
 
 def resume(flags: Flags, run: str | None) -> int:
@@ -63,7 +75,7 @@ def resume(flags: Flags, run: str | None) -> int:
             screen.say(f"run {past.id} is {past.state}: nothing to take up")
             return 0
         screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
-        return follow(site, screen, Session(site, past.plan, {}, past), past.plan)
+        return follow(site, screen, Session(site, past.plan, {}, past, limit_of(flags)), past.plan)
 
 
 def follow(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -> int:

@@ -21,7 +21,9 @@ def list_clusters(flags: Flags) -> None:
         for cluster in site.manager.clusters():
             states = sorted({service.state for service in site.manager.services(cluster.name)})
             rows.append([cluster.name, cluster.display_name, cluster.type, cluster.version, ", ".join(states)])
-            found.append(dict(zip(("name", "display_name", "type", "version", "states"), (*rows[-1][:4], states), strict=True)))
+            found.append(
+                dict(zip(("name", "display_name", "type", "version", "states"), (*rows[-1][:4], states), strict=True))
+            )
         screen.emit({"clusters": found}, table(["NAME", "DISPLAY NAME", "TYPE", "VERSION", "SERVICES"], rows))
 
 

@@ -13,7 +13,9 @@ group = typer.Typer(no_args_is_help=True, help="The configuration.")
 
 
 @command(group, "show")
-def show(flags: Flags, origin: Annotated[bool, typer.Option("--origin", help="Where each value comes from.")] = False) -> None:
+def show(
+    flags: Flags, origin: Annotated[bool, typer.Option("--origin", help="Where each value comes from.")] = False
+) -> None:
     """Show the configuration; secrets as their references."""
     from maint.cli.open import settings_of
     from maint.cli.screen import table
@@ -47,7 +49,9 @@ def path(flags: Flags) -> None:
 
 
 @command(group, "init")
-def init(flags: Flags, file: Annotated[str, typer.Argument(help="Where to write it.")] = "~/.config/maint/config.yaml") -> None:
+def init(
+    flags: Flags, file: Annotated[str, typer.Argument(help="Where to write it.")] = "~/.config/maint/config.yaml"
+) -> None:
     """Write a commented sample configuration; never over a file that is there."""
     from maint.config.sample import sample
 

@@ -46,8 +46,14 @@ _OPTIONS: dict[str, tuple[object, object]] = {
     "yes": (Annotated[bool, typer.Option("--yes", "-y", help="Answer y/N questions with yes.")], False),
     "confirm": (Annotated[str | None, typer.Option("--confirm", help="The name that a DESTROY asks for.")], None),
     "dry_run": (Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")], False),
-    "timeout": (Annotated[str | None, typer.Option("--timeout", help="Limit for the whole command, such as 25m.")], None),
-    "insecure": (Annotated[bool, typer.Option("--insecure", help="For labs: do not verify TLS; warns every time.")], False),
+    "timeout": (
+        Annotated[str | None, typer.Option("--timeout", help="Limit for the whole command, such as 25m.")],
+        None,
+    ),
+    "insecure": (
+        Annotated[bool, typer.Option("--insecure", help="For labs: do not verify TLS; warns every time.")],
+        False,
+    ),
 }
 
 _before: Flags = Flags()

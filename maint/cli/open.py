@@ -27,7 +27,7 @@ def settings_of(flags: Flags) -> Settings:
 
 @contextmanager
 def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[ConfiguredSite, Screen]]:
-    """Yield the site that the flags name, and the screen; the whole block stands under `--timeout`."""
+    """Yield the site that the flags name, and the screen."""
     screen, settings = flags.screen(), settings_of(flags)
     found = settings.site()
     if flags.insecure:
@@ -42,8 +42,7 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
     try:
         if warn_of_window:
             _warn_of_window(site, screen)
-        with site.clock.limit(limit_of(flags)):
-            yield site, screen
+        yield site, screen
     finally:
         site.close()
 

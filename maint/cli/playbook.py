@@ -9,6 +9,7 @@ from maint.cli.flags import Flags, command
 from maint.errors import Invalid, UsageError
 
 if TYPE_CHECKING:
+    from maint.model.json import Json
     from maint.model.playbook import Playbook
 
 group = typer.Typer(no_args_is_help=True, help="Runbooks: plan them, run them, take them up again.")
@@ -60,16 +61,18 @@ def list_playbooks(flags: Flags) -> None:
 def show(flags: Flags, name: Name) -> None:
     """Print a playbook."""
     playbook = _load(name)
-    parameters = [
+    parameters: "list[Json]" = [
         {"name": p.name, "type": p.type.value, "help": p.help, "default": p.default, "required": p.required}
         for p in playbook.parameters
     ]
-    data = {"name": playbook.name, "summary": playbook.summary, "parameters": parameters, "text": playbook.text}
+    data: "dict[str, Json]" = {"name": playbook.name, "summary": playbook.summary, "parameters": parameters, "text": playbook.text}
     flags.screen().emit(data, playbook.text.rstrip())
 
 
 @command(group, "lint")
-def lint(flags: Flags, names: Annotated[list[str] | None, typer.Argument(help="Names or files; else all.")] = None) -> None:
+def lint(
+    flags: Flags, names: Annotated[list[str] | None, typer.Argument(help="Names or files; else all.")] = None
+) -> None:
     """Check playbooks without a site."""
     from maint.cli.carry import library
 
@@ -96,13 +99,9 @@ def run(flags: Flags, name: Name, values: Values = None) -> int:
 
 
 def _run(flags: Flags, name: str, values: list[str] | None) -> int:
-    from maint.cli.carry import library, run_plan
-    from maint.cli.open import opened
-    from maint.engine.plan import make_plan
+    from maint.cli.carry import run_playbook
 
-    playbook, parameters = _load(name), given(values)
-    with opened(flags) as (site, screen):
-        return run_plan(flags, site, screen, make_plan(playbook, dict(parameters), site, library()))
+    return run_playbook(flags, _load(name), dict(given(values)))
 
 
 @command(group, "resume")
@@ -123,7 +122,13 @@ def history(flags: Flags) -> None:
     with opened(flags) as (site, screen):
         runs = journal.history(site.state)
         found = [
-            {"id": past.id, "playbook": past.plan.source, "state": past.state, "started": past.started, "finished": past.at or None}
+            {
+                "id": past.id,
+                "playbook": past.plan.source,
+                "state": past.state,
+                "started": past.started,
+                "finished": past.at or None,
+            }
             for past in runs
         ]
         rows = [[past.id, past.plan.source, past.state, past.started, past.at] for past in runs]

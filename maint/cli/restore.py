@@ -24,8 +24,12 @@ def plan(flags: Flags, snapshot: SnapshotOption = "") -> int:
 def run(
     flags: Flags,
     snapshot: SnapshotOption = "",
-    planned: Annotated[str, typer.Option("--plan", help="Only if the plan still has this digest; or a saved plan.")] = "",
-    then_start: Annotated[bool, typer.Option("--then-start", help="Start agents, monitors and the clusters after it.")] = False,
+    planned: Annotated[
+        str, typer.Option("--plan", help="Only if the plan still has this digest; or a saved plan.")
+    ] = "",
+    then_start: Annotated[
+        bool, typer.Option("--then-start", help="Start agents, monitors and the clusters after it.")
+    ] = False,
 ) -> int:
     """Bring an empty manager back to a snapshot's configuration, and prove that it is back."""
     from maint.cli.carry import carry_out
@@ -33,7 +37,14 @@ def run(
 
     code = carry_out(flags, "disaster-recovery", {"snapshot": snapshot}, expect=expected_digest(planned))
     if then_start and code == 0 and not flags.dry_run:
-        from maint.cli.clusters_of import clusters_of
-
-        return carry_out(flags, "start-platform", {"clusters": clusters_of(flags, snapshot)})
+        return carry_out(flags, "start-platform", {"clusters": _clusters(flags, snapshot)})
     return code
+
+
+def _clusters(flags: Flags, snapshot: str) -> list[str]:
+    """Return the clusters that a snapshot holds."""
+    from maint.cli.open import opened
+    from maint.restore.content import outline_of
+
+    with opened(flags) as (site, _):
+        return list(outline_of(site, snapshot).clusters)

@@ -26,7 +26,9 @@ class Screen:
         color: always, never or auto.
     """
 
-    def __init__(self, output: str = "table", *, quiet: bool = False, verbose: bool = False, color: str = "auto") -> None:
+    def __init__(
+        self, output: str = "table", *, quiet: bool = False, verbose: bool = False, color: str = "auto"
+    ) -> None:
         self.output = output
         self.quiet = quiet
         self.verbose = verbose
@@ -117,7 +119,9 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows under headings, in columns as wide as they need."""
     lines = [list(headings), *[list(row) for row in rows]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
 
 
 def plan_text(plan: Plan) -> str:
@@ -155,7 +159,9 @@ def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) 
     wanted = plan.confirm or plan.site
     if name is None:
         if not source.isatty():
-            raise Refused("this destroys something, and there is no terminal to ask on", hint=f"give --confirm {wanted}")
+            raise Refused(
+                "this destroys something, and there is no terminal to ask on", hint=f"give --confirm {wanted}"
+            )
         screen.warn(f"this destroys something; type {wanted} to go on")
         name = source.readline().strip()
     if name != wanted:

@@ -29,4 +29,6 @@ def status(flags: Flags) -> None:
 
     with opened(flags) as (site, screen):
         facts = seen(site)
-        screen.emit({"site": site.settings.name, **facts}, table(["WHAT", "IS"], [[k, str(v)] for k, v in facts.items()]))
+        screen.emit(
+            {"site": site.settings.name, **facts}, table(["WHAT", "IS"], [[k, str(v)] for k, v in facts.items()])
+        )

@@ -93,6 +93,18 @@ class Journal:
         os.close(self._handle)
 
 
+class Unwritten:
+    """The journal of a plan that only reads and takes no lock: there is nothing to take up again."""
+
+    id = ""
+
+    def write(self, what: str, **fields: Json) -> None:
+        """Write nothing."""
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
 def _disk(path: Path, error: OSError) -> WorkFailed:
     return WorkFailed(
         f"the journal {path} cannot be written: {error.strerror}",
@@ -114,7 +126,9 @@ def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -
     except OSError as error:
         raise _disk(path, error) from error
     journal = Journal(path)
-    journal.write("run", id=path.stem, time=now.isoformat(), plan=plan.to_json(), digest=plan.digest, options=dict(options))
+    journal.write(
+        "run", id=path.stem, time=now.isoformat(), plan=plan.to_json(), digest=plan.digest, options=dict(options)
+    )
     return journal
 
 

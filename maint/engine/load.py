@@ -24,7 +24,9 @@ _NAME = r"^[a-z][a-z0-9_]*$"
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, populate_by_name=True, arbitrary_types_allowed=True
+    )
 
 
 class _ParameterText(_Model):
@@ -72,7 +74,9 @@ class Library:
             Invalid: there is none, or it has a mistake.
         """
         if name not in self.texts:
-            raise Invalid(f"there is no playbook {name!r}", hint=_meant(name, self.texts, "`maint playbook list` lists them"))
+            raise Invalid(
+                f"there is no playbook {name!r}", hint=_meant(name, self.texts, "`maint playbook list` lists them")
+            )
         return load(self.texts[name], f"{name}.yaml", self)
 
 
@@ -108,7 +112,11 @@ def _parameter(document: Document, name: str, item: _ParameterText) -> Parameter
     at = document.where(("parameters", name, "type"))
     if item.type not in list(ParameterType):
         kinds = ", ".join(ParameterType)
-        raise Invalid(f"a parameter's type is one of {kinds}, not {item.type!r}", at=at, hint=_meant(item.type, list(ParameterType), ""))
+        raise Invalid(
+            f"a parameter's type is one of {kinds}, not {item.type!r}",
+            at=at,
+            hint=_meant(item.type, list(ParameterType), ""),
+        )
     given = "default" in item.model_fields_set
     default = convert(ParameterType(item.type), item.default, document.where(("parameters", name))) if given else None
     return Parameter(name, ParameterType(item.type), item.help, default, not given)
@@ -220,7 +228,11 @@ class _Reader:
         at = self.document.where((*path, "do"))
         step = STEPS.get(item.do or "")
         if step is None:
-            raise Invalid(f"there is no step kind {item.do!r}", at=at, hint=_meant(item.do or "", STEPS, "`maint help steps` lists them"))
+            raise Invalid(
+                f"there is no step kind {item.do!r}",
+                at=at,
+                hint=_meant(item.do or "", STEPS, "`maint help steps` lists them"),
+            )
         if item.retry is not None and item.retry.attempts > 1 and step.effect is not Effect.READ:
             raise Invalid(
                 f"`retry` is for steps that only read; {step.kind} changes something",
@@ -279,7 +291,9 @@ class _Reader:
                     at=at,
                     hint="targets are fixed when the plan is made; use a parameter",
                 )
-            raise Invalid(f"{name!r} is not defined", at=at, hint=_meant(name, sorted(known), "declare it under `parameters:`"))
+            raise Invalid(
+                f"{name!r} is not defined", at=at, hint=_meant(name, sorted(known), "declare it under `parameters:`")
+            )
 
 
 def _json(value: object) -> Json:
@@ -314,7 +328,11 @@ def _argument_error(
     if kind == "extra_forbidden":
         names = list(step.arguments.model_fields)
         at = document.where((*path, "with", key), key=True)
-        return Invalid(f"{step.kind} has no argument {key!r}", at=at, hint=_meant(key, names, f"it has {', '.join(names) or 'none'}"))
+        return Invalid(
+            f"{step.kind} has no argument {key!r}",
+            at=at,
+            hint=_meant(key, names, f"it has {', '.join(names) or 'none'}"),
+        )
     if kind == "missing":
         at = document.where((*path, "with") if with_ else (*path, "do"), key=True)
         return Invalid(f"{step.kind} needs the argument {key!r}", at=at)

@@ -87,7 +87,9 @@ class _Planner:
             return
         yield from self.steps(inner, parameters(inner, given), turn)
 
-    def _planned(self, kind: Step[Arguments], step: StepText, scope: Mapping[str, Json], turn: Phase) -> Iterator[Action]:
+    def _planned(
+        self, kind: Step[Arguments], step: StepText, scope: Mapping[str, Json], turn: Phase
+    ) -> Iterator[Action]:
         late = _late(kind, step, scope)
         when = step.when
         if when is not None and expression(when).names() <= scope.keys():
@@ -117,7 +119,10 @@ def _late(kind: Step[Arguments], step: StepText, scope: Mapping[str, Json]) -> S
     return tuple(
         key
         for key, value in step.arguments.items()
-        if key in kind.late and isinstance(value, str) and is_template(value) and not template(value).names() <= scope.keys()
+        if key in kind.late
+        and isinstance(value, str)
+        and is_template(value)
+        and not template(value).names() <= scope.keys()
     )
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 
-from maint.engine.journal import Journal, Past
+from maint.engine.journal import Journal, Past, Unwritten
 from maint.engine.plan import render
-from maint.errors import CannotReach, Interrupted, MaintError, Refused, TimedOut, WorkFailed
+from maint.errors import CannotReach, DeadlinePassed, Interrupted, MaintError, Refused, WorkFailed
 from maint.model.events import Event, Happening, Outcome, Result
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan
@@ -18,7 +18,9 @@ from maint.steps.step import skipped
 class Doing:
     """One action under way (ports.Work)."""
 
-    def __init__(self, journal: Journal, index: int, action: Action, *, resumed: bool, notes: Mapping[str, Json]) -> None:
+    def __init__(
+        self, journal: Journal | Unwritten, index: int, action: Action, *, resumed: bool, notes: Mapping[str, Json]
+    ) -> None:
         self._journal = journal
         self._index = index
         self._notes = dict(notes)
@@ -37,9 +39,20 @@ class Doing:
 
 
 class Runner:
-    """One life of a run: the first, or one that takes up where an earlier one stopped."""
+    """One life of a run: the first, or one that takes up where an earlier one stopped.
 
-    def __init__(self, plan: Plan, site: Site, journal: Journal, past: Past | None = None) -> None:
+    Args:
+        plan: what to do.
+        site: where.
+        journal: what is written down.
+        past: the earlier lives.
+        limit: seconds for the steps themselves; those that put things back and clean up have their own limits.
+    """
+
+    def __init__(
+        self, plan: Plan, site: Site, journal: Journal | Unwritten, past: Past | None = None, limit: float | None = None
+    ) -> None:
+        self._limit = limit
         self._plan = plan
         self._site = site
         self._journal = journal
@@ -58,7 +71,8 @@ class Runner:
         """
         failure: BaseException | None = None
         try:
-            yield from self._main()
+            with self._site.clock.limit(self._limit):
+                yield from self._main()
         except (MaintError, KeyboardInterrupt) as error:
             failure = error
         if failure is not None and not isinstance(failure, KeyboardInterrupt):
@@ -70,8 +84,12 @@ class Runner:
 
     def _main(self) -> Iterator[Event]:
         if self._past is not None and self._cleaning_up(self._past):
-            raise MaintError("the run had failed, and was stopped while it put things back", hint="resume it again to go on")
-        pending = [index for index, _ in self._in(Phase.MAIN) if self._past is None or not self._past.record(index).settled]
+            raise MaintError(
+                "the run had failed, and was stopped while it put things back", hint="resume it again to go on"
+            )
+        pending = [
+            index for index, _ in self._in(Phase.MAIN) if self._past is None or not self._past.record(index).settled
+        ]
         for index, action in self._in(Phase.MAIN):
             needed = bool(pending) and pending[-1] > index
             if not self._settled(index, action, needed=needed):
@@ -80,7 +98,8 @@ class Runner:
     def _cleaning_up(self, past: Past) -> bool:
         """Whether the last life was killed among the steps that follow a failure; they are finished first."""
         failed = any(
-            past.record(index).result is not None and not past.record(index).settled for index, _ in self._in(Phase.MAIN)
+            past.record(index).result is not None and not past.record(index).settled
+            for index, _ in self._in(Phase.MAIN)
         )
         cleaning = [past.record(index) for index, _ in self._in(Phase.ON_FAILURE)]
         begun = any(record.begun for record in cleaning)
@@ -110,9 +129,7 @@ class Runner:
             self._values[action.register] = result.value
         self.partly = self.partly or result.partly
 
-    def _after(
-        self, phase: Phase, failure: BaseException | None
-    ) -> Generator[Event, None, BaseException | None]:
+    def _after(self, phase: Phase, failure: BaseException | None) -> Generator[Event, None, BaseException | None]:
         """Carry out all steps of a later phase, each whatever became of the one before; the first failure stands."""
         for index, action in self._in(phase):
             try:
@@ -155,10 +172,10 @@ class Runner:
             try:
                 with self._site.clock.limit(action.timeout):
                     return (yield from self._apply(index, action, work))
-            except Interrupted:
+            except (Interrupted, DeadlinePassed):
                 raise
             except MaintError as error:
-                if attempt == attempts or isinstance(error, TimedOut):
+                if attempt == attempts:
                     raise
                 yield self._event(index, Happening.PROGRESSED, f"try {attempt} of {attempts}: {error.message}")
                 self._site.clock.sleep(action.retry.pause)

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 
 from maint.engine import journal as journals
-from maint.engine.journal import Past
+from maint.engine.journal import Journal, Past, Unwritten
 from maint.engine.lock import holder, site_lock
 from maint.engine.run import Runner
 from maint.errors import PartlyDone
@@ -24,13 +24,22 @@ class Session:
         plan: what to do; for a run taken up again, the plan of its journal.
         options: what the operator said that changes how it is done (`insecure`, `no_safety_net`), for the journal.
         past: the run to take up again.
+        limit: seconds for its main steps, None for no limit.
     """
 
-    def __init__(self, site: Site, plan: Plan, options: Mapping[str, Json], past: Past | None = None) -> None:
+    def __init__(
+        self,
+        site: Site,
+        plan: Plan,
+        options: Mapping[str, Json],
+        past: Past | None = None,
+        limit: float | None = None,
+    ) -> None:
         self._site = site
         self._plan = plan
         self._options = options
         self._past = past
+        self._limit = limit
         self.run_id = past.id if past else ""
 
     def events(self) -> Iterator[Event | str]:
@@ -61,30 +70,18 @@ class Session:
     def _run(self, *, stored: bool) -> Iterator[Event]:
         with closing(self._journal(stored=stored)) as journal:
             self.run_id = journal.id
-            runner = Runner(self._plan, self._site, journal, self._past)
+            runner = Runner(self._plan, self._site, journal, self._past, self._limit)
             yield from runner.events()
         if runner.partly:
             raise PartlyDone("done, but not all that was asked for", hint="the lines above say what is left")
 
-    def _journal(self, *, stored: bool) -> "journals.Journal | Unwritten":
+    def _journal(self, *, stored: bool) -> Journal | Unwritten:
         now = self._site.clock.now()
         if not stored:
             return Unwritten()
         if self._past is not None:
             return journals.reopen(self._site.state, self._past, now)
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
-
-
-class Unwritten:
-    """The journal of a plan that only reads and takes no lock: there is nothing to take up again."""
-
-    id = ""
-
-    def write(self, what: str, **fields: Json) -> None:
-        """Write nothing."""
-
-    def close(self) -> None:
-        """Close nothing."""
 
 
 def abandoned_window(site: Site) -> Window | None:

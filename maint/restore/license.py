@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from maint.backup.catalogue import find
-from maint.backup.parts import read_part
 from maint.errors import Invalid
-from maint.ports import Sight, Site
-
-LICENSE_PART = "license.txt.age"
+from maint.ports import Sight
+from maint.restore.choose import chosen
+from maint.restore.content import license_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,13 @@ def expired(license_: LicenseText, now: datetime) -> bool:
     return False
 
 
-def content_of(sight: Sight | Site, *, file: str | None, snapshot: str | None) -> tuple[bytes, str]:
+def content_of(sight: Sight, *, file: str, snapshot: str | None) -> tuple[bytes, str]:
     """Return a licence and where it comes from: the named file, else the config's, else the snapshot's part.
+
+    Args:
+        sight: the site.
+        file: a path; empty for none.
+        snapshot: a snapshot's id, empty for the newest restorable one; None where no snapshot is meant.
 
     Raises:
         Invalid: there is none, or it cannot be read.
@@ -67,7 +70,8 @@ def content_of(sight: Sight | Site, *, file: str | None, snapshot: str | None) -
         except OSError as error:
             raise Invalid(f"the licence {path} cannot be read: {error.strerror}", hint="check `manager.license`") from error
     if snapshot is not None:
-        found = find(sight, snapshot)
-        if any(part.name == LICENSE_PART for part in found.parts):
-            return read_part(sight, found, LICENSE_PART), f"snapshot {found.id}"
+        found = chosen(sight, snapshot)
+        content = license_of(sight, found)
+        if content is not None:
+            return content, f"snapshot {found.id}"
     raise Invalid("there is no licence to upload", hint="set `manager.license` in the config, or give `--file`")

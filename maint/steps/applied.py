@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from maint.backup.compare import Comparison, compare
-from maint.backup.fingerprint import Fingerprint
+from maint.backup.fingerprint import site_fingerprint
 from maint.backup.flatten import Tree, flatten
-from maint.backup.parts import open_deployment
 from maint.backup.read import blocks
 from maint.errors import CannotReach, LoginRefused, MaintError, Transient
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight, Site, Work
+from maint.restore.content import deployment_of
 from maint.steps.commands import pauses
 from maint.steps.server import invocations
 
@@ -44,25 +44,19 @@ class Seen:
         return self.same and not self.comparison.not_comparable and not self.bootstrap
 
 
-def tree_of_snapshot(sight: Sight | Site, snapshot: Snapshot) -> dict[str, Tree]:
+def tree_of_snapshot(sight: Sight, snapshot: Snapshot) -> dict[str, Tree]:
     """Return the snapshot's deployment as a tree; secrets are fingerprints."""
-    fingerprint = _fingerprint(sight)
-    with open_deployment(sight, snapshot) as stream:
-        return flatten(blocks(stream.read), fingerprint)
+    with deployment_of(sight, snapshot) as stream:
+        return flatten(blocks(stream.read), site_fingerprint(sight))
 
 
-def tree_of_server(sight: Sight | Site) -> dict[str, Tree]:
+def tree_of_server(sight: Sight) -> dict[str, Tree]:
     """Return the present deployment as a tree; secrets are fingerprints."""
-    fingerprint = _fingerprint(sight)
     with sight.manager.deployment() as answer:
-        return flatten(blocks(answer.read), fingerprint)
+        return flatten(blocks(answer.read), site_fingerprint(sight))
 
 
-def _fingerprint(sight: Sight | Site) -> Fingerprint:
-    return Fingerprint(bytes.fromhex(sight.fingerprint_key.reveal()))
-
-
-def look(sight: Sight | Site, wanted: dict[str, Tree]) -> Seen:
+def look(sight: Sight, wanted: dict[str, Tree]) -> Seen:
     """Read the present deployment and hold it against the snapshot's tree."""
     sight.manager.forget_login()
     account = sight.manager.log_in()

@@ -19,9 +19,7 @@ def pauses() -> Generator[float, None, None]:
         pause = min(pause * 1.5, _LONGEST_PAUSE)
 
 
-def finish(
-    manager: ManagerSight, clock: Clock, command: Command, limit: float
-) -> Generator[str, None, Command | None]:
+def finish(manager: ManagerSight, clock: Clock, command: Command, limit: float) -> Generator[str, None, Command | None]:
     """Poll a command until it has ended.
 
     Args:

@@ -12,7 +12,7 @@ from maint.steps.step import Arguments, Progress, Step, done, unchanged
 class LicenseArguments(Arguments):
     """Which file; without one, the file that the config names, else the snapshot's own part."""
 
-    file: str | None = None
+    file: str = ""
     snapshot: str | None = None
 
 
@@ -48,9 +48,7 @@ class UploadLicense(Step[LicenseArguments]):
         if present is not None and present.uuid == uuid:
             return unchanged(f"the manager has the licence of {present.owner} already")
         file, snapshot = action.arguments["file"], action.arguments["snapshot"]
-        content, source = content_of(
-            site, file=str(file) if file else None, snapshot=str(snapshot) if snapshot else None
-        )
+        content, source = content_of(site, file=str(file), snapshot=None if snapshot is None else str(snapshot))
         if parse(content, source).uuid != uuid:
             raise Refused(f"the licence in {source} is another one than planned", hint="make the plan again")
         yield "uploading the licence"
@@ -59,6 +57,10 @@ class UploadLicense(Step[LicenseArguments]):
         except AnswerMissing as error:
             seen = site.manager.license()
             if seen is None or seen.uuid != uuid:
-                raise WorkFailed("the manager did not take the licence", detail=[error.message], hint="`maint playbook resume` tries again") from error
+                raise WorkFailed(
+                    "the manager did not take the licence",
+                    detail=[error.message],
+                    hint="`maint playbook resume` tries again",
+                ) from error
             taken = seen
         return done(f"licence of {taken.owner}, valid until {taken.expiration}")

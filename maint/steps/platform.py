@@ -74,7 +74,9 @@ class StartManagement(Step[RolesArguments]):
     def plan(self, args: RolesArguments, sight: Sight) -> Iterable[Action]:
         """Plan the roles of these types that do not run."""
         if sight.manager.management_service() is None:
-            yield self.action("management service", "the manager has no management service", {"roles": []}, effect=Effect.READ)
+            yield self.action(
+                "management service", "the manager has no management service", {"roles": []}, effect=Effect.READ
+            )
             return
         roles = [role for role in sight.manager.management_roles() if _wanted(role, args)]
         _refuse_unknown(sight.manager.management_roles(), args)
@@ -139,11 +141,15 @@ def _start(site: Site, names: Sequence[str], limit: float) -> Generator[str, Non
 def _await(site: Site, names: Sequence[str], limit: float) -> Generator[str, None, None]:
     begun = site.clock.monotonic()
     for pause in pauses():
-        waiting = [f"{role.type} is {role.state}" for role in _roles(site, names) if role.state not in ("STARTED", "NA")]
+        waiting = [
+            f"{role.type} is {role.state}" for role in _roles(site, names) if role.state not in ("STARTED", "NA")
+        ]
         if not waiting:
             return
         if site.clock.monotonic() - begun > limit:
-            raise TimedOut("the management service is not up", detail=waiting, hint="`maint playbook resume` looks again")
+            raise TimedOut(
+                "the management service is not up", detail=waiting, hint="`maint playbook resume` looks again"
+            )
         yield f"waiting for {len(waiting)} roles"
         site.clock.sleep(pause)
 

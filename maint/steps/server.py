@@ -10,11 +10,11 @@ from maint.model.units import show_duration
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.steps.clusters import NoArguments
 from maint.steps.commands import pauses
-from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
+from maint.steps.step import Progress, Step, done
 
 UNIT = "cloudera-scm-server"
 _SHOW = f"systemctl show {UNIT} -p InvocationID,ActiveEnterTimestamp,MainPID"
-_LIMIT = 900.0  # seconds; a server takes about two minutes (contract section 3)
+START_LIMIT = 900.0  # seconds; a server takes about two minutes (contract section 3)
 
 
 class ProbeServer(Step[NoArguments]):
@@ -50,7 +50,7 @@ def _probe(manager: ManagerSight) -> Generator[str, None, dict[str, Json]]:
     }
 
 
-def invocations(site: Sight | Site) -> dict[str, Json]:
+def invocations(site: Sight) -> dict[str, Json]:
     """Return what systemd says about the running server on each manager host: it differs after every restart."""
     found: dict[str, Json] = {}
     for host in site.settings.hosts_in("manager"):
@@ -105,7 +105,9 @@ def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[s
         site.manager.forget_login()
         presence = site.manager.presence()
         if presence.chain is not None:
-            raise CannotReach(f"the certificate on the TLS port is not to be trusted: {presence.chain}", hint=_CHAIN_HINT)
+            raise CannotReach(
+                f"the certificate on the TLS port is not to be trusted: {presence.chain}", hint=_CHAIN_HINT
+            )
         try:
             if presence.door is Door.TLS or (presence.door is Door.PLAIN and not tls):
                 return site.manager.api_version()
@@ -147,7 +149,7 @@ class RestartServer(Step[NoArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Restart and wait."""
         yield from restart(site, work)
-        version = yield from await_version(site, work.timeout or _LIMIT)
+        version = yield from await_version(site, work.timeout or START_LIMIT)
         return done(f"restarted; API v{version} answers")
 
 
@@ -162,77 +164,6 @@ def require_ssh(sight: Sight) -> None:
             f"site {sight.settings.name} has no `ssh:` in its config, and the manager's host must be worked on",
             hint="add `ssh: {user: root, key: …, known_hosts: …}`, then `maint host trust`",
         )
-
-
-class AwaitTlsArguments(Arguments):
-    """Whether TLS is to be expected at all."""
-
-    expected: bool = True
-
-
-class AwaitTls(Step[AwaitTlsArguments]):
-    """Waits for the TLS port and verifies its chain."""
-
-    kind = "tls.verify"
-    help = "Wait until the TLS port serves, and verify its certificate chain against the configured CA."
-    effect = Effect.READ
-    arguments = AwaitTlsArguments
-
-    def plan(self, args: AwaitTlsArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the wait, or say that it does not apply."""
-        settings = sight.settings.manager
-        words = f"wait for TLS on {settings.host}:{settings.tls_port} and verify its chain"
-        if not args.expected:
-            words = "no TLS in this deployment: nothing to wait for"
-        yield self.action(f"manager {settings.host}", words, {"expected": args.expected})
-
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Wait and verify."""
-        if not action.arguments["expected"]:
-            return skipped("the deployment has no WEB_TLS")
-        version = yield from await_version(site, work.timeout or _LIMIT, tls=True)
-        trust = "NOT verified (--insecure)" if site.settings.manager.insecure else "verified"
-        return done(f"TLS port {site.settings.manager.tls_port} serves API v{version}, chain {trust}")
-
-
-class SwitchTls(Step[NoArguments]):
-    """Makes a stored WEB_TLS effective: listeners change only on a restart (contract section 8.4)."""
-
-    kind = "tls.switch"
-    help = "Restart the manager server where WEB_TLS is set but not yet effective, and verify the TLS port."
-    effect = Effect.CHANGE
-    arguments = NoArguments
-
-    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan a restart, or say why there is none."""
-        serving = sight.manager.presence().door is Door.TLS
-        wanted = serving or sight.manager.settings().get("WEB_TLS", "").lower() == "true"
-        words = "restart the manager server so that WEB_TLS takes effect"
-        if serving:
-            words = "TLS is on already"
-        elif not wanted:
-            words = "WEB_TLS is not set: nothing to switch on"
-        else:
-            require_ssh(sight)
-        yield self.action(
-            f"manager {sight.settings.manager.host}",
-            words,
-            {"wanted": wanted},
-            effect=Effect.CHANGE if wanted and not serving else Effect.READ,
-            undo="set WEB_TLS to false in the manager and restart it",
-            facts={"serving": serving, "wanted": wanted},
-        )
-
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Restart, wait for TLS, verify."""
-        if not action.arguments["wanted"]:
-            return skipped("the manager's settings have no WEB_TLS")
-        presence = site.manager.presence()
-        if presence.door is Door.TLS and presence.chain is None:
-            return unchanged(f"TLS port {site.settings.manager.tls_port} serves already, chain verified")
-        yield from restart(site, work)
-        version = yield from await_version(site, work.timeout or _LIMIT, tls=True)
-        return done(f"TLS port {site.settings.manager.tls_port} serves API v{version}, chain verified")
 
 
 class LogIn(Step[NoArguments]):

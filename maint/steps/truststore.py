@@ -10,6 +10,8 @@ from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.secret import Secret
 from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
+from maint.restore.content import outline_of
+from maint.steps.deployment import SnapshotArguments
 from maint.steps.server import require_ssh
 from maint.steps.step import Arguments, Progress, Step, done, skipped
 
@@ -40,8 +42,8 @@ def fetch(manager: ManagerSight) -> Secret:
 class DeliverArguments(Arguments):
     """Where the password goes: exactly one of both."""
 
-    file: str | None = None
-    command: str | None = None
+    file: str = ""
+    command: str = ""
 
 
 class DeliverPassword(Step[DeliverArguments]):
@@ -54,12 +56,14 @@ class DeliverPassword(Step[DeliverArguments]):
 
     def plan(self, args: DeliverArguments, sight: Sight) -> Iterable[Action]:
         """Plan the delivery."""
-        if (args.file is None) == (args.command is None):
+        if bool(args.file) == bool(args.command):
             raise Refused("the truststore password needs one place to go", hint="give either a file or a command")
-        if args.file is not None and Path(args.file).exists():
+        if args.file and Path(args.file).exists():
             raise Refused(f"{args.file} is there already", hint="name a new file; nothing is overwritten")
-        where = f"file {args.file}" if args.file else f"command {shlex.split(args.command or '')[0]}"
-        yield self.action(where, f"hand the truststore password to {where}", {"file": args.file, "command": args.command})
+        where = f"file {args.file}" if args.file else f"command {shlex.split(args.command)[0]}"
+        yield self.action(
+            where, f"hand the truststore password to {where}", {"file": args.file, "command": args.command}
+        )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Fetch and hand over."""
@@ -81,7 +85,9 @@ def _write(path: Path, password: Secret) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="name a new file in a folder of yours") from error
+        raise WorkFailed(
+            f"{path} cannot be written: {error.strerror}", hint="name a new file in a folder of yours"
+        ) from error
 
 
 def _feed(command: str, password: Secret) -> None:
@@ -89,35 +95,32 @@ def _feed(command: str, password: Secret) -> None:
     try:
         ended = subprocess.run(words, input=password.reveal().encode(), check=False, stdout=subprocess.DEVNULL)
     except OSError as error:
-        raise WorkFailed(f"{words[0]} cannot be run: {error.strerror}", hint="give a command that reads its input") from error
+        raise WorkFailed(
+            f"{words[0]} cannot be run: {error.strerror}", hint="give a command that reads its input"
+        ) from error
     if ended.returncode != 0:
         raise WorkFailed(f"{words[0]} exited {ended.returncode}", hint="it is to read the password from its input")
 
 
-class CheckArguments(Arguments):
-    """Whether a truststore is to be expected at all, and where it lies."""
-
-    expected: bool = True
-    path: str = DEFAULT_PATH
-
-
-class CheckTruststore(Step[CheckArguments]):
+class CheckTruststore(Step[SnapshotArguments]):
     """Proves on the host that the served password opens the truststore."""
 
     kind = "truststore.check"
     help = "Fetch the truststore password and check with keytool on the manager's host that it opens the truststore."
     effect = Effect.READ
-    arguments = CheckArguments
+    arguments = SnapshotArguments
 
-    def plan(self, args: CheckArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
         """Plan the check, or say that it does not apply."""
-        if args.expected:
+        outline = outline_of(sight, args.snapshot)
+        expected, path = outline.web_tls and outline.auto_tls, outline.settings.get("TRUSTSTORE_PATH") or DEFAULT_PATH
+        if expected:
             require_ssh(sight)
-        words = f"check that the truststore password opens {args.path}"
+        words = f"check that the truststore password opens {path}"
         yield self.action(
-            args.path,
-            words if args.expected else "no Auto-TLS here: no truststore password to check",
-            {"expected": args.expected, "path": args.path},
+            path,
+            words if expected else "no Auto-TLS in this deployment: no truststore password to check",
+            {"expected": expected, "path": path},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:

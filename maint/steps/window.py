@@ -137,7 +137,9 @@ def _restart(site: Site, hosts: Iterable[str]) -> Generator[str, None, None]:
         ran = site.shell.run(host, f"systemctl restart {UNIT}", timeout=300.0)
         if not ran.ok:
             said = ran.err.decode(errors="replace").strip()[-500:]
-            raise WorkFailed(f"{UNIT} on {host} could not be restarted", detail=[said], hint=f"{CLOSE_COMMAND} tries again")
+            raise WorkFailed(
+                f"{UNIT} on {host} could not be restarted", detail=[said], hint=f"{CLOSE_COMMAND} tries again"
+            )
     site.manager.forget_login()
 
 

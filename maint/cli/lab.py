@@ -1,0 +1,143 @@
+"""`maint lab`: a simulated manager with its hosts, for rehearsals: demo, up, down, status, break."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maint.cli.flags import Flags, command
+from maint.errors import Invalid, UsageError
+
+group = typer.Typer(no_args_is_help=True, help="A simulated manager and its hosts, on loopback.")
+Folder = Annotated[str, typer.Option("--folder", help="Where the lab lives; else MAINT_LAB, else your state folder.")]
+Deployment = Annotated[str, typer.Option("--deployment", help="An export to load; else the example.")]
+
+
+def lab_folder(given: str) -> Path:
+    """Return the lab's folder: the flag, `MAINT_LAB`, or `lab` in the owner's state folder."""
+    if given or os.environ.get("MAINT_LAB"):
+        return Path(given or os.environ["MAINT_LAB"]).expanduser().absolute()
+    return state_home() / "lab"
+
+
+def state_home() -> Path:
+    """Return where the owner's programs keep state: `$XDG_STATE_HOME/maint`."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "maint"
+
+
+def deployment_file(given: str) -> Path | None:
+    """Return the file to load, None for the example.
+
+    Raises:
+        Invalid: there is no such file.
+    """
+    if not given:
+        return None
+    path = Path(given).expanduser().absolute()
+    if not path.is_file():
+        raise Invalid(f"there is no file {path}", hint="give an export as the manager sent it")
+    return path
+
+
+@command(group, "demo")
+def demo(flags: Flags, deployment: Deployment = "") -> int:
+    """Back a manager up, lose it, bring an empty one back, prove it: the main job, in a minute, on your machine."""
+    from maint.cli.demo import run
+
+    return run(flags, deployment_file(deployment))
+
+
+@command(group, "up")
+def up(
+    flags: Flags,
+    folder: Folder = "",
+    deployment: Deployment = "",
+    fresh: Annotated[bool, typer.Option("--fresh", help="A server just installed.")] = False,
+    switch: Annotated[list[str] | None, typer.Option("--switch", help="NAME=VALUE; see `maint help lab`.")] = None,
+    password: Annotated[str, typer.Option("--password", help="A password to try for the administrators.")] = "",
+    plain_port: Annotated[int, typer.Option("--plain-port", help="0 chooses a free one.")] = 0,
+    tls_port: Annotated[int, typer.Option("--tls-port", help="0 chooses a free one.")] = 0,
+) -> None:
+    """Bring a lab up; prints the line that makes every other command talk to it."""
+    from maint.lab import control
+    from maint.lab.loading import Options
+
+    options = Options(
+        deployment=deployment_file(deployment),
+        fresh=fresh,
+        password=password or None,
+        switches=_switches(switch),
+        plain_port=plain_port,
+        tls_port=tls_port,
+    )
+    found = control.up(lab_folder(folder), options)
+    screen = flags.screen()
+    for remark in found.get("remarks", ()):
+        screen.say(f"note: {remark}")
+    screen.emit(found, f"export MAINT_CONFIG={found['config']}")
+
+
+def _switches(given: list[str] | None) -> dict[str, str]:
+    found = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--switch {text!r} is no NAME=VALUE", hint="`maint help lab` lists the switches")
+        found[name] = value
+    return found
+
+
+@command(group, "down")
+def down(flags: Flags, folder: Folder = "") -> None:
+    """Take the lab down; its files stay."""
+    from maint.lab import control
+
+    place = lab_folder(folder)
+    was_up = control.down(place)
+    flags.screen().emit({"was_up": was_up}, f"the lab in {place} is down; its files stay" if was_up else "no lab was up")
+
+
+@command(group, "status")
+def status(flags: Flags, folder: Folder = "") -> None:
+    """Show where the lab answers, and with which credentials."""
+    from maint.cli.screen import table
+    from maint.lab import control
+
+    found = control.status(lab_folder(folder))
+    rows = [["running", str(found["running"])], ["config", str(found["config"])]]
+    for part in ("manager", "ssh"):
+        rows += [[f"{part} {key}", str(value)] for key, value in (found.get(part) or {}).items()]
+    rows += [["requests", str(found["requests"])]] if "requests" in found else []
+    flags.screen().emit(found, table(["WHAT", "IS"], rows))
+
+
+@command(group, "break")
+def break_(
+    flags: Flags,
+    target: Annotated[str, typer.Argument(help="manager, or a host's name.")] = "",
+    fault: Annotated[str, typer.Argument(help="A fault's name.")] = "",
+    listed: Annotated[bool, typer.Option("--list", help="List the faults.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Clear the named fault, or all of them.")] = False,
+    folder: Folder = "",
+) -> None:
+    """Set a fault in the lab, list them, or clear them."""
+    from maint.cli.screen import table
+    from maint.lab import control
+    from maint.lab.faults import FAULTS
+    from maint.lab.ssh.faults import HOST_FAULTS
+
+    screen = flags.screen()
+    if listed:
+        rows = [[name, one.target, one.meaning] for name, one in FAULTS.items()]
+        rows += [[name, "a host", words] for name, words in HOST_FAULTS.items()]
+        data = [dict(zip(("name", "target", "meaning"), row, strict=True)) for row in rows]
+        screen.emit({"faults": data}, table(["FAULT", "TARGET", "MEANING"], rows))
+    elif repair:
+        cleared = control.repair(lab_folder(folder), fault or target)
+        screen.emit({"cleared": cleared}, f"{cleared} faults cleared")
+    elif target and fault:
+        control.break_(lab_folder(folder), target, fault)
+        screen.emit({"target": target, "fault": fault}, f"{target}: {fault}")
+    else:
+        raise UsageError("name a target and a fault", hint="`maint lab break --list` shows both")

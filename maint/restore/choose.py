@@ -1,0 +1,29 @@
+"""Which snapshot a restore means: the one that was named, else the newest restorable one."""
+
+from maint.backup.catalogue import find, newest_restorable
+from maint.errors import Refused
+from maint.model.snapshot import Redaction, Snapshot
+from maint.ports import Sight
+
+
+def chosen(sight: Sight, wanted: str) -> Snapshot:
+    """Return the snapshot to restore.
+
+    Args:
+        sight: the site.
+        wanted: its id or the beginning of it; empty for the newest restorable one.
+
+    Raises:
+        Refused: it must never be restored.
+        WorkFailed: its manifest cannot be believed.
+    """
+    snapshot = find(sight, wanted) if wanted else newest_restorable(sight)
+    if snapshot.restorable:
+        return snapshot
+    if snapshot.judgement.redaction is Redaction.REDACTED:
+        raise Refused(
+            f"snapshot {snapshot.id} is redacted: its secrets are the word REDACTED, and restoring it would break all",
+            hint="`maint backup list` shows the restorable ones; `maint backup create --open-window` takes one",
+        )
+    problems = [finding.words for finding in snapshot.judgement.findings if finding.passed is not True]
+    raise Refused(f"snapshot {snapshot.id} is not restorable", detail=problems, hint="`maint backup list` shows others")

@@ -1,0 +1,61 @@
+"""Read the deployment back and hold it against the snapshot: what differs, what cannot be compared, what was added."""
+
+from collections.abc import Iterable
+
+from maint.backup.compare import Comparison
+from maint.errors import WorkFailed
+from maint.model.plan import Action, Effect
+from maint.ports import Sight, Site, Work
+from maint.restore.choose import chosen
+from maint.steps.applied import look, tree_of_snapshot
+from maint.steps.deployment import SnapshotArguments
+from maint.steps.step import Progress, Step, done
+
+_SHOWN = 20  # differences named in a message; the value registered holds them all
+
+
+class CompareDeployment(Step[SnapshotArguments]):
+    """Compares by meaning; volatile fields do not count, hidden values are counted and never called equal."""
+
+    kind = "deployment.compare"
+    help = "Read the deployment back and compare it with a snapshot by meaning; differences fail."
+    effect = Effect.READ
+    arguments = SnapshotArguments
+
+    def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the comparison."""
+        snapshot = chosen(sight, args.snapshot)
+        yield self.action(
+            f"manager {sight.settings.manager.host}",
+            f"compare the configuration with snapshot {snapshot.id}",
+            {"snapshot": snapshot.id},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Read and compare."""
+        snapshot = chosen(site, str(action.arguments["snapshot"]))
+        yield "reading the configuration back"
+        found = look(site, tree_of_snapshot(site, snapshot)).comparison
+        if found.differences:
+            raise WorkFailed(
+                f"the configuration differs from snapshot {snapshot.id} in {len(found.differences)} places",
+                detail=[_spelled(found, index) for index in range(min(len(found.differences), _SHOWN))],
+                hint="look at these places in the manager",
+            )
+        return done(_words(found), found.to_json())
+
+
+def _spelled(found: Comparison, index: int) -> str:
+    difference = found.differences[index]
+    return f"{difference.path}: {difference.before or 'nothing'} → {difference.after or 'nothing'}"
+
+
+def _words(found: Comparison) -> str:
+    words = ["nothing differs"]
+    if found.not_comparable:
+        words.append(f"{len(found.not_comparable)} values not comparable, since the server hides them")
+    if found.added_keys:
+        words.append(f"{len(found.added_keys)} keys that only the server has: {', '.join(found.added_keys[:5])}")
+    if found.volatile:
+        words.append(f"{found.volatile} volatile values passed over")
+    return "; ".join(words)

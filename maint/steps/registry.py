@@ -1,0 +1,43 @@
+"""All step kinds by name."""
+
+from typing import Any
+
+from maint.steps.clusters import DeleteCluster, StartCluster, StopAllClusters, StopCluster
+from maint.steps.compare import CompareDeployment
+from maint.steps.deployment import PutDeployment
+from maint.steps.license import UploadLicense
+from maint.steps.platform import StartAgents, StartManagement
+from maint.steps.ready import RestoreReady
+from maint.steps.server import LogIn, ProbeServer, RestartServer
+from maint.steps.snapshot import RequireBackup, TakeSnapshot
+from maint.steps.step import Step
+from maint.steps.tls import AwaitTls, SwitchTls
+from maint.steps.truststore import CheckTruststore, DeliverPassword
+from maint.steps.window import CloseWindow, OpenWindow
+
+STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
+    step.kind: step
+    for step in (
+        ProbeServer(),
+        RestartServer(),
+        LogIn(),
+        SwitchTls(),
+        AwaitTls(),
+        StopCluster(),
+        StopAllClusters(),
+        StartCluster(),
+        DeleteCluster(),
+        TakeSnapshot(),
+        RequireBackup(),
+        OpenWindow(),
+        CloseWindow(),
+        UploadLicense(),
+        RestoreReady(),
+        PutDeployment(),
+        CompareDeployment(),
+        DeliverPassword(),
+        CheckTruststore(),
+        StartAgents(),
+        StartManagement(),
+    )
+}
