@@ -54,6 +54,22 @@ def test_a_cluster_name_stands_in_one_path_segment(bench: Bench, server: HTTPSer
     assert raw == "/api/v45/clusters/Base%20Cluster%2F%C3%BC%252F%3Fx/services"
 
 
+def test_data_contexts_are_those_made_of_the_clusters_services(bench: Bench, server: HTTPServer) -> None:
+    items = [
+        {"name": "mine", "services": [{"clusterName": "base", "serviceName": "hdfs"}]},
+        {"name": "detailed", "servicesDetails": {"items": [{"name": "hive", "clusterRef": {"clusterName": "base"}}]}},
+        {"name": "other", "services": [{"clusterName": "second", "serviceName": "hdfs"}]},
+        {"name": "bare"},
+    ]
+    server.expect_request("/api/v45/dataContexts").respond_with_json({"items": items})
+    assert bench.client().data_contexts("base") == ["mine", "detailed"]
+
+
+def test_an_api_below_32_knows_no_data_contexts(bench: Bench, plain: HTTPServer) -> None:
+    plain.expect_request("/api/version").respond_with_data("v31")
+    assert bench.client(clusters_api=31).data_contexts("base") == []
+
+
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_a_name_that_is_another_path_is_refused(bench: Bench, server: HTTPServer, name: str) -> None:
     with pytest.raises(UsageError):
@@ -144,7 +160,7 @@ def test_an_api_below_41_is_not_asked_for_what_it_lacks(bench: Bench, plain: HTT
     plain.expect_request("/api/version").respond_with_data("v40")
     client = bench.client(clusters_api=40, deployment_api=40)
     assert client.truststore_password() is None
-    assert client.instances() == ()
+    assert client.instances() == []
     assert {request.path for request, _ in plain.log} == {"/api/version"}
 
 
@@ -236,5 +252,6 @@ def test_no_json_stops_the_decoding(value: Json) -> None:
     assert isinstance(decoding.command(value).id, int)
     for item in decoding.items(value):
         for decode in (decoding.cluster, decoding.service, decoding.role, decoding.host, decoding.instance):
-            assert isinstance(decode(item), object)
+            assert decode(item) == decode(item)
+        assert "" not in decoding.bases(item)
     assert isinstance(decoding.settings(value), dict)

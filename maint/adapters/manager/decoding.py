@@ -86,6 +86,13 @@ def cluster(source: Fields) -> Cluster:
     )
 
 
+def bases(context: Fields) -> set[str]:
+    """Return the names of the clusters whose services a data context is made of (contract section 7.2)."""
+    refs = [ref for name in ("services", "servicesDetails") for ref in items(context.get(name))]
+    found = {text(ref, "clusterName") or text(fields(ref.get("clusterRef")), "clusterName") for ref in refs}
+    return found - {""}
+
+
 def service(source: Fields) -> Service:
     """Return a service; a state it does not tell is UNKNOWN."""
     return Service(text(source, "name"), text(source, "type"), text(source, "serviceState") or "UNKNOWN")

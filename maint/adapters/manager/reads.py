@@ -16,6 +16,7 @@ from maint.model.secret import Secret
 _PAGE = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 _JSON = re.compile(r'\s*(\{.*\}|\[.*\]|".*")\s*', re.DOTALL)
 _SINCE_TRUSTSTORE = 41  # contract section 1, call 9
+_SINCE_CONTEXTS = 32  # contract section 7.2
 _SINCE_INSTANCES = 41  # contract section 10.5
 
 
@@ -63,6 +64,11 @@ class Reads:
         else:
             listed = answers.decoded(self._calls.whole(answer, f"GET {path}"), f"GET {path}")
         return [decoding.cluster(item) for item in decoding.items(listed)]
+
+    def data_contexts(self, cluster: str) -> Sequence[str]:
+        """Return the names of the data contexts made of a base cluster's services; empty before API v32."""
+        listed = self._since(_SINCE_CONTEXTS, "/dataContexts")
+        return [decoding.text(item, "name") for item in decoding.items(listed) if cluster in decoding.bases(item)]
 
     def services(self, cluster: str) -> Sequence[Service]:
         """Return a cluster's services."""
@@ -113,10 +119,7 @@ class Reads:
 
     def instances(self) -> Sequence[Instance]:
         """Return the servers of this manager; empty where the API is older than v41."""
-        if self._calls.gate.api() < _SINCE_INSTANCES:
-            return ()
-        pinned = max(self._calls.settings.clusters_api, _SINCE_INSTANCES)
-        found = self._unless_missing(f"{self._calls.root(pinned)}/cm/instances")
+        found = self._since(_SINCE_INSTANCES, "/cm/instances")
         return [decoding.instance(item) for item in decoding.items(found)]
 
     def get(self, path: str) -> Json:
@@ -125,6 +128,12 @@ class Reads:
 
     def _clusters_root(self) -> str:
         return self._calls.root(self._calls.settings.clusters_api)
+
+    def _since(self, first: int, path: str) -> Json:
+        """Return the JSON of a read that came with API version `first`; None on a server that is older."""
+        if self._calls.gate.api() < first:
+            return None
+        return self._unless_missing(f"{self._calls.root(max(self._calls.settings.clusters_api, first))}{path}")
 
     def _unless_missing(self, path: str) -> Json:
         """Return the JSON, or None on a 404 in the manager's own words; another 404 is a failure."""
