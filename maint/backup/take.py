@@ -36,7 +36,7 @@ from maint.model.manager import Account
 from maint.model.secret import Secret
 from maint.model.snapshot import Part, Purpose, Redaction, Snapshot
 from maint.model.units import show_size
-from maint.ports import Answer, Site
+from maint.ports import Answer, Sight, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ def take(
     *,
     purpose: Purpose = Purpose.BACKUP,
     redacted: bool = False,
+    snapshot_id: str | None = None,
     chance: Callable[[int], bytes] = os.urandom,
 ) -> Generator[str, None, Taken]:
     """Take a snapshot of the manager's configuration; yields words on the progress.
@@ -65,6 +66,7 @@ def take(
         site: the site; its lock is the caller's affair.
         purpose: why.
         redacted: ask the server for its redacted view.
+        snapshot_id: the id to give it (see `ids.new_id`); made here when left out.
         chance: returns random bytes.
 
     Returns:
@@ -78,7 +80,7 @@ def take(
     recipients = recipients_of(site)
     now = site.clock.now()
     sweep(site, now)
-    run = _Run(site, purpose, recipients, new_id(now, chance), now)
+    run = _Run(site, purpose, recipients, snapshot_id or new_id(now, chance), now)
     try:
         snapshot = yield from run.capture(redacted)
         run.commit(snapshot)
@@ -89,10 +91,16 @@ def take(
     verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2)
     record(site, verification)
     yield verification.words
+    if broken := verification.broken_bytes:
+        raise WorkFailed(
+            f"snapshot {snapshot.id} cannot be believed: {broken[0].words}",
+            detail=[finding.words for finding in broken[1:]],
+            hint="look at the health of the store, then take the backup again",
+        )
     return Taken(snapshot, verification)
 
 
-def recipients_of(site: Site) -> Sequence[str]:
+def recipients_of(site: Sight) -> Sequence[str]:
     """Return for whom snapshots are encrypted: the configured recipients, else the identities at hand.
 
     Raises:
@@ -117,7 +125,7 @@ class _Run:
     ) -> None:
         self._site, self._purpose, self._recipients = site, purpose, recipients
         self._id, self._now = snapshot_id, now
-        self._folder = f"{site.settings.name}/{own_id}"
+        self._folder = f"{site.settings.name}/{snapshot_id}"
         self._known = Known()
         self._parts: list[Part] = []
         self._stored: list[str] = []

@@ -8,6 +8,8 @@ from maint.backup.ids import show_time
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Trust
 
+# The rules of levels 1 and 2: all others judge what the document says.
+BYTES = frozenset({"manifest", "parts", "part", "content", "counts"})
 DEPTHS = {
     1: "stored bytes against the signed manifest",
     2: "decrypted, decompressed, parsed, counted",
@@ -48,6 +50,11 @@ class Verification:
     def failures(self) -> Sequence[Finding]:
         """What is wrong."""
         return [finding for finding in self.findings if finding.passed is False]
+
+    @property
+    def broken_bytes(self) -> Sequence[Finding]:
+        """What is wrong with the bytes themselves, whatever they say."""
+        return [finding for finding in self.failures if finding.rule in BYTES]
 
     @property
     def words(self) -> str:

@@ -2,11 +2,24 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from maint.adapters.seal import AgeSeal
+from maint.adapters.sign import load_or_make_signer
+from maint.adapters.stores.local import LocalStore
+from maint.errors import CannotReach, Invalid
+from maint.model.manager import Account
+from maint.model.secret import Secret
+from maint.model.site import BackupSettings, Login, ManagerSettings, SiteSettings, SshSettings
+from maint.ports import Ran
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "maint" / "lab" / "data" / "deployment-example.json"
@@ -65,3 +78,146 @@ def spoiled() -> Callable[[Path, Callable[[dict[str, Any]], None]], bytes]:
         return json.dumps(document, indent=2, separators=(",", " : ")).encode()
 
     return spoil
+
+
+class Clock:
+    """A clock that stands still until told otherwise."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 11, 21, 2, 15, 0, 123000, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+    def sleep(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+    def limit(self, seconds: float | None) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class Secrets:
+    """Resolves `text:VALUE`."""
+
+    def resolve(self, reference: str) -> Secret:
+        kind, _, value = reference.partition(":")
+        if kind != "text":
+            raise Invalid(f"cannot resolve {reference}")
+        return Secret(value)
+
+
+class Manager:
+    """As much of a manager as a backup asks for; its answers can be cut."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.release_text = json.loads(content)["versionInfo"]["version"]
+        self.cut_at: int | None = None
+        self.calls: list[str] = []
+
+    def log_in(self) -> Account:
+        return Account("admin", bootstrap=False)
+
+    def require_api(self, pinned: int) -> str:
+        return f"v{pinned}"
+
+    def release(self) -> str:
+        return str(self.release_text)
+
+    @contextmanager
+    def deployment(self, *, redacted: bool = False) -> Iterator[BytesIO]:
+        self.calls.append("redacted" if redacted else "export")
+        answer = BytesIO(self.content if self.cut_at is None else self.content[: self.cut_at])
+        if self.cut_at is not None:
+            whole, read = answer, answer.read
+
+            def cut(size: int | None = -1, /) -> bytes:
+                if block := read(size):
+                    return block
+                raise CannotReach("the connection was cut")
+
+            whole.read = cut  # type: ignore[method-assign]
+        yield answer
+
+
+class Shell:
+    """The manager host as a mapping of files; None is a host that does not answer."""
+
+    def __init__(self, present: dict[str, bytes] | None) -> None:
+        self.present = present
+
+    def read_file(self, host: str, path: str) -> bytes | None:
+        if self.present is None:
+            raise CannotReach(f"{host} did not answer")
+        return self.present.get(path)
+
+    def ask(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
+        if self.present is None:
+            raise CannotReach(f"{host} did not answer")
+        assert command.startswith("test -e ")
+        return Ran(0 if command.removeprefix("test -e ") in self.present else 1, b"", b"")
+
+
+class Place:
+    """A site made of real stores, seals and signatures, with a scripted manager and host."""
+
+    def __init__(self, folder: Path, content: bytes, password: str = "admin") -> None:
+        self.seal = AgeSeal()
+        self.identity, recipient = self.seal.new_identity()
+        self.keys: list[Secret] = [self.identity]
+        self.clock = Clock()
+        self.secrets = Secrets()
+        self.manager: Any = Manager(content)
+        self.shell: Any = Shell({"/etc/cloudera-scm-server/uuid": b"guid-1\n"})
+        self.state = folder / "state"
+        self.root = folder / "store"
+        self.root.mkdir()
+        self.store = LocalStore(self.root)
+        self.sign = load_or_make_signer(None, self.state / "keys", ())
+        self.fingerprint_key = Secret("ab" * 32)
+        self.undo: Any = None
+        self.settings = SiteSettings(
+            name="prod",
+            manager=ManagerSettings(host="cm.example.internal", login=Login("admin", f"text:{password}")),
+            state=self.state,
+            ssh=SshSettings(),
+            backup=BackupSettings(store=str(self.root), recipients=(recipient,)),
+        )
+
+    def identities(self) -> list[Secret]:
+        return self.keys
+
+    def folder(self, snapshot_id: str) -> Path:
+        return self.root / "prod" / snapshot_id
+
+    def manage(self, **changes: Any) -> None:
+        self.settings = replace(self.settings, manager=replace(self.settings.manager, **changes))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A site whose manager holds the example deployment."""
+    return Place(tmp_path, EXAMPLE.read_bytes())
+
+
+@pytest.fixture
+def place_of(tmp_path: Path) -> Callable[[bytes, str], Place]:
+    """Make a site whose manager holds this document."""
+    return lambda content, password: Place(tmp_path, content, password)
+
+
+@pytest.fixture
+def run() -> Callable[[Generator[str, None, Any]], Any]:
+    """Run a generator to its end and return what it returns."""
+
+    def to_the_end(generator: Generator[str, None, Any]) -> Any:
+        while True:
+            try:
+                next(generator)
+            except StopIteration as end:
+                return end.value
+
+    return to_the_end

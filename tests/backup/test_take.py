@@ -1,0 +1,236 @@
+"""Taking a snapshot: all of it or nothing, sealed, signed and read back."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.backup.catalogue import entries, find
+from maint.backup.parts import DEPLOYMENT, REDACTED_COPY, open_deployment, read_part
+from maint.backup.take import take
+from maint.errors import CannotReach, Invalid, Refused, WorkFailed
+from maint.model.secret import Secret
+from maint.model.snapshot import Purpose, Redaction, Trust
+
+Run = Callable[[Any], Any]
+
+LICENSE = b'-----BEGIN PGP SIGNED MESSAGE-----\n\n{"name": "x", "expirationDate": "2030-01-01"}\n'
+
+
+def files(place: Any) -> list[str]:
+    return sorted(str(path.relative_to(place.root)) for path in place.root.rglob("*") if path.is_file())
+
+
+def test_every_deployment_is_stored_and_comes_back_byte_for_byte(
+    deployment: Path, place_of: Callable[[bytes, str], Any], password_of: Callable[[Path], str], run: Run
+) -> None:
+    content = deployment.read_bytes()
+    place = place_of(content, password_of(deployment))
+    taken = run(take(place))
+    assert taken.snapshot.restorable
+    assert taken.snapshot.judgement.hash_rule is True
+    assert find(place, taken.snapshot.id) == taken.snapshot
+    with open_deployment(place, taken.snapshot) as stream:
+        assert stream.read() == content
+
+
+def test_the_layout_on_disk_is_as_promised(place: Any, tmp_path: Path, run: Run) -> None:
+    licence = tmp_path / "license.txt"
+    licence.write_bytes(LICENSE)
+    place.manage(license=licence)
+    taken = run(take(place))
+    folder = place.folder(taken.snapshot.id)
+    assert {path.name for path in folder.iterdir()} == {
+        "RESTORE.txt",
+        "deployment.json.zst.age",
+        "deployment.redacted.json.zst",
+        "license.txt.age",
+        "manifest.json",
+        "manifest.json.sig",
+    }
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    assert manifest["id"] == taken.snapshot.id
+    assert manifest["taken_at"] == "2026-11-21T02:15:00.123Z"
+    assert manifest["id"].startswith("20261121T021500.123Z-")
+    assert read_part(place, taken.snapshot, "license.txt.age") == LICENSE
+
+
+def test_no_secret_is_in_any_readable_file(place: Any, run: Run, tmp_path: Path) -> None:
+    document = json.loads(place.manager.content)
+    secrets = {str(user[key]) for user in document["users"] for key in ("pwHash", "pwSalt")}
+    secrets |= {peer["password"] for peer in document["peers"]}
+    secrets |= {item["value"] for item in document["managerSettings"]["items"] if item["sensitive"]}
+    taken = run(take(place))
+    folder = place.folder(taken.snapshot.id)
+    with place.store.open(f"prod/{taken.snapshot.id}/{REDACTED_COPY}") as file, place.seal.decompress(file) as stream:
+        readable = stream.read().decode()
+    for path in place.root.rglob("*"):
+        if path.is_file() and path.suffix in (".json", ".txt", ".sig"):
+            readable += path.read_text()
+    assert len(secrets) > 10
+    assert folder.is_dir()
+    assert [secret for secret in secrets if secret in readable] == []
+
+
+def test_a_redacted_export_is_kept_as_audit_only(
+    place: Any, spoiled: Callable[..., bytes], recording: Any, run: Run
+) -> None:
+    def redact(item: dict[str, Any]) -> None:
+        if item.get("sensitive") is True:
+            item["value"] = "REDACTED"
+
+    place.manager.content = spoiled(recording("example"), redact)
+    taken = run(take(place))
+    assert not taken.snapshot.restorable
+    assert taken.redacted
+    assert taken.snapshot.judgement.redaction is Redaction.REDACTED
+    assert taken.verification.result is Trust.VERIFIED
+    assert taken.verification.level == 2
+    assert [entry.offered for entry in entries(place)] == [False]
+    assert "AUDIT-ONLY" in (place.folder(taken.snapshot.id) / "RESTORE.txt").read_text()
+
+
+@pytest.mark.parametrize("at", [0, 1, 20_000, 50_000])
+def test_a_cut_answer_leaves_nothing(place: Any, at: int, run: Run) -> None:
+    place.manager.cut_at = at
+    with pytest.raises(CannotReach):
+        run(take(place))
+    assert files(place) == []
+
+
+@pytest.mark.parametrize("content", [b"<html>502</html>", b"", b'{"clusters" : [', b"[ ]"])
+def test_an_answer_that_is_no_deployment_leaves_nothing(place: Any, content: bytes, run: Run) -> None:
+    place.manager.content = content
+    with pytest.raises(WorkFailed):
+        run(take(place))
+    assert files(place) == []
+
+
+def test_leaving_off_in_the_middle_leaves_nothing(place: Any) -> None:
+    generator = take(place)
+    next(generator)
+    next(generator)
+    generator.close()
+    assert files(place) == []
+
+
+def test_a_disk_that_gives_back_other_bytes_is_noticed(place: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = place.store.open
+
+    def lying(name: str) -> Any:
+        stored = place.root / name
+        raw = bytearray(stored.read_bytes())
+        raw[-3] ^= 1
+        stored.write_bytes(raw)
+        return honest(name)
+
+    monkeypatch.setattr(place.store, "open", lying)
+    with pytest.raises(WorkFailed):
+        run(take(place))
+    assert files(place) == []
+
+
+def test_a_machine_without_the_private_key_takes_verified_backups_and_cannot_open_them(place: Any, run: Run) -> None:
+    place.keys.clear()
+    taken = run(take(place))
+    assert taken.verification.result is Trust.VERIFIED
+    assert taken.verification.on_capture
+    with pytest.raises(Refused, match="no private key"), open_deployment(place, taken.snapshot):
+        pass
+    place.keys.append(place.identity)
+    with open_deployment(place, taken.snapshot) as stream:
+        assert stream.read() == place.manager.content
+
+
+def test_without_recipients_the_identity_at_hand_is_used_and_without_both_nothing_starts(place: Any, run: Run) -> None:
+    place.settings = replace(place.settings, backup=replace(place.settings.backup, recipients=()))
+    taken = run(take(place))
+    assert taken.snapshot.recipients == (place.seal.recipient_of(place.identity),)
+    place.keys.clear()
+    with pytest.raises(Invalid, match="nobody to encrypt"):
+        run(take(place))
+
+
+def test_the_manager_host_is_noted_and_a_silent_one_is_said(place: Any, run: Run) -> None:
+    noted = run(take(place)).snapshot
+    assert noted.host_files["/etc/cloudera-scm-server/uuid"] == {"present": True, "value": "guid-1"}
+    assert noted.host_files["/var/lib/cloudera-scm-server/certmanager"] == {"present": False}
+    place.shell.present = None
+    place.clock.sleep(60)
+    silent = run(take(place)).snapshot
+    assert silent.restorable
+    assert any("did not answer" in words for words in silent.uncovered)
+
+
+def test_a_safety_snapshot_is_listed_and_never_offered(place: Any, run: Run) -> None:
+    run(take(place, purpose=Purpose.SAFETY))
+    (entry,) = entries(place)
+    assert entry.snapshot is not None
+    assert entry.snapshot.restorable
+    assert not entry.offered
+
+
+def test_bytes_that_rot_between_manifest_and_verification_fail_the_backup(
+    place: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = place.sign.sign
+
+    def rotting(content: bytes) -> bytes:
+        for stored in place.root.rglob(DEPLOYMENT):
+            stored.write_bytes(stored.read_bytes()[:-1] + b"x")
+        return bytes(honest(content))
+
+    monkeypatch.setattr(place.sign, "sign", rotting)
+    with pytest.raises(WorkFailed, match="not what was stored"):
+        run(take(place))
+
+
+def test_parts_of_a_run_that_died_are_cleared_away_a_day_later(place: Any, run: Run) -> None:
+    dead = place.folder("20261119T010000.000Z-beef")
+    young = place.folder("20261121T020000.000Z-beef")
+    for folder in (dead, young):
+        folder.mkdir(parents=True)
+        (folder / DEPLOYMENT).write_bytes(b"half")
+    run(take(place))
+    assert not (dead / DEPLOYMENT).exists()
+    assert (young / DEPLOYMENT).exists()
+    assert len(entries(place)) == 1
+
+
+@pytest.mark.skipif(not shutil.which("age") or not shutil.which("zstd"), reason="needs the stock tools")
+def test_stock_tools_recover_the_bytes_as_the_recipe_says(place: Any, run: Run, tmp_path: Path) -> None:
+    taken = run(take(place))
+    folder = place.folder(taken.snapshot.id)
+    text = (folder / "RESTORE.txt").read_text()
+    start = text.index("age -d -i identity deployment")
+    command = "\n".join(text[start:].splitlines()[:2])
+    work = tmp_path / "work"
+    shutil.copytree(folder, work)
+    (work / "identity").write_text(place.identity.reveal())
+    done = subprocess.run(["sh", "-euc", command], cwd=work, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (work / "deployment.json").read_bytes() == place.manager.content
+    check = text[text.index("sha256sum -c <<'END'") :].split("END")[1].replace("       ", "")
+    summed = subprocess.run(
+        ["sha256sum", "-c"], input=check.strip("'\n") + "\n", cwd=work, capture_output=True, text=True
+    )
+    assert summed.returncode == 0, summed.stdout + summed.stderr
+
+
+def test_equal_secrets_have_equal_fingerprints_and_the_key_matters(place: Any, run: Run) -> None:
+    def copy_of(taken: Any) -> dict[str, Any]:
+        name = f"prod/{taken.snapshot.id}/{REDACTED_COPY}"
+        with place.store.open(name) as file, place.seal.decompress(file) as stream:
+            return dict(json.loads(stream.read()))
+
+    first = copy_of(run(take(place)))
+    place.clock.sleep(60)
+    assert copy_of(run(take(place))) == first
+    place.fingerprint_key = Secret("cd" * 32)
+    place.clock.sleep(60)
+    assert copy_of(run(take(place))) != first

@@ -1,0 +1,205 @@
+"""Verification that cannot lie: damaged, swapped, forged and poisoned snapshots."""
+
+import json
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from maint.backup.catalogue import entries, find, newest_restorable
+from maint.backup.manifest import decode
+from maint.backup.parts import DEPLOYMENT
+from maint.backup.take import take
+from maint.backup.verification import Verification
+from maint.backup.verify import record, verify
+from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.snapshot import Trust
+
+Run = Callable[[Any], Any]
+
+
+@pytest.fixture
+def taken(place: Any, run: Run) -> Any:
+    return run(take(place)).snapshot
+
+
+def words(verification: Verification) -> str:
+    return "; ".join(finding.words for finding in verification.failures)
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_sound_snapshot_is_verified_to_each_level(place: Any, taken: Any, level: int) -> None:
+    found = verify(place, taken.id, level)
+    assert found.result is Trust.VERIFIED, found.findings
+    assert (found.depth, found.parts_checked, found.parts) == (level, 3, 3)
+    assert f"level {level} of {level}, 3 of 3 parts" in found.words
+
+
+def test_without_the_key_the_judgement_of_the_capture_counts_and_is_said(place: Any, taken: Any) -> None:
+    place.keys.clear()
+    found = verify(place, taken.id)
+    assert found.result is Trust.VERIFIED
+    assert "as judged when it was taken" in found.words
+
+
+def test_an_unknown_level_is_refused(place: Any, taken: Any) -> None:
+    with pytest.raises(Invalid, match="no level 4"):
+        verify(place, taken.id, 4)
+
+
+@given(data=st.data())
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_no_flipped_bit_and_no_truncation_is_ever_called_verified(place: Any, taken: Any, data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(sorted(place.folder(taken.id).iterdir())))
+    whole = path.read_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    flip = data.draw(st.one_of(st.none(), st.integers(0, 7)))
+    spoiled = whole[:at] if flip is None else whole[:at] + bytes([whole[at] ^ 1 << flip]) + whole[at + 1 :]
+    path.write_bytes(spoiled)
+    try:
+        assert verify(place, taken.id, 1).result is Trust.FAILED
+    finally:
+        path.write_bytes(whole)
+
+
+def test_a_missing_part_an_extra_file_and_a_swapped_part_are_told(place: Any, taken: Any, run: Run) -> None:
+    place.clock.sleep(60)
+    other = run(take(place)).snapshot
+    part = place.folder(taken.id) / DEPLOYMENT
+    whole = part.read_bytes()
+    part.write_bytes((place.folder(other.id) / DEPLOYMENT).read_bytes())
+    assert DEPLOYMENT in words(verify(place, taken.id))
+    part.unlink()
+    assert "is missing" in words(verify(place, taken.id))
+    part.write_bytes(whole)
+    (place.folder(taken.id) / "more.txt").write_bytes(b"x")
+    assert "more.txt is not in the manifest" in words(verify(place, taken.id))
+
+
+def test_a_manifest_of_another_snapshot_is_told_and_listed_as_a_problem(place: Any, taken: Any, run: Run) -> None:
+    place.clock.sleep(60)
+    other = run(take(place)).snapshot
+    for name in ("manifest.json", "manifest.json.sig"):
+        (place.folder(taken.id) / name).write_bytes((place.folder(other.id) / name).read_bytes())
+    assert "belongs to" in words(verify(place, taken.id))
+    first, second = entries(place)
+    assert first.snapshot is None
+    assert "belongs to" in str(first.problem)
+    assert second.offered
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "manifest.json.sig"])
+def test_without_manifest_it_does_not_exist_and_without_signature_it_is_not_believed(
+    place: Any, taken: Any, name: str
+) -> None:
+    (place.folder(taken.id) / name).unlink()
+    assert verify(place, taken.id).result is Trust.FAILED
+    assert [entry.snapshot for entry in entries(place)] == ([] if name == "manifest.json" else [None])
+
+
+def test_an_edited_manifest_fails_even_when_it_is_still_well_formed(place: Any, taken: Any) -> None:
+    path = place.folder(taken.id) / "manifest.json"
+    path.write_bytes(path.read_bytes().replace(b'"backup"', b'"safety"'))
+    assert "signature" in words(verify(place, taken.id))
+
+
+def test_a_key_that_does_not_fit_fails(place: Any, taken: Any) -> None:
+    place.keys[:] = [place.seal.new_identity()[0]]
+    assert DEPLOYMENT in words(verify(place, taken.id))
+
+
+def test_a_password_that_opens_no_administrator_fails_where_the_rule_is_proven(place: Any, taken: Any) -> None:
+    place.manage(login=type(place.settings.manager.login)("admin", "text:another"))
+    assert "does not open admin" in words(verify(place, taken.id))
+    place.manage(login=type(place.settings.manager.login)("jdoe", "text:another"))
+    assert "jdoe is no administrator" in words(verify(place, taken.id))
+    place.manage(login=type(place.settings.manager.login)("ghost", "text:another"))
+    assert "ghost is not in this snapshot" in words(verify(place, taken.id))
+
+
+def test_a_password_is_could_not_tell_where_the_rule_is_not_proven(
+    place_of: Callable[[bytes, str], Any], recording: Callable[[str], Path], run: Run
+) -> None:
+    place = place_of(recording("example").read_bytes(), "not-the-hashed-one")
+    snapshot = run(take(place)).snapshot
+    found = verify(place, snapshot.id)
+    assert found.result is Trust.VERIFIED
+    assert [finding.passed for finding in found.findings if finding.rule == "login"] == [None]
+
+
+def test_an_expired_licence_fails_and_a_valid_one_is_said(place: Any, taken: Any, tmp_path: Path) -> None:
+    path = tmp_path / "license.txt"
+    place.manage(license=path)
+    path.write_text('-----BEGIN PGP SIGNED MESSAGE-----\n{"name" : "x", "expirationDate" : "2026-11-20"}\n-----BEGIN')
+    assert "expired on 2026-11-20" in words(verify(place, taken.id))
+    path.write_text(path.read_text().replace("2026-11-20", "2026-11-21"))
+    assert verify(place, taken.id).result is Trust.VERIFIED
+    path.write_text("no licence")
+    assert "no readable licence" in words(verify(place, taken.id))
+
+
+def test_a_snapshot_from_the_future_fails(place: Any, taken: Any) -> None:
+    place.clock.time -= timedelta(hours=1)
+    assert "in the future" in words(verify(place, taken.id))
+
+
+def test_a_password_that_cannot_be_read_fails(place: Any, taken: Any) -> None:
+    place.manage(login=type(place.settings.manager.login)("admin", "env:NOWHERE"))
+    assert "cannot be read" in words(verify(place, taken.id))
+
+
+def test_a_failed_snapshot_is_no_longer_offered(place: Any, taken: Any) -> None:
+    assert newest_restorable(place).id == taken.id
+    part = place.folder(taken.id) / DEPLOYMENT
+    part.write_bytes(part.read_bytes()[:-1])
+    place.clock.sleep(60)
+    record(place, verify(place, taken.id))
+    with pytest.raises(Refused, match="no restorable snapshot"):
+        newest_restorable(place)
+
+
+def test_the_catalogue_tells_the_latest_verification_and_ignores_forged_records(place: Any, taken: Any) -> None:
+    place.clock.sleep(3600)
+    name = record(place, verify(place, taken.id, 1))
+    (entry,) = entries(place)
+    assert entry.verified is not None
+    assert (entry.verified.level, entry.verified.at) == (1, place.clock.time)
+    forged = place.root / name
+    forged.write_bytes(forged.read_bytes().replace(b'"verified"', b'"failed"'))
+    (entry,) = entries(place)
+    assert entry.verified is not None
+    assert entry.verified.level == 3
+
+
+def test_a_snapshot_is_found_by_the_beginning_of_its_id(place: Any, taken: Any, run: Run) -> None:
+    assert find(place, taken.id[:12]).id == taken.id
+    place.clock.sleep(60)
+    run(take(place))
+    with pytest.raises(Invalid, match="2 snapshots begin"):
+        find(place, taken.id[:8])
+    with pytest.raises(Invalid, match="no snapshot"):
+        find(place, "1999")
+
+
+def test_the_manifest_accepts_more_and_refuses_less(place: Any, taken: Any) -> None:
+    content = json.loads((place.folder(taken.id) / "manifest.json").read_bytes())
+    assert decode(json.dumps({**content, "later": 1}).encode()) == taken
+    chance = random.Random(7)
+    for key in ("format", "id", "site", "taken_at", "purpose", "restorable", "parts", "versions", "judgement"):
+        with pytest.raises(WorkFailed, match="manifest is damaged"):
+            decode(json.dumps({**content, key: chance.random()}).encode())
+        with pytest.raises(WorkFailed, match="manifest is damaged"):
+            decode(json.dumps({name: value for name, value in content.items() if name != key}).encode())
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", ".hidden", "a/../b", "a//b", ""])
+def test_a_part_cannot_lie_outside_its_folder(place: Any, taken: Any, name: str) -> None:
+    content = json.loads((place.folder(taken.id) / "manifest.json").read_bytes())
+    content["parts"][0]["name"] = name
+    with pytest.raises(WorkFailed):
+        decode(json.dumps(content).encode())
