@@ -70,7 +70,11 @@ def test_a_command_gives_output_errors_and_status(connect: Connect) -> None:
 
 
 def test_a_script_on_stdin_is_read_until_it_ends(connect: Connect) -> None:
-    assert _run(connect(), "exec /bin/sh -s", b"read line\nwhat follows\necho \"<$line>\"\n") == (0, b"<what follows>\n", b"")
+    assert _run(connect(), "exec /bin/sh -s", b'read line\nwhat follows\necho "<$line>"\n') == (
+        0,
+        b"<what follows>\n",
+        b"",
+    )
 
 
 def test_several_channels_share_a_connection(connect: Connect) -> None:

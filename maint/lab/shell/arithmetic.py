@@ -8,7 +8,8 @@ _TOKEN = re.compile(
     r"\s*(0[xX][0-9a-fA-F]+|\d+|[A-Za-z_]\w*"
     r"|<<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^~!<>=?:(),])"
 )
-_LEVELS = tuple(tuple(level.split()) for level in ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %"))
+_BY_RANK = ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")
+_LEVELS = tuple(tuple(level.split()) for level in _BY_RANK)
 
 
 class BadArithmetic(Exception):
@@ -115,7 +116,7 @@ class _Evaluator:
             return condition
         yes = self._unless(not condition, self._assignment)
         if not self._take(":"):
-            raise BadArithmetic(f'expecting \':\': "{self._text}"')
+            raise BadArithmetic(f"expecting ':': \"{self._text}\"")
         no = self._unless(bool(condition), self._assignment)
         return yes if condition else no
 
@@ -141,7 +142,7 @@ class _Evaluator:
         if token == "(":
             inner = self._assignment()
             if not self._take(")"):
-                raise BadArithmetic(f'expecting \')\': "{self._text}"')
+                raise BadArithmetic(f"expecting ')': \"{self._text}\"")
             return inner
         if token in ("++", "--"):
             name = self._tokens[self._at]

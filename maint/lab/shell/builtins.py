@@ -338,7 +338,22 @@ def _fail(call: Call) -> int:
 
 
 SPECIAL = frozenset(
-    ": . break continue eval exec exit export readonly return set shift trap unset".split()
+    [
+        ":",
+        ".",
+        "break",
+        "continue",
+        "eval",
+        "exec",
+        "exit",
+        "export",
+        "readonly",
+        "return",
+        "set",
+        "shift",
+        "trap",
+        "unset",
+    ]
 )
 
 BUILTINS: dict[str, Command] = {

@@ -24,7 +24,9 @@ from maint.lab.shell.syntax import (
 )
 from maint.lab.shell.words import BLANK, BREAK, NAME, WordReader, bare, flat
 
-_RESERVED = frozenset(["!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while"])
+_RESERVED = frozenset(
+    ["!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while"]
+)
 _REDIRECTIONS = ("<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">")
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from maint.lab.shell.tree import Tree
 
 _MAGIC = "*?["
-_CLASSES = {
+CLASSES = {
     "alpha": "a-zA-Z",
     "digit": "0-9",
     "alnum": "a-zA-Z0-9",
@@ -68,8 +68,8 @@ def bracket(pattern: str, at: int) -> tuple[str, int] | None:
     first = at
     while at < len(pattern) and (pattern[at] != "]" or at == first):
         named = re.match(r"\[:(\w+):\]", pattern[at:])
-        if named and named[1] in _CLASSES:
-            inside += _CLASSES[named[1]]
+        if named and named[1] in CLASSES:
+            inside += CLASSES[named[1]]
             at += len(named[0])
             continue
         if pattern[at] == "\\" and at + 1 < len(pattern):

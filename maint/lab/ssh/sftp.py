@@ -9,8 +9,6 @@ from paramiko import SFTPAttributes, SFTPHandle, SFTPServer, SFTPServerInterface
 from paramiko.server import ServerInterface
 from paramiko.sftp import SFTP_OK
 
-from typing_extensions import Buffer
-
 from maint.lab.machine import Machine
 from maint.lab.shell.tree import DEVICES, Entry, Tree, failure
 
@@ -33,7 +31,7 @@ class TreeHandle(SFTPHandle):
         """Return bytes from an offset."""
         return _answered(lambda: os.pread(self._file.fileno(), length, offset))
 
-    def write(self, offset: int, data: Buffer) -> int:
+    def write(self, offset: int, data: bytes) -> int:  # type: ignore[override]  # paramiko hands over bytes
         """Write bytes at an offset."""
         if self._tree.is_full:
             return SFTPServer.convert_errno(errno.ENOSPC)

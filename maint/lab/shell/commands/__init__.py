@@ -1,29 +1,120 @@
-"""The commands of a lab host."""
+"""The commands of a lab host, by name; an absolute path as name makes a program that stands only there."""
 
-from maint.lab.shell.call import Call, Command
-from maint.lab.shell.streams import Incoming
+from maint.lab.shell.builtins import BUILTINS
+from maint.lab.shell.call import Command
+from maint.lab.shell.commands import (
+    archive,
+    digests,
+    disks,
+    files,
+    host,
+    keytool,
+    listing,
+    modes,
+    paths,
+    people,
+    processes,
+    reading,
+    search,
+    sed,
+    systemctl,
+    text,
+    wrappers,
+)
+from maint.lab.shell.commands.awk import awk
 
-
-def cat(call: Call) -> int:
-    """`cat FILE…`."""
-    options = call.options("u")
-
-    def copy(operand: str) -> None:
-        stream = call.open(operand)
-        while data := stream.read(65536):
-            call.stdout.write(data)
-
-    return call.each(options.operands or ["-"], copy)
-
-
-def sh(call: Call) -> int:
-    state = call.state.copy()
-    if call.args[:1] == ["-c"]:
-        return call.runner.run_script(call.args[1], state)
-    return call.runner.run_stream(call.stdin, state)
-
-def hostname(call):
-    call.out(call.machine.name.split(".")[0] + "\n")
-    return 0
-
-COMMANDS: dict[str, Command] = {"cat": cat, "sh": sh, "hostname": hostname}
+COMMANDS: dict[str, Command] = {
+    "[": BUILTINS["["],
+    "awk": awk,
+    "base64": digests.base64,
+    "basename": paths.basename,
+    "bash": wrappers.sh,
+    "cat": reading.cat,
+    "chgrp": modes.chgrp,
+    "chmod": modes.chmod,
+    "chown": modes.chown,
+    "cmp": digests.cmp,
+    "cp": files.cp,
+    "cut": text.cut,
+    "dash": wrappers.sh,
+    "date": host.date,
+    "dd": reading.dd,
+    "df": disks.df,
+    "dirname": paths.dirname,
+    "du": disks.du,
+    "echo": BUILTINS["echo"],
+    "egrep": search.grep,
+    "env": wrappers.env,
+    "false": BUILTINS["false"],
+    "fgrep": search.grep,
+    "find": search.find,
+    "findmnt": disks.findmnt,
+    "free": host.free,
+    "getenforce": host.getenforce,
+    "getent": people.getent,
+    "grep": search.grep,
+    "gunzip": archive.gzip,
+    "gzip": archive.gzip,
+    "head": reading.head,
+    "hostname": host.hostname,
+    "id": people.id_,
+    "install": files.install,
+    "ip": host.ip,
+    "keytool": keytool.keytool,
+    "kill": processes.kill,
+    "ln": files.ln,
+    "ls": listing.ls,
+    "md5sum": digests.digest,
+    "mkdir": files.mkdir,
+    "mktemp": files.mktemp,
+    "mount": disks.mount,
+    "mountpoint": disks.mountpoint,
+    "mv": files.mv,
+    "nice": wrappers.plain,
+    "nohup": wrappers.plain,
+    "nproc": host.nproc,
+    "paste": text.paste,
+    "pgrep": processes.pgrep,
+    "pidof": processes.pgrep,
+    "printf": BUILTINS["printf"],
+    "ps": processes.ps,
+    "pwd": BUILTINS["pwd"],
+    "readlink": paths.readlink,
+    "realpath": paths.realpath,
+    "rm": files.rm,
+    "rmdir": files.rmdir,
+    "sed": sed.sed,
+    "seq": text.seq,
+    "setsid": wrappers.plain,
+    "sh": wrappers.sh,
+    "sha1sum": digests.digest,
+    "sha256sum": digests.digest,
+    "sha512sum": digests.digest,
+    "sleep": host.sleep,
+    "sort": text.sort,
+    "stat": listing.stat,
+    "sudo": wrappers.sudo,
+    "sync": disks.sync,
+    "sysctl": host.sysctl,
+    "systemctl": systemctl.systemctl,
+    "tac": text.tac,
+    "tail": reading.tail,
+    "tar": archive.tar,
+    "tee": reading.tee,
+    "test": BUILTINS["test"],
+    "time": wrappers.time_,
+    "timeout": wrappers.timeout,
+    "touch": files.touch,
+    "tr": text.tr,
+    "true": BUILTINS["true"],
+    "truncate": files.truncate,
+    "umount": disks.umount,
+    "uname": host.uname,
+    "uniq": text.uniq,
+    "uptime": host.uptime,
+    "wc": reading.wc,
+    "which": paths.which,
+    "whoami": people.whoami,
+    "xargs": wrappers.xargs,
+    "zcat": archive.gzip,
+}
