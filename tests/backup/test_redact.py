@@ -1,0 +1,126 @@
+"""The copy for reading: no secret in it, the server's own style, and the same document otherwise."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maint.backup.compare import compare
+from maint.backup.fingerprint import Fingerprint
+from maint.backup.flatten import flatten
+from maint.backup.judge import Judge
+from maint.backup.known import Known
+from maint.backup.read import blocks
+from maint.backup.redact import RedactedCopy
+
+FINGERPRINT = Fingerprint(b"k" * 32)
+
+
+def judged(content: bytes) -> Known:
+    known = Known()
+    judge = Judge(known=known)
+    judge.feed(content)
+    judge.close()
+    return known
+
+
+def copy(content: bytes, fingerprint: Callable[[str], str] = FINGERPRINT, size: int = 4096) -> bytes:
+    pieces = iter([content[at : at + size] for at in range(0, len(content), size)])
+    return b"".join(blocks(RedactedCopy(pieces, judged(content), fingerprint).read, 1000))
+
+
+def secrets(path: Path) -> set[str]:
+    """All secrets of a document that are long enough to be told from chance."""
+    document, found = json.loads(path.read_bytes()), set()
+
+    def walk(value: Any) -> None:
+        if isinstance(value, dict):
+            name = str(value.get("name", "")).lower()
+            if value.get("sensitive") or (
+                "sensitive" not in value and name.endswith(("password", "secret_key", "signature_secret"))
+            ):
+                found.add(str(value.get("value")))
+            found.update(str(value[key]) for key in ("pwHash", "pwSalt", "password") if key in value)
+        for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            walk(child)
+
+    walk(document)
+    return {secret for secret in found if len(secret) >= 8}
+
+
+def test_the_style_is_the_servers_byte_for_byte(deployment: Path) -> None:
+    content = deployment.read_bytes()
+    shown = copy(content, fingerprint=lambda value: value)
+    salts_as_numbers = json.loads(content, parse_int=str)
+    assert json.loads(shown, parse_int=str) == salts_as_numbers
+    lines = shown.replace(b'"pwSalt" : "', b'"pwSalt" : ').splitlines()
+    same = sum(1 for line, original in zip(lines, content.splitlines(), strict=False) if line == original)
+    assert len(lines) == len(content.splitlines())
+    assert same >= len(lines) - 2 * len(salts_as_numbers["users"])
+
+
+def test_no_secret_of_any_deployment_is_left(deployment: Path) -> None:
+    shown = copy(deployment.read_bytes()).decode()
+    wanted = secrets(deployment)
+    assert wanted
+    assert [secret for secret in wanted if secret in shown] == []
+
+
+def test_the_copy_compares_equal_to_its_original(deployment: Path) -> None:
+    content = deployment.read_bytes()
+    raw, shown = flatten(iter([content]), FINGERPRINT), flatten(iter([copy(content)]), FINGERPRINT)
+    found = compare(raw, shown)
+    assert found.not_comparable == []
+    assert [one for one in found.differences if "fp:" not in str(one.after)] == []
+
+
+def test_a_known_secret_inside_free_text_is_replaced(
+    recording: Callable[[str], Path], spoiled: Callable[..., bytes]
+) -> None:
+    def hide_inside(item: dict[str, Any]) -> None:
+        if item.get("name") == "KDC_HOST":
+            item["value"] = "jdbc:x?password=Xq7mB2vN9sT4kL8pR1wZ6yC3dF5gH0jKuEaQoViMnbY&kdc-admin-Pw-12end"
+
+    shown = copy(spoiled(recording("example"), hide_inside)).decode()
+    assert "Xq7mB2vN9sT4" not in shown
+    assert "kdc-admin-Pw-12" not in shown
+    assert '"jdbc:x?password=fp:' in shown
+
+
+def test_a_value_whose_flag_comes_late_is_still_hidden() -> None:
+    content = b'{"managerSettings" : {"items" : [ {"value" : "hunter2hunter2", "name" : "x", "sensitive" : true} ]}}'
+    assert b"hunter2" not in copy(content, size=3)
+    nested = b'{"managerSettings" : {"items" : [ {"value" : "hunter2hunter2", "more" : {}, "sensitive" : true} ]}}'
+    assert b"hunter2" not in copy(nested, size=3)
+
+
+@pytest.mark.parametrize("text", ["\u00e9\U0001f600", 'quote " and \\', "tab\tnew\nline", "\u2028"])
+def test_any_text_survives(text: str) -> None:
+    content = json.dumps({"clusters": [], "note": text, "empty": {}, "numbers": [1, -2.5, True, None]}).encode()
+    assert json.loads(copy(content)) == json.loads(content)
+
+
+@given(st.lists(st.text("ab-", min_size=4, max_size=12), min_size=1), st.text("ab- ", max_size=60))
+def test_known_secrets_are_found_wherever_they_count(words: list[str], text: str) -> None:
+    known = Known()
+    for word in words:
+        known.add(word)
+    spans = list(known.found(text))
+    assert all(text[start:end] in words for start, end in spans)
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    rest = text
+    for start, end in reversed(spans):
+        rest = rest[:start] + "\0" + rest[end:]
+    assert not [word for word in words if len(word) >= 8 and word in rest]
+
+
+def test_short_secrets_count_as_whole_words_and_tiny_ones_never() -> None:
+    known = Known()
+    for secret in ("hive", "sys"):
+        known.add(secret)
+    assert list(known.found("/var/lib/hive/x hiveserver sys")) == [(9, 13)]
