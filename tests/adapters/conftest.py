@@ -5,13 +5,19 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from maint.adapters.ssh.shell import FabricShell
+from maint.model.secret import Secret
+from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
@@ -57,18 +63,29 @@ def _wait_for_banner(port: int, process: "subprocess.Popen[bytes]", log: Path) -
     raise AssertionError(f"sshd did not answer: {log.read_text()}")
 
 
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that other accounts can enter, which pytest's own do not allow."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 @pytest.fixture(scope="session")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+def sshd() -> Iterator[Sshd]:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)  # the session's own account reads authorized_keys there
+        yield from _serve(Path(name))
+
+
+def _serve(folder: Path) -> Iterator[Sshd]:
     if SSHD is None or not shutil.which("ssh-keygen"):
         pytest.skip("OpenSSH's sshd is not installed")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
-    folder, port = tmp_path_factory.mktemp("sshd"), free_port()
+    port = free_port()
     host_key = make_key(folder / "host")
     (folder / "authorized_keys").write_text(make_key(folder / "id") + "\n")
-    folder.chmod(0o755)
-    for outer in folder.parents[:2]:
-        outer.chmod(0o755)  # another account's sshd process reads authorized_keys
     (folder / "config").write_text(
         f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized_keys\n"
         "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
@@ -124,12 +141,12 @@ class Relay:
 
     def cut(self) -> None:
         """Close all connections; new ones are forwarded again."""
-        for sock in self._open:
+        doomed, self._open = self._open, []  # connections made meanwhile are not meant
+        for sock in doomed:
             try:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
-        self._open.clear()
 
     def close(self) -> None:
         """Cut, and accept nothing more."""
@@ -142,3 +159,47 @@ def relay(sshd: Sshd) -> Iterator[Relay]:
     relay = Relay(sshd.port)
     yield relay
     relay.close()
+
+
+class OneSecret:
+    """Every reference leads to the same value."""
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def resolve(self, reference: str) -> Secret:
+        return Secret(self._value)
+
+
+@pytest.fixture
+def make_from(tmp_path: Path) -> Iterator[Callable[..., FabricShell]]:
+    """Makes shells for hosts on loopback: ports by name, then `SshSettings` and a secret."""
+    shells = []
+
+    def shell(ports: Mapping[str, int], *, secret: str = "", **options: Any) -> FabricShell:
+        site = SiteSettings(
+            name="prod",
+            manager=ManagerSettings(host="cm.example.internal", login=Login("admin", "env:X")),
+            state=tmp_path,
+            ssh=SshSettings(**{"connect_timeout": 5.0, "command_timeout": 20.0} | options),
+            hosts=[HostSettings(name, "127.0.0.1", port) for name, port in ports.items()],
+        )
+        shells.append(FabricShell(site, OneSecret(secret)))
+        return shells[-1]
+
+    yield shell
+    for made in shells:
+        made.close()
+
+
+@pytest.fixture
+def make(sshd: Sshd, make_from: Callable[..., FabricShell], tmp_path: Path) -> Callable[..., FabricShell]:
+    """Makes shells for two hosts, `one` and `two`, that are both the server on loopback."""
+
+    def shell(*, port: int = sshd.port, known: str | None = None, **options: Any) -> FabricShell:
+        known_hosts = tmp_path / f"known_hosts-{os.urandom(4).hex()}"
+        known_hosts.write_text(sshd.known_as(port) if known is None else known)
+        usual = {"user": sshd.user, "key": sshd.key, "known_hosts": known_hosts}
+        return make_from({"one": port, "two": port}, **usual | options)
+
+    return shell

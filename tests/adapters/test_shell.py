@@ -1,9 +1,7 @@
-"""Hosts over SSH: commands, files, host keys, time-outs and lost connections, against a real OpenSSH server."""
+"""Hosts over SSH as only real OpenSSH shows: host keys, lost connections, jump hosts, sudo, owners of files."""
 
-import hashlib
 import os
 import pwd
-import shlex
 import shutil
 import socket
 import subprocess
@@ -11,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,57 +16,11 @@ import pytest
 
 from maint.adapters.ssh.shell import FabricShell
 from maint.errors import CannotReach, Invalid, LoginRefused, TimedOut, WorkFailed
-from maint.model.secret import Secret
-from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change owners")
 
 
-class OneSecret:
-    """Every reference leads to the same value."""
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def resolve(self, reference: str) -> Secret:
-        return Secret(self._value)
-
-
 Make = Callable[..., FabricShell]
-
-
-@pytest.fixture
-def make(sshd: Any, tmp_path: Path) -> Iterator[Make]:
-    shells = []
-
-    def shell(*, port: int = sshd.port, known: str | None = None, secret: str = "", **options: Any) -> FabricShell:
-        known_hosts = tmp_path / f"known_hosts-{len(shells)}"
-        known_hosts.write_text(sshd.known_as(port) if known is None else known)
-        ssh = SshSettings(
-            **{
-                "user": sshd.user,
-                "key": sshd.key,
-                "known_hosts": known_hosts,
-                "port": port,
-                "connect_timeout": 5.0,
-                "command_timeout": 20.0,
-            }
-            | options
-        )
-        site = SiteSettings(
-            name="prod",
-            manager=ManagerSettings(host="cm.example.internal", login=Login("admin", "env:X")),
-            state=tmp_path,
-            ssh=ssh,
-            hosts=[HostSettings("one", "127.0.0.1"), HostSettings("two", "127.0.0.1")],
-        )
-        made = FabricShell(site, OneSecret(secret))
-        shells.append(made)
-        return made
-
-    yield shell
-    for made in shells:
-        made.close()
 
 
 @pytest.fixture
@@ -77,27 +28,11 @@ def shell(make: Make) -> FabricShell:
     return make()
 
 
-def test_a_command_tells_its_outputs_and_how_it_ended(shell: FabricShell) -> None:
-    ran = shell.run("one", "printf out; printf err >&2; exit 7")
-    assert (ran.out, ran.err, ran.status, ran.ok) == (b"out", b"err", 7, False)
-
-
-def test_a_command_reads_its_input_to_the_end(shell: FabricShell) -> None:
-    content = os.urandom(3_000_000)
-    ran = shell.ask("one", "sha256sum", stdin=content)
-    assert ran.out.split()[0].decode() == hashlib.sha256(content).hexdigest()
-    assert shell.ask("one", "cat").out == b""
-
-
 def test_large_input_and_both_outputs_at_once_do_not_wait_for_each_other(shell: FabricShell) -> None:
     content = os.urandom(5_000_000)
     ran = shell.ask("one", "tee /dev/stderr", stdin=content)
     assert ran.out == content
     assert ran.err == content
-
-
-def test_a_command_that_ends_without_reading_its_input_tells_its_status(shell: FabricShell) -> None:
-    assert shell.ask("one", "exit 3", stdin=b"x" * 5_000_000).status == 3
 
 
 def test_a_command_that_closes_its_outputs_is_still_waited_for(shell: FabricShell) -> None:
@@ -110,24 +45,9 @@ def test_a_command_killed_by_a_signal_is_not_taken_for_done(shell: FabricShell) 
     assert not ran.ok
 
 
-def test_after_a_command_that_did_not_end_in_time_the_next_one_runs(shell: FabricShell) -> None:
-    with pytest.raises(TimedOut, match="one") as failure:
-        shell.run("one", "sleep 5", timeout=0.3)
-    assert failure.value.detail == ("it may still run there",)
-    assert shell.ask("one", "echo alive").out == b"alive\n"
-
-
 def test_the_sites_own_limit_holds_where_none_is_given(make: Make) -> None:
     with pytest.raises(TimedOut):
         make(command_timeout=0.3).ask("one", "sleep 30")
-
-
-def test_many_threads_may_use_many_hosts_at_once(shell: FabricShell) -> None:
-    def ask(number: int) -> bytes:
-        return shell.ask(("one", "two")[number % 2], f"sleep 0.1; echo {number}").out
-
-    with ThreadPoolExecutor(16) as pool:
-        assert list(pool.map(ask, range(32))) == [b"%d\n" % number for number in range(32)]
 
 
 def test_commands_to_one_host_share_a_connection(make: Make, sshd: Any, relay: Any) -> None:
@@ -138,16 +58,15 @@ def test_commands_to_one_host_share_a_connection(make: Make, sshd: Any, relay: A
 
 
 def test_closing_ends_the_connections_and_their_threads(make: Make) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     shell = make()
     shell.ask("one", "true")
-    assert threading.active_count() > before
+    ours = set(threading.enumerate()) - before
+    assert ours
     shell.close()
-    for _ in range(100):
-        if threading.active_count() == before:
-            break
-        time.sleep(0.05)
-    assert threading.active_count() == before
+    for thread in ours:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in ours)
     assert shell.ask("one", "echo again").out == b"again\n"
 
 
@@ -280,11 +199,6 @@ def test_a_port_that_speaks_something_else_or_nothing_is_told(make: Make, greeti
             make(port=server.getsockname()[1], connect_timeout=1.0).ask("one", "true")
 
 
-def test_a_host_that_the_site_does_not_have_is_refused(shell: FabricShell) -> None:
-    with pytest.raises(Invalid, match="no host 'three'"):
-        shell.ask("three", "true")
-
-
 def test_nothing_is_printed_when_a_host_cannot_be_reached(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -387,19 +301,6 @@ def test_a_command_that_does_not_end_in_time_is_stopped(make: Make, account: str
 # Files
 
 
-@pytest.mark.parametrize("name", ["plain", "with blank", 'it\'s "quoted"', "$(touch x) `id`", "-rf", "ümläut\n"])
-def test_a_file_is_written_and_read_whatever_its_name(shell: FabricShell, tmp_path: Path, name: str) -> None:
-    content = os.urandom(200_000)
-    path = str(tmp_path / name)
-    assert shell.read_file("one", path) is None
-    shell.write_file("one", path, content)
-    assert shell.read_file("one", path) == content
-    assert Path(path).stat().st_mode & 0o7777 == 0o644
-    shell.write_file("one", path, b"")
-    assert shell.read_file("one", path) == b""
-    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith((name, ".maint"))] == [name]
-
-
 @ROOT_ONLY
 @pytest.mark.parametrize("mode", [0o600, 0o4755, 0o640])
 def test_a_replaced_file_keeps_owner_and_mode(shell: FabricShell, tmp_path: Path, mode: int) -> None:
@@ -413,56 +314,16 @@ def test_a_replaced_file_keeps_owner_and_mode(shell: FabricShell, tmp_path: Path
     assert (path.read_text(), now.st_uid, now.st_gid, now.st_mode & 0o7777) == ("new", nobody, 12, mode)
 
 
-def test_a_symbolic_link_stays_one_and_its_target_is_replaced(shell: FabricShell, tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real/file").write_text("old")
-    (tmp_path / "link").symlink_to("real/file")
-    shell.write_file("one", str(tmp_path / "link"), b"new")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real/file").read_text() == "new"
-    assert shell.read_file("one", str(tmp_path / "link")) == b"new"
-
-
-def test_a_file_that_cannot_be_written_is_a_failure_and_leaves_nothing(shell: FabricShell, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    for path in (tmp_path / "missing/file", tmp_path / "folder"):
-        with pytest.raises(WorkFailed, match="cannot write"):
-            shell.write_file("one", str(path), b"x")
-    assert [path.name for path in tmp_path.rglob("*") if path.name.startswith(".maint")] == []
-
-
-def test_content_that_does_not_arrive_whole_is_never_put_in_place(shell: FabricShell, tmp_path: Path) -> None:
-    from maint.adapters.ssh.files import writing  # the script itself, to feed it less than it was made for
-
-    (tmp_path / "file").write_text("old")
-    ran = shell.run("one", writing(str(tmp_path / "file"), b"whole content", "t"), stdin=b"whole")
-    assert not ran.ok
-    assert b"did not arrive whole" in ran.err
-    assert (tmp_path / "file").read_text() == "old"
-    assert not (tmp_path / ".maint-t").exists()
-
-
-def test_what_is_there_but_no_file_is_told_apart_from_what_is_missing(shell: FabricShell, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "dangling").symlink_to("nowhere")
-    for missing in ("nothing", "no/such/folder", "file/below", "dangling"):
-        assert shell.read_file("one", str(tmp_path / missing)) is None
-    with pytest.raises(WorkFailed, match="cannot read"):
-        shell.read_file("one", str(tmp_path))
-
-
 @ROOT_ONLY
-def test_what_may_not_be_read_is_told_apart_from_what_is_missing(make: Make, account: str, tmp_path: Path) -> None:
+def test_what_may_not_be_read_is_told_apart_from_what_is_missing(make: Make, account: str, public_folder: Path) -> None:
     shell = make(user=account)
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
-    (tmp_path / "secret").write_text("x")
-    (tmp_path / "secret").chmod(0o600)
-    (tmp_path / "closed").mkdir(mode=0o700)
+    (public_folder / "secret").write_text("x")
+    (public_folder / "secret").chmod(0o600)
+    (public_folder / "closed").mkdir(mode=0o700)
     for path in ("secret", "closed/file", "closed/deep/file"):
         with pytest.raises(WorkFailed, match="cannot read"):
-            shell.read_file("one", str(tmp_path / path))
-    assert shell.read_file("one", str(tmp_path / "nothing")) is None
+            shell.read_file("one", str(public_folder / path))
+    assert shell.read_file("one", str(public_folder / "nothing")) is None
 
 
 def test_the_scripts_for_files_run_under_any_posix_shell(tmp_path: Path) -> None:
@@ -482,9 +343,3 @@ def test_fabric_is_not_imported_before_a_host_is_reached() -> None:
         "import sys; import maint.adapters.ssh.shell; sys.exit('fabric' in sys.modules or 'paramiko' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
-
-
-def test_a_command_line_arrives_as_it_was_given(shell: FabricShell) -> None:
-    words = ["a b", "it's", '"', "$HOME", "\\", "*", "é", "new\nline"]
-    ran = shell.ask("one", "printf '%s\\0' " + shlex.join(words))
-    assert ran.out.decode().split("\0")[:-1] == words
