@@ -131,8 +131,10 @@ class Expander:
         head, slash, rest = part.text.partition("/")
         if part.quoted or not head.startswith("~") or not (slash or whole):
             return part
-        home = self._state.variables.get("HOME", "/root") if head == "~" else f"/home/{head[1:]}"
-        return Text(("/root" if head == "~root" else home) + slash + rest)
+        name = head[1:]
+        home = self._state.variables.get("HOME", "/root") if not name else "/root" if name == "root" else f"/home/{name}"
+        known = name in ("", "root") or self._tree.exists(home)
+        return Text(home + slash + rest) if known else part
 
     def _one(self, part: Part) -> str:
         if isinstance(part, Text):

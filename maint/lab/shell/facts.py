@@ -11,8 +11,14 @@ FACTS: dict[str, str] = {
     "timezone": "name and offset of the time zone, such as UTC+0000",
     "selinux": "what getenforce prints",
     "gateway": "default gateway",
-    "disk_kb": "size of / in KiB",
-    "disk_used_percent": "how full / is",
+    "disk_kb": "size of a file system in KiB; of one alone: disk_kb:/TARGET",
+    "disk_used_percent": "how full a file system is; one alone: disk_used_percent:/TARGET",
+    "dns": "further names that resolve, as ADDRESS NAME…;ADDRESS NAME…",
+    "inodes": "inodes of each file system",
+    "inodes_used_percent": "how many of them are used",
+    "nofile": "limit of open files (ulimit -n)",
+    "nproc_limit": "limit of processes (ulimit -u)",
+    "sudo_password": "what sudo -S asks others than root for; without it none is needed",
     "clock_skew": "seconds by which the clock is off under the fault clock-skew",
 }
 
@@ -28,6 +34,10 @@ _DEFAULTS: dict[str, str] = {
     "gateway": "127.0.0.1",
     "disk_kb": "209715200",
     "disk_used_percent": "20",
+    "inodes": "104857600",
+    "inodes_used_percent": "1",
+    "nofile": "65536",
+    "nproc_limit": "65536",
     "clock_skew": "420",
 }
 

@@ -32,6 +32,9 @@ def execute(machine: Machine, command: str, stdin: Stream, out: Stream, err: Str
         return Shell(machine, state, COMMANDS).script(Source(command)) & 255
     except Killed:
         return 137
+    except Exception as bug:  # the boundary: a client must see a failure, not a closed channel
+        err.write(f"the lab itself failed: {type(bug).__name__}: {bug}\n".encode())
+        return 70
 
 
 def run(machine: Machine, command: str, stdin: bytes = b"") -> Ended:

@@ -64,7 +64,7 @@ class Tree:
     """
 
     def __init__(self, root: Path, full: Callable[[], bool] = lambda: False) -> None:
-        root.mkdir(parents=True, exist_ok=True)
+        (root / "dev").mkdir(parents=True, exist_ok=True)
         self.root = root.resolve()
         self._full = full
         self._lock = threading.RLock()

@@ -48,7 +48,7 @@ class WordReader:
             source.next()
             inside = self.quoted('"')
             self._expect('"')
-            return [Text("", quoted=True), *inside]
+            return list(inside) if any(_is_all(part) for part in inside) else [Text("", quoted=True), *inside]
         if char == "\\":
             source.next()
             return [Text(source.raw() or "\\", quoted=True)]
@@ -204,6 +204,11 @@ def _joined(parts: list[Part]) -> Word:
         else:
             done.append(part)
     return tuple(done)
+
+
+def _is_all(part: Part) -> bool:
+    """Tell `"$@"`, which is no field at all where there are no parameters."""
+    return isinstance(part, Parameter) and part.name == "@"
 
 
 def bare(word: Word) -> str | None:

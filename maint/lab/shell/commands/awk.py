@@ -331,12 +331,12 @@ class _Program:
             return self._variable(token)
         raise NotSimulated(f"syntax near {token!r}")
 
-    def _field(self, number: Evaluate) -> Evaluate:
+    def _field(self, place_of: Evaluate) -> Evaluate:
         if self._peek() == "=":
             raise NotSimulated("assigning a field")
 
         def value() -> Value:
-            place = int(number(number()))
+            place = int(number(place_of()))
             return self._line if place == 0 else self._fields[place - 1] if place <= len(self._fields) else ""
 
         return value
