@@ -3,9 +3,9 @@
     MaintError
     ├── WorkFailed            1   a step, a check or a verification failed
     │   ├── TimedOut          1   something that was waited for did not come in time
-    │   ├── DeadlinePassed    1   a limit set by the operator or the playbook has passed: stop everything
     │   ├── Transient         1   an answer that may be another one a moment later
     │   └── AnswerMissing     1   a change was sent and its answer never came: look before anything else
+    ├── DeadlinePassed        1   a limit set by the operator or the playbook has passed: stop everything
     ├── UsageError            2   the command line makes no sense
     ├── Invalid               3   configuration, playbook or secret reference is wrong
     ├── CannotReach           4   no connection, or a connection that cannot be trusted
@@ -47,7 +47,7 @@ class TimedOut(WorkFailed):
     """Something that was waited for did not come in time."""
 
 
-class DeadlinePassed(WorkFailed):
+class DeadlinePassed(MaintError):
     """A limit set by the operator or the playbook has passed; nobody catches this to go on."""
 
 

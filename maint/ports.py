@@ -30,7 +30,7 @@ class Clock(Protocol):
         """Wait."""
 
     def limit(self, seconds: float | None) -> AbstractContextManager[None]:
-        """Raise `TimedOut` inside the block once the seconds have passed; None is no limit. Limits nest."""
+        """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit. Limits nest."""
 
 
 class Secrets(Protocol):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
 
-from maint.errors import TimedOut
+from maint.errors import DeadlinePassed
 from maint.model.units import show_duration
 
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
@@ -52,7 +52,7 @@ class _Alarm:
         now = time.monotonic()
         passed = [seconds for deadline, seconds in self._open if deadline <= now]
         if passed:
-            raise TimedOut(f"the limit of {show_duration(passed[0])} has passed")
+            raise DeadlinePassed(f"the limit of {show_duration(passed[0])} has passed")
         if self._open:  # the timer's clock ran a hair ahead of ours
             self._arm()
 
@@ -78,7 +78,7 @@ class SystemClock:
 
     @contextmanager
     def limit(self, seconds: float | None) -> Iterator[None]:
-        """Raise `TimedOut` inside the block once the seconds have passed; None is no limit.
+        """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit.
 
         Limits nest: the nearest one goes off first, and leaving it brings the outer one back. Signals reach the
         main thread alone, so that in any other thread the block runs without a limit of its own.

@@ -45,7 +45,7 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None]) -> int
 def _listen() -> None:
     """Turn SIGINT and SIGTERM into a failure that ends the run in order."""
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
         raise Interrupted(number, hint="`maint playbook resume` takes an unfinished run up again")
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -10,7 +10,6 @@ from maint.cli.site import ConfiguredSite
 from maint.cli.stale import refuse_stale
 from maint.config.bundled import playbooks
 from maint.engine import journal
-from maint.engine.journal import Past
 from maint.engine.load import Library
 from maint.engine.plan import make_plan
 from maint.engine.session import Session

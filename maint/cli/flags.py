@@ -61,7 +61,7 @@ _before: Flags = Flags()
 
 def remember(**values: Any) -> None:  # Any: typer hands over whatever the options hold
     """Keep the flags that stood before the noun, for the command that follows."""
-    global _before  # noqa: PLW0603  # typer offers no other way from a callback to a command's wrapper
+    global _before  # typer offers no other way from a callback to a command's wrapper
     _before = Flags(**values)
 
 

@@ -95,7 +95,9 @@ def down(flags: Flags, folder: Folder = "") -> None:
 
     place = lab_folder(folder)
     was_up = control.down(place)
-    flags.screen().emit({"was_up": was_up}, f"the lab in {place} is down; its files stay" if was_up else "no lab was up")
+    flags.screen().emit(
+        {"was_up": was_up}, f"the lab in {place} is down; its files stay" if was_up else "no lab was up"
+    )
 
 
 @command(group, "status")

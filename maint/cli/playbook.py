@@ -61,11 +61,16 @@ def list_playbooks(flags: Flags) -> None:
 def show(flags: Flags, name: Name) -> None:
     """Print a playbook."""
     playbook = _load(name)
-    parameters: "list[Json]" = [
+    parameters: list[Json] = [
         {"name": p.name, "type": p.type.value, "help": p.help, "default": p.default, "required": p.required}
         for p in playbook.parameters
     ]
-    data: "dict[str, Json]" = {"name": playbook.name, "summary": playbook.summary, "parameters": parameters, "text": playbook.text}
+    data: dict[str, Json] = {
+        "name": playbook.name,
+        "summary": playbook.summary,
+        "parameters": parameters,
+        "text": playbook.text,
+    }
     flags.screen().emit(data, playbook.text.rstrip())
 
 

@@ -44,7 +44,8 @@ def run(
 def _clusters(flags: Flags, snapshot: str) -> list[str]:
     """Return the clusters that a snapshot holds."""
     from maint.cli.open import opened
-    from maint.restore.content import outline_of
+    from maint.restore.choose import chosen
+    from maint.restore.outline import outline_of
 
     with opened(flags) as (site, _):
-        return list(outline_of(site, snapshot).clusters)
+        return list(outline_of(site, chosen(site, snapshot)).clusters)

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
 from maint.model.json import Json

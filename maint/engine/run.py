@@ -203,7 +203,7 @@ class Runner:
         )
 
     def _told(self, failure: BaseException) -> BaseException:
-        """Return the failure as the operator is told it: once something was changed, no way in is a stop in the middle."""
+        """Return the failure as it is told: once something was changed, no way in is a stop in the middle."""
         if isinstance(failure, CannotReach) and self._changed:
             return WorkFailed(failure.message, detail=failure.detail, hint=failure.hint)
         return failure

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from maint.backup.parts import LICENSE, read_part
 from maint.errors import Invalid
 from maint.ports import Sight
 from maint.restore.choose import chosen
-from maint.restore.content import license_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,11 @@ def content_of(sight: Sight, *, file: str, snapshot: str | None) -> tuple[bytes,
         try:
             return path.read_bytes(), str(path)
         except OSError as error:
-            raise Invalid(f"the licence {path} cannot be read: {error.strerror}", hint="check `manager.license`") from error
+            raise Invalid(
+                f"the licence {path} cannot be read: {error.strerror}", hint="check `manager.license`"
+            ) from error
     if snapshot is not None:
         found = chosen(sight, snapshot)
-        content = license_of(sight, found)
-        if content is not None:
-            return content, f"snapshot {found.id}"
+        if any(part.name == LICENSE for part in found.parts):
+            return read_part(sight, found, LICENSE), f"snapshot {found.id}"
     raise Invalid("there is no licence to upload", hint="set `manager.license` in the config, or give `--file`")

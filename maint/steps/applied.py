@@ -8,12 +8,12 @@ from enum import StrEnum
 from maint.backup.compare import Comparison, compare
 from maint.backup.fingerprint import site_fingerprint
 from maint.backup.flatten import Tree, flatten
+from maint.backup.parts import open_deployment
 from maint.backup.read import blocks
 from maint.errors import CannotReach, LoginRefused, MaintError, Transient
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight, Site, Work
-from maint.restore.content import deployment_of
 from maint.steps.commands import pauses
 from maint.steps.server import invocations
 
@@ -46,7 +46,7 @@ class Seen:
 
 def tree_of_snapshot(sight: Sight, snapshot: Snapshot) -> dict[str, Tree]:
     """Return the snapshot's deployment as a tree; secrets are fingerprints."""
-    with deployment_of(sight, snapshot) as stream:
+    with open_deployment(sight, snapshot) as stream:
         return flatten(blocks(stream.read), site_fingerprint(sight))
 
 

@@ -4,13 +4,12 @@ from collections.abc import Iterable
 
 from maint.backup.catalogue import find
 from maint.backup.flatten import Tree
-from maint.backup.parts import DEPLOYMENT
+from maint.backup.parts import DEPLOYMENT, open_deployment
 from maint.errors import AnswerMissing, CannotReach, Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import Body, Sight, Site, Work
 from maint.restore.choose import chosen
-from maint.restore.content import deployment_of
 from maint.steps.applied import Fate, await_fate, baseline, fate, look, tree_of_snapshot
 from maint.steps.server import require_ssh
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
@@ -95,7 +94,7 @@ class PutDeployment(Step[SnapshotArguments]):
     def _put(self, site: Site, work: Work, snapshot: Snapshot, limit: float) -> None:
         part = snapshot.part(DEPLOYMENT)
         api = int(snapshot.versions["api"].lstrip("v"))
-        with deployment_of(site, snapshot) as stream:
+        with open_deployment(site, snapshot) as stream:
             body = Body(stream.read, part.content_bytes, lambda: work.note("last block", site.clock.now().isoformat()))
             answer = site.manager.put_deployment(body, api=api, delete_current=True, timeout=limit)
         try:

@@ -1,4 +1,4 @@
-"""The server's options file: add one Java property to CMF_JAVA_OPTS, and take exactly that away again (contract 7.1)."""
+"""The server's options file: add one Java property to CMF_JAVA_OPTS, and take exactly that away (contract 7.1)."""
 
 import re
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Generator, Iterable, Sequence
 
+from pydantic import Field
+
 from maint.errors import AnswerMissing, CannotReach, Refused, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Role
@@ -59,8 +61,8 @@ class StartAgents(Step[NoArguments]):
 class RolesArguments(Arguments):
     """Which roles of the monitoring service."""
 
-    only: list[str] = []
-    without: list[str] = []
+    only: list[str] = Field(default_factory=list)
+    without: list[str] = Field(default_factory=list)
 
 
 class StartManagement(Step[RolesArguments]):

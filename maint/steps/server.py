@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterable
 
-from maint.errors import CannotReach, LoginRefused, Refused, TimedOut, Transient, WorkFailed
+from maint.errors import CannotReach, LoginRefused, Refused, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.plan import Action, Effect
@@ -13,6 +13,7 @@ from maint.steps.commands import pauses
 from maint.steps.step import Progress, Step, done
 
 UNIT = "cloudera-scm-server"
+LOG = "/var/log/cloudera-scm-server/cloudera-scm-server.log"
 _SHOW = f"systemctl show {UNIT} -p InvocationID,ActiveEnterTimestamp,MainPID"
 START_LIMIT = 900.0  # seconds; a server takes about two minutes (contract section 3)
 
@@ -114,7 +115,10 @@ def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[s
             last = f"plain port {presence.plain}, TLS port {presence.tls}"
         except LoginRefused:
             raise
-        except (Transient, CannotReach) as error:
+        except (
+            WorkFailed,
+            CannotReach,
+        ) as error:  # a server that starts may answer 404 or 5xx first (contract section 3)
             last = error.message
         waited = site.clock.monotonic() - begun
         if waited > limit:
@@ -122,7 +126,7 @@ def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[s
             raise TimedOut(
                 f"the manager was given {show_duration(waited)}, and {wanted}",
                 detail=[last],
-                hint="see /var/log/cloudera-scm-server/cloudera-scm-server.log on its host; then `maint playbook resume`",
+                hint=f"see {LOG} on its host, then `maint playbook resume`",
             )
         yield f"waiting for the manager: {last}"
         site.clock.sleep(pause)

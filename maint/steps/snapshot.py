@@ -55,7 +55,9 @@ class TakeSnapshot(Step[TakeArguments]):
             taken = yield from take(site, purpose=purpose, snapshot_id=snapshot_id)
             snapshot = taken.snapshot
             if taken.verification.result is Trust.FAILED:
-                raise WorkFailed(f"snapshot {snapshot.id} is stored, and is not sound", detail=[taken.verification.words])
+                raise WorkFailed(
+                    f"snapshot {snapshot.id} is stored, and is not sound", detail=[taken.verification.words]
+                )
         words = _words(snapshot)
         if action.arguments["unredacted"] and not snapshot.restorable:
             raise WorkFailed(
@@ -86,7 +88,9 @@ def _words(snapshot: Snapshot) -> str:
         return f"snapshot {snapshot.id}: {size}, restorable"
     why = "the manager redacts its API" if snapshot.judgement.redaction is Redaction.REDACTED else "it breaks a rule"
     problems = "; ".join(finding.words for finding in snapshot.judgement.findings if finding.passed is False)
-    return f"snapshot {snapshot.id}: {size}, audit-only, cannot be restored: {why}" + (f" ({problems})" if problems else "")
+    return f"snapshot {snapshot.id}: {size}, audit-only, cannot be restored: {why}" + (
+        f" ({problems})" if problems else ""
+    )
 
 
 class RequireArguments(Arguments):

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from maint.model.manager import Door
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.restore.content import outline_of
+from maint.restore.choose import chosen
+from maint.restore.outline import outline_of
 from maint.steps.clusters import NoArguments
 from maint.steps.deployment import SnapshotArguments
 from maint.steps.server import START_LIMIT, await_version, require_ssh, restart
@@ -22,7 +23,7 @@ class AwaitTls(Step[SnapshotArguments]):
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
         """Plan the wait, or say that it does not apply."""
-        settings, expected = sight.settings.manager, outline_of(sight, args.snapshot).web_tls
+        settings, expected = sight.settings.manager, outline_of(sight, chosen(sight, args.snapshot)).web_tls
         serving = sight.manager.presence().door is Door.TLS
         words = f"wait for TLS on {settings.host}:{settings.tls_port} and verify its chain"
         yield self.action(

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from maint.adapters.clock import SystemClock
-from maint.errors import TimedOut
+from maint.errors import DeadlinePassed
 
 
 def _wait() -> None:
@@ -13,7 +13,7 @@ def _wait() -> None:
 
 
 def test_a_limit_interrupts_a_wait() -> None:
-    with pytest.raises(TimedOut, match="limit of"), SystemClock().limit(0.05):
+    with pytest.raises(DeadlinePassed, match="limit of"), SystemClock().limit(0.05):
         _wait()
 
 
@@ -28,27 +28,27 @@ def test_a_limit_that_is_met_leaves_nothing_behind() -> None:
 def test_the_nearer_limit_goes_off_and_the_outer_one_comes_back() -> None:
     clock = SystemClock()
     with clock.limit(60):
-        with pytest.raises(TimedOut, match="0\\.1s"), clock.limit(0.1):
+        with pytest.raises(DeadlinePassed, match="0\\.1s"), clock.limit(0.1):
             _wait()
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 50
 
 
 def test_an_outer_limit_goes_off_inside_an_inner_one() -> None:
     clock = SystemClock()
-    with pytest.raises(TimedOut, match="0\\.1s"), clock.limit(0.1), clock.limit(60):
+    with pytest.raises(DeadlinePassed, match="0\\.1s"), clock.limit(0.1), clock.limit(60):
         _wait()
 
 
 def test_an_outer_limit_still_holds_after_an_inner_one() -> None:
     clock = SystemClock()
-    with pytest.raises(TimedOut, match="0\\.2s"), clock.limit(0.2):
+    with pytest.raises(DeadlinePassed, match="0\\.2s"), clock.limit(0.2):
         with clock.limit(60):
             pass
         _wait()
 
 
 def test_limits_of_two_clocks_nest_as_well() -> None:
-    with pytest.raises(TimedOut), SystemClock().limit(0.05), SystemClock().limit(60):
+    with pytest.raises(DeadlinePassed), SystemClock().limit(0.05), SystemClock().limit(60):
         _wait()
 
 
@@ -59,7 +59,7 @@ def test_no_limit_is_no_limit() -> None:
 
 
 def test_a_limit_of_nothing_has_passed_at_once() -> None:
-    with pytest.raises(TimedOut), SystemClock().limit(0):
+    with pytest.raises(DeadlinePassed), SystemClock().limit(0):
         _wait()
 
 

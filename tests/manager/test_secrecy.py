@@ -9,7 +9,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
-from maint.errors import CannotReach, TimedOut
+from maint.errors import CannotReach, DeadlinePassed
 from tests.manager.conftest import PASSWORD, Bench, answer, request_head
 
 Raw = Callable[[Callable[[socket.socket], None]], int]
@@ -61,7 +61,7 @@ def test_a_traceback_with_locals_of_an_interrupted_call_is_clean(bench: Bench, r
     port = _serve_then(raw, lambda connection: connection.recv(1) and None)
     asked = bench.client(plain_port=port)
     asked.log_in()
-    with pytest.raises(TimedOut) as failure, SystemClock().limit(0.3):
+    with pytest.raises(DeadlinePassed) as failure, SystemClock().limit(0.3):
         asked.hosts()
     _assert_clean(rendered(failure.value))
 

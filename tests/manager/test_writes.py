@@ -11,7 +11,7 @@ from werkzeug import Request, Response
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.manager.stream import BLOCK
-from maint.errors import AnswerMissing, CannotReach, LoginRefused, TimedOut, WorkFailed
+from maint.errors import AnswerMissing, CannotReach, DeadlinePassed, LoginRefused, WorkFailed
 from maint.ports import Answer, Body
 from tests.manager.conftest import Bench, answer, free_port, request_head
 
@@ -219,7 +219,7 @@ def test_the_operators_limit_ends_a_wait_for_an_answer(bench: Bench, raw: Raw) -
 
     client = bench.client(plain_port=raw(serve))
     client.log_in()
-    with pytest.raises(TimedOut), SystemClock().limit(0.3):
+    with pytest.raises(DeadlinePassed), SystemClock().limit(0.3):
         client.delete_cluster("c")
 
 

@@ -1,0 +1,83 @@
+"""Climb the ladder of preconditions before anything is sent, once for the plan and once more for the run."""
+
+from collections.abc import Iterable, Sequence
+
+from maint.backup import host_notes
+from maint.backup.outline import Outline
+from maint.backup.verify import verify
+from maint.errors import Invalid
+from maint.model.plan import Action, Effect
+from maint.model.snapshot import Finding, Snapshot
+from maint.ports import Sight, Site, Work
+from maint.restore.choose import chosen
+from maint.restore.license import content_of
+from maint.restore.outline import outline_of
+from maint.restore.ready import Server, insist, ready
+from maint.steps.server import require_ssh
+from maint.steps.step import Arguments, Progress, Step, done
+
+
+class ReadyArguments(Arguments):
+    """Which snapshot, and whether the licence must be installed already."""
+
+    snapshot: str = ""
+    license: bool = False
+
+
+class RestoreReady(Step[ReadyArguments]):
+    """Refuses a restore that cannot end well."""
+
+    kind = "restore.ready"
+    help = "Verify the snapshot to level 3 and hold it against the server and its host; refuse before anything is sent."
+    effect = Effect.READ
+    arguments = ReadyArguments
+
+    def plan(self, args: ReadyArguments, sight: Sight) -> Iterable[Action]:
+        """Climb the ladder for the plan; a broken rung refuses here."""
+        require_ssh(sight)
+        snapshot = chosen(sight, args.snapshot)
+        findings = _climb(sight, snapshot, args.license)
+        insist(snapshot, findings)
+        yield self.action(
+            f"snapshot {snapshot.id}",
+            f"prove that snapshot {snapshot.id} can be restored here ({len(findings)} rules)",
+            {"snapshot": snapshot.id, "license": args.license},
+            facts={"snapshot": snapshot.id, "rules": [[finding.rule, finding.passed] for finding in findings]},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Climb it again: the server may have changed since the plan."""
+        snapshot = chosen(site, str(action.arguments["snapshot"]))
+        yield f"verifying snapshot {snapshot.id} and looking at the server and its host"
+        findings = _climb(site, snapshot, bool(action.arguments["license"]))
+        insist(snapshot, findings)
+        untold = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is None]
+        words = f"{len(findings) - len(untold)} rules hold"
+        return done("; could not tell: ".join([words, *(["; ".join(untold)] if untold else [])]))
+
+
+def _climb(sight: Sight, snapshot: Snapshot, installed: bool) -> Sequence[Finding]:
+    outline = outline_of(sight, snapshot)
+    return ready(snapshot, outline, verify(sight, snapshot.id, 3), _server(sight, snapshot, outline, installed))
+
+
+def _server(sight: Sight, snapshot: Snapshot, outline: Outline, installed: bool) -> Server:
+    manager = sight.manager
+    account = manager.log_in()
+    return Server(
+        release=manager.release(),
+        api=manager.api_version(),
+        fresh=account.bootstrap,
+        licensed=manager.license() is not None or (not installed and _has_license(sight, snapshot)),
+        commands=[f"{command.name} ({command.id})" for command in manager.active_commands()],
+        host_files=host_notes.look(sight, outline),
+    )
+
+
+def _has_license(sight: Sight, snapshot: Snapshot) -> bool:
+    """Whether there is a licence that the playbook can upload."""
+    try:
+        content_of(sight, file="", snapshot=snapshot.id)
+    except Invalid:
+        return False
+    return True
