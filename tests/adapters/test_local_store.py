@@ -1,5 +1,6 @@
 """What the local store does beyond the contract: modes, symbolic links, dead writers, disks that say no."""
 
+import errno
 import os
 import resource
 import signal
@@ -158,3 +159,43 @@ def test_a_store_that_is_a_file_is_a_failure_with_words(tmp_path: Path) -> None:
         pass
     with pytest.raises(WorkFailed, match="cannot list"):
         list(store.names())
+
+
+def test_a_named_pipe_in_the_store_is_no_file_and_nobody_waits_for_it(store: LocalStore, tmp_path: Path) -> None:
+    put(store, "a")
+    os.mkfifo(tmp_path / "store/pipe")
+    assert list(store.names()) == ["a"]
+    with pytest.raises(FileNotFoundError), store.open("pipe"):
+        pass
+
+
+def test_a_file_system_without_hard_links_keeps_the_promises(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", no_links)  # no such file system can be counted on to be at hand
+    put(store, "prod/a")
+    with pytest.raises(FileExistsError), store.create("prod/b") as late:
+        late.write(b"late")
+        put(store, "prod/b")
+    assert sorted(path.name for path in (tmp_path / "store/prod").iterdir()) == ["a", "b"]
+    assert (tmp_path / "store/prod/b").read_bytes() == b"content"
+
+
+def test_a_commit_that_the_disk_does_not_confirm_leaves_no_name(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, "prod/a")
+    sync = os.fsync
+
+    def fails_for_folders(handle: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{handle}"):  # noqa: PTH112 - a descriptor, not a path of ours
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fails_for_folders)  # no disk can be made to fail on demand
+    with pytest.raises(WorkFailed, match="prod/b"), store.create("prod/b") as file:
+        file.write(b"x")
+    assert [path.name for path in (tmp_path / "store/prod").iterdir()] == ["a"]

@@ -63,6 +63,16 @@ def test_a_missing_file_is_told_apart(store: Store) -> None:
             pass
 
 
+def test_a_folder_is_no_file_and_nothing_lies_below_a_file(store: Store) -> None:
+    put(store, "prod/a")
+    assert store.size("prod") is None
+    assert store.size("prod/a/b") is None
+    assert list(store.names("prod/a")) == []
+    for name in ("prod", "prod/a/b"):
+        with pytest.raises(FileNotFoundError), store.open(name):
+            pass
+
+
 def test_names_are_in_order_and_below_the_folder_asked_for(store: Store) -> None:
     for name in ("b/2", "a/z/1", "a/b", "a-c", "b/10", "ab/1"):
         put(store, name)

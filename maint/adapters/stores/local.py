@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -62,7 +62,7 @@ class LocalStore:
         """Read a file as a stream; `FileNotFoundError` where there is none."""
         *folders, last = split_name(name)
         with self._told(f"cannot open {name}"), self._folder(folders) as folder:
-            handle = os.open(last, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+            handle = _open_file(folder, last)
         with _Reading(handle, f"cannot read {name} in {self._root}") as raw, io.BufferedReader(raw) as file:
             yield file
 
@@ -76,11 +76,10 @@ class LocalStore:
         """
         *folders, last = split_name(name)
         words = f"cannot write {name}"
-        with self._told(words):
-            make_folder(self._root)
-            folder = self._make_folders(folders)
-        try:
+        with ExitStack() as stack:
             with self._told(words):
+                make_folder(self._root)
+                folder = stack.enter_context(self._folder(folders, make=True))
                 _refuse_taken(folder, last)
                 staging, handle = _stage(folder)
             try:
@@ -92,8 +91,6 @@ class LocalStore:
             except BaseException:
                 _forget(folder, staging)
                 raise
-        finally:
-            os.close(folder)
 
     def remove(self, name: str) -> None:
         """Remove a file; no complaint where there is none."""
@@ -124,29 +121,16 @@ class LocalStore:
             raise _failure(f"{what} in {self._root}", error) from None
 
     @contextmanager
-    def _folder(self, folders: Sequence[str]) -> Iterator[int]:
+    def _folder(self, folders: Sequence[str], *, make: bool = False) -> Iterator[int]:
         handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
         try:
             for part in folders:
-                inner = os.open(part, _FOLDER, dir_fd=handle)
+                inner = _enter(handle, part, make=make)
                 os.close(handle)
                 handle = inner
             yield handle
         finally:
             os.close(handle)
-
-    def _make_folders(self, folders: Sequence[str]) -> int:
-        handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            for part in folders:
-                _make_inner(handle, part)
-                inner = os.open(part, _FOLDER, dir_fd=handle)
-                os.close(handle)
-                handle = inner
-        except BaseException:
-            os.close(handle)
-            raise
-        return handle
 
     def _walk(self, folders: Sequence[str], *, staging: bool) -> Iterator[tuple[str, int]]:
         # Yields names, and the descriptor of the folder that each is in; both hold until the next one.
@@ -155,7 +139,7 @@ class LocalStore:
                 for inner, _, files, handle in os.fwalk(".", dir_fd=start, onerror=_raise):
                     where = "/".join([*folders, *Path(inner).parts])
                     for file in files:
-                        if file.startswith(STAGING) if staging else _is_committed(file, handle):
+                        if file.startswith(STAGING) if staging else file[0] != "." and _is_file(handle, file):
                             yield f"{where}/{file}" if where else file, handle
         except FileNotFoundError:
             return
@@ -167,21 +151,34 @@ def _raise(error: OSError) -> None:
         raise error
 
 
-def _is_committed(name: str, folder: int) -> bool:
-    if name.startswith("."):
-        return False
+def _is_file(folder: int, name: str) -> bool:
     try:
         return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
 
 
-def _make_inner(folder: int, name: str) -> None:
+def _open_file(folder: int, name: str) -> int:
+    # Without waiting for the other end, should it be a named pipe that somebody put there.
+    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise FileNotFoundError(errno.ENOENT, "no plain file", name)
+
+
+def _enter(folder: int, name: str, *, make: bool) -> int:
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=folder)
+            os.fsync(folder)
     try:
-        os.mkdir(name, 0o700, dir_fd=folder)
-    except FileExistsError:
-        return
-    os.fsync(folder)
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except NotADirectoryError:
+        if not make and _is_file(folder, name):
+            # Nothing can lie below a file.
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from None
+        raise
 
 
 def _refuse_taken(folder: int, name: str) -> None:
