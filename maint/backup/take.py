@@ -88,7 +88,7 @@ def take(
         run.undo()
         raise
     yield f"stored as {snapshot.id}"
-    verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2)
+    verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2, opening=False)
     record(site, verification)
     yield verification.words
     if broken := verification.broken_bytes:

@@ -37,13 +37,15 @@ class _Content:
     license: bytes | None = None
 
 
-def verify(sight: Sight, snapshot_id: str, level: int = 3) -> Verification:
+def verify(sight: Sight, snapshot_id: str, level: int = 3, *, opening: bool = True) -> Verification:
     """Verify a snapshot and return what was found; see the module for the levels.
 
     Args:
         sight: the site; its private keys decide how levels 2 and 3 are told.
         snapshot_id: the whole id.
         level: 1, 2 or 3.
+        opening: whether to open the parts where a private key is at hand; needless just after a capture, which has
+            read them back.
 
     Raises:
         Invalid: there is no such level here.
@@ -63,7 +65,7 @@ def verify(sight: Sight, snapshot_id: str, level: int = 3) -> Verification:
         return seen
     if level == 1:
         return replace(seen, depth=1)
-    return _deeper(sight, snapshot, seen)
+    return _deeper(sight, snapshot, seen, sight.identities() if opening else ())
 
 
 def record(site: Site, verification: Verification) -> str:
@@ -72,8 +74,7 @@ def record(site: Site, verification: Verification) -> str:
     return write_record(site, entry)
 
 
-def _deeper(sight: Sight, snapshot: Snapshot, seen: Verification) -> Verification:
-    identities = sight.identities()
+def _deeper(sight: Sight, snapshot: Snapshot, seen: Verification, identities: Sequence[Secret]) -> Verification:
     has_deployment = any(part.name == DEPLOYMENT for part in snapshot.parts)
     content = _open(sight, snapshot, identities) if identities else _Content(())
     findings = [*seen.findings, *content.findings]
@@ -204,7 +205,7 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
     """
     account = sight.settings.manager.login.username
     if verdict is None:
-        return Finding("login", None, f"whether {account} can log in cannot be told without a private key")
+        return Finding("login", None, f"whether {account} can log in was not asked: nothing was opened")
     if account not in verdict.outline.users:
         return Finding("login", False, f"the configured account {account} is not in this snapshot")
     if account not in verdict.outline.administrators:
