@@ -10,7 +10,7 @@ from maint.lab import pki, trees
 from maint.lab.document import Doc, hosts, release, settings
 from maint.lab.files import write_whole
 from maint.lab.jackson import dumps
-from maint.lab.license import make_license
+from maint.lab.license import make_license, read_license
 from maint.lab.loading import Options, load
 from maint.lab.releases import announced, recorded_at
 from maint.lab.siteconfig import groups_of
@@ -31,11 +31,14 @@ def found(folder: Path, storage: Storage, options: Options, chance: random.Rando
     authority.save(folder / "ca")
     identity, recipient = pki.age_key()
     names = _host_names(loaded.blueprint)
+    licence = make_license("Laboratory", _LICENSE_DAYS, now)
+    if not options.fresh:  # a manager that runs clusters has one
+        loaded.world.license, loaded.world.license_counts = read_license(licence, now), True
     secret_files = {
         "password": loaded.password.encode(),
         "bootstrap-password": b"admin",
         "identity": f"{identity}\n".encode(),
-        "license.txt": make_license("Laboratory", _LICENSE_DAYS, now),
+        "license.txt": licence,
         "blueprint.json": dumps(loaded.blueprint).encode(),
     }
     for name, content in secret_files.items():

@@ -3,7 +3,7 @@
 from maint.lab import commands
 from maint.lab.api.configs import items_shown
 from maint.lab.api.messages import ApiError, Request, Response, listing
-from maint.lab.document import Doc, items, parse
+from maint.lab.document import Doc, hosts, items, parse
 from maint.lab.world import World
 
 
@@ -55,14 +55,15 @@ def shutdown_readiness(world: World, request: Request) -> Response:
 
 
 def instances(world: World, request: Request) -> Response:
-    """List the servers of this manager."""
+    """List the servers of this manager: the first hosts of its deployment (contract section 10.5)."""
     del request
+    known = [(str(host.get("hostname")), str(host.get("ipAddress"))) for host in hosts(world.deployment)]
+    servers = (known or [("cm", "127.0.0.1")])[: int(world.switches.number("server-instances"))]
     stamp = world.now().strftime("%Y-%m-%dT%H:%M:%S.") + "000Z"
-    servers = range(1, int(world.switches.number("server-instances")) + 1)
+    times = {"createdTime": stamp, "lastUpdatedTime": stamp}
     return listing([
-        {"cmServerId": f"server-{number}", "name": f"cm-{number}", "ipAddress": f"127.0.0.{number}",
-         "createdTime": stamp, "lastUpdatedTime": stamp}
-        for number in servers
+        {"cmServerId": f"server-{number}", "name": name, "ipAddress": address, **times}
+        for number, (name, address) in enumerate(servers, 1)
     ])  # fmt: skip
 
 
