@@ -74,7 +74,7 @@ def public_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def sshd() -> Iterator[Sshd]:
     with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)  # the session's own account reads authorized_keys there
+        Path(name).chmod(0o755)  # sshd reads authorized_keys as the account that logs in
         yield from _serve(Path(name))
 
 

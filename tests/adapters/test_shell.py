@@ -248,7 +248,7 @@ def account(sshd: Any) -> Iterator[str]:
         yield name
     finally:
         rule.unlink(missing_ok=True)
-        subprocess.run(["userdel", name], check=False, capture_output=True)
+        subprocess.run(["userdel", "-f", name], check=False, capture_output=True)
 
 
 @ROOT_ONLY
