@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from maint.backup.ids import PATTERN, time_of
+from maint.backup.ids import is_id, time_of
 from maint.backup.manifest import LARGEST, MANIFEST, SIGNATURE, decode
 from maint.backup.records import read_records
 from maint.errors import Invalid, Refused, WorkFailed
@@ -131,7 +131,7 @@ def _folders(sight: Sight) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name in sight.store.names(sight.settings.name):
         _, snapshot_id, *rest = name.split("/")
-        if rest and PATTERN.fullmatch(snapshot_id):
+        if rest and is_id(snapshot_id):
             found.setdefault(snapshot_id, set()).add("/".join(rest))
     return found
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 
 from maint.backup.outline import Outline
-from maint.errors import CannotReach, TimedOut
+from maint.errors import CannotReach, Invalid, TimedOut
 from maint.model.json import Json
 from maint.ports import Sight
 
@@ -45,7 +45,7 @@ def try_look(sight: Sight, outline: Outline) -> tuple[Mapping[str, Json], tuple[
         return {}, (*UNCOVERED, "the files on the manager host were not looked for: no `ssh:` is configured")
     try:
         seen = look(sight, outline)
-    except (CannotReach, TimedOut) as failure:
+    except (CannotReach, TimedOut, Invalid) as failure:
         return {}, (*UNCOVERED, f"the files on the manager host were not looked for: {failure.message}")
     return seen, UNCOVERED if present(seen, GUID) else (*UNCOVERED, NO_GUID)
 

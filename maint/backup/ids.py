@@ -23,6 +23,17 @@ def time_of(snapshot_id: str) -> datetime:
     return datetime.strptime(snapshot_id.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
 
 
+def is_id(text: str) -> bool:
+    """Tell whether a folder's name is the id of a snapshot."""
+    if not PATTERN.fullmatch(text):
+        return False
+    try:
+        time_of(text)
+    except ValueError:
+        return False
+    return True
+
+
 def show_time(time: datetime) -> str:
     """Return a time as JSON carries it, such as `2026-11-21T02:15:00.123Z`."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,12 +1,9 @@
 """Look into a licence file: is it in date? (contract section 9)"""
 
 import json
-import re
 from datetime import UTC, datetime
 
 from maint.model.snapshot import Finding
-
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def check(content: bytes, now: datetime) -> Finding:
@@ -35,8 +32,10 @@ def _inner(content: bytes) -> dict[str, object] | None:
 
 
 def _day(value: object) -> datetime | None:
-    found = _DAY.match(value) if isinstance(value, str) else None
-    try:
-        return datetime.strptime(found.group(), "%Y-%m-%d").replace(tzinfo=UTC) if found else None
-    except ValueError:
-        return None
+    """Read the day at the beginning of a date, in either way in which they are written."""
+    for form in ("%Y-%m-%d", "%m/%d/%Y"):
+        try:
+            return datetime.strptime(str(value)[:10], form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    return None

@@ -68,13 +68,14 @@ class RedactedCopy:
 class _Frame:
     """An object or list that is being written; scalars of an object wait until it is known what they are."""
 
-    __slots__ = ("fields", "is_map", "pending", "started")
+    __slots__ = ("flag", "is_map", "name", "pending", "started")
 
     def __init__(self, is_map: bool) -> None:
         self.is_map = is_map
         self.started = False
         self.pending: list[tuple[str, Scalar]] = []
-        self.fields: dict[str, Scalar] = {}
+        self.name: Scalar = None
+        self.flag: Scalar = None
 
 
 class _Writer:
@@ -82,97 +83,97 @@ class _Writer:
         self._known, self._fingerprint, self._write = known, fingerprint, write
         self._frames: list[_Frame] = []
         self._key = ""
-        self._depth = 0
+        self._indent = ""  # a line break and the blanks before a field of the innermost object
         self._out: list[str] = []
-        self._free = lru_cache(maxsize=_REMEMBERED)(self._scrub)
+        self._free = lru_cache(maxsize=_REMEMBERED)(self._scrubbed)
+        self._field = lru_cache(maxsize=_REMEMBERED)(self._spelled_key)
 
     def __call__(self, events: Sequence[Event]) -> None:
         """Take a batch of events."""
+        key = self._key
+        frame = self._frames[-1] if self._frames else _Frame(is_map=False)
         for event, value in events:
             if event == "map_key":
-                self._key = str(value)
-            elif event in ("start_map", "start_array"):
-                self._open(event == "start_map")
-            elif event in ("end_map", "end_array"):
-                self._close()
+                key = value  # type: ignore[assignment]  # a key is text
+            elif event == "start_map" or event == "start_array":
+                frame = self._open(frame, key, event == "start_map")
+            elif event == "end_map" or event == "end_array":
+                frame = self._close(frame)
+            elif frame.is_map:
+                frame.pending.append((key, value))
             else:
-                self._scalar(value)
+                self._out.append(f"{', ' if frame.started else ' '}{self._spell(value)}")
+                frame.started = True
+        self._key = key
         self._write("".join(self._out))
         self._out.clear()
 
-    def _open(self, is_map: bool) -> None:
+    def _open(self, frame: _Frame, key: str, is_map: bool) -> _Frame:
+        """Begin an object or list inside another; `frame` is a stand-in where there is no other."""
         if self._frames:
-            frame = self._frames[-1]
-            self._flush(frame, whole=False)
-            self._separate(frame, self._key)
-        self._frames.append(_Frame(is_map))
-        self._depth += is_map
+            if frame.pending:
+                self._flush(frame, whole=False)
+            comma = "," if frame.started else ""
+            self._out.append(f"{comma}{self._indent}{self._field(key)}" if frame.is_map else f"{comma} ")
+            frame.started = True
         self._out.append("{" if is_map else "[")
+        if is_map:
+            self._indent = f"{self._indent}  " if self._indent else "\n  "
+        self._frames.append(_Frame(is_map))
+        return self._frames[-1]
 
-    def _close(self) -> None:
-        frame = self._frames.pop()
-        self._flush(frame, whole=True)
-        self._depth -= frame.is_map
+    def _close(self, frame: _Frame) -> _Frame:
+        if frame.pending:
+            self._flush(frame, whole=True)
+        self._frames.pop()
         if frame.is_map:
-            self._out.append("\n" + "  " * self._depth + "}" if frame.started else " }")
+            self._indent = self._indent[:-2]
+            self._out.append(f"{self._indent}}}" if frame.started else " }")
         else:
             self._out.append(" ]")
-
-    def _scalar(self, value: Scalar) -> None:
-        frame = self._frames[-1]
-        if frame.is_map:
-            frame.pending.append((self._key, value))
-            if self._key in ("name", "sensitive"):
-                frame.fields[self._key] = value
-        else:
-            self._separate(frame, "")
-            self._out.append(self._spell(value if not isinstance(value, str) else self._free(value)))
+        return self._frames[-1] if self._frames else frame
 
     def _flush(self, frame: _Frame, *, whole: bool) -> None:
         """Write the waiting scalars; while an object is not `whole`, its flag may still come, so values are secret."""
         for key, value in frame.pending:
-            self._separate(frame, key)
-            self._out.append(self._spell(self._shown(frame, key, value, whole)))
+            if key == "name":
+                frame.name = value
+            elif key == "sensitive":
+                frame.flag = value
+        for key, value in frame.pending:
+            comma = "," if frame.started else ""
+            frame.started = True
+            self._out.append(f"{comma}{self._indent}{self._field(key)}{self._shown(frame, key, value, whole)}")
         frame.pending.clear()
 
-    def _shown(self, frame: _Frame, key: str, value: Scalar, whole: bool) -> Scalar:
-        if self._secret(frame, key, whole):
-            return self._fingerprint(str(value)) if readable(value) else value
-        if isinstance(value, str) and key not in IDENTITY:
-            return self._free(value)
-        return value
-
-    @staticmethod
-    def _secret(frame: _Frame, key: str, whole: bool) -> bool:
-        if key in SECRET_FIELDS:
-            return True
-        if key != "value":
-            return False
-        flag = frame.fields.get("sensitive")
-        return sensitive(frame.fields.get("name"), flag) or not (whole or isinstance(flag, bool))
-
-    def _separate(self, frame: _Frame, key: str) -> None:
-        if frame.is_map:
-            start = ",\n" if frame.started else "\n"
-            self._out.append(f"{start}{'  ' * self._depth}{encode_basestring(key)} : ")
-        else:
-            self._out.append(", " if frame.started else " ")
-        frame.started = True
-
-    def _scrub(self, text: str) -> str:
-        """Replace the known secrets inside a text."""
-        pieces, at = [], 0
-        for start, end in self._known.found(text):
-            pieces += [text[at:start], self._fingerprint(text[start:end])]
-            at = end
-        return "".join(pieces) + text[at:] if pieces else text
-
-    @staticmethod
-    def _spell(value: Scalar) -> str:
-        if isinstance(value, str):
+    def _shown(self, frame: _Frame, key: str, value: Scalar, whole: bool) -> str:
+        if key in SECRET_FIELDS or (key == "value" and self._secret(frame, whole)):
+            return encode_basestring(self._fingerprint(str(value))) if readable(value) else self._spell(value)
+        if key in IDENTITY and isinstance(value, str):
             return encode_basestring(value)
+        return self._spell(value)
+
+    @staticmethod
+    def _secret(frame: _Frame, whole: bool) -> bool:
+        return sensitive(frame.name, frame.flag) or not (whole or isinstance(frame.flag, bool))
+
+    def _spell(self, value: Scalar) -> str:
+        """Spell a value as JSON, known secrets inside a text replaced."""
+        if isinstance(value, str):
+            return self._free(value)
         if value is None:
             return "null"
         if isinstance(value, bool):
             return "true" if value else "false"
         return str(value)
+
+    def _scrubbed(self, text: str) -> str:
+        pieces, at = [], 0
+        for start, end in self._known.found(text):
+            pieces += [text[at:start], self._fingerprint(text[start:end])]
+            at = end
+        return encode_basestring("".join(pieces) + text[at:])
+
+    @staticmethod
+    def _spelled_key(key: str) -> str:
+        return f"{encode_basestring(key)} : "

@@ -215,11 +215,28 @@ def test_stock_tools_recover_the_bytes_as_the_recipe_says(place: Any, run: Run, 
     done = subprocess.run(["sh", "-euc", command], cwd=work, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (work / "deployment.json").read_bytes() == place.manager.content
-    check = text[text.index("sha256sum -c <<'END'") :].split("END")[1].replace("       ", "")
-    summed = subprocess.run(
-        ["sha256sum", "-c"], input=check.strip("'\n") + "\n", cwd=work, capture_output=True, text=True
-    )
+    check = text[text.index("sha256sum -c <<'END'") :].split("\nEND\n")[0] + "\nEND\n"
+    summed = subprocess.run(["sh", "-euc", check], cwd=work, capture_output=True, text=True, check=False)
     assert summed.returncode == 0, summed.stdout + summed.stderr
+
+
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="needs the stock tool")
+def test_the_stock_tool_verifies_the_manifest_as_the_recipe_says(place: Any, run: Run) -> None:
+    folder = place.folder(run(take(place)).snapshot.id)
+    text = (folder / "RESTORE.txt").read_text()
+    command = next(line.strip() for line in text.splitlines() if "ssh-keygen -Y verify" in line)
+    (folder / "allowed").write_text(f"maint {place.sign.public_key}\n")
+    assert subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, check=False).returncode == 0
+    (folder / "manifest.json").write_bytes((folder / "manifest.json").read_bytes() + b" ")
+    assert subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, check=False).returncode != 0
+
+
+def test_a_folder_that_only_looks_like_a_snapshot_is_passed_over(place: Any, run: Run) -> None:
+    odd = place.folder("20261399T999999.000Z-beef")
+    odd.mkdir(parents=True)
+    (odd / "manifest.json").write_bytes(b"{}")
+    run(take(place))
+    assert len(entries(place)) == 1
 
 
 def test_equal_secrets_have_equal_fingerprints_and_the_key_matters(place: Any, run: Run) -> None:
