@@ -201,22 +201,22 @@ if true; then echo
 """.strip("\n")
 
 BLOCKS = [
-    "cat_() { while read -r l; do echo \"$l\"; done; }\ncat_ <<E\na $((1+1)) $HOME_ `echo b` \\$x\nE\n",
+    'cat_() { while read -r l; do echo "$l"; done; }\ncat_ <<E\na $((1+1)) $HOME_ `echo b` \\$x\nE\n',
     "x=1\nread -r l <<'E'\n$x `no` \\a\nE\necho \"$l\"",
-    "f() { while read -r l; do echo \"<$l>\"; done; }\nf <<-E\n\t\tindented\n\tE\necho after",
+    'f() { while read -r l; do echo "<$l>"; done; }\nf <<-E\n\t\tindented\n\tE\necho after',
     "read a <<A; read b <<B\none\nA\ntwo\nB\necho $a $b",
-    "x=$(while read l; do echo \"$l\"; done <<E\nin substitution\nE\n)\necho \"$x\"",
+    'x=$(while read l; do echo "$l"; done <<E\nin substitution\nE\n)\necho "$x"',
     "if true\nthen\n  echo a\nelse\n  echo b\nfi",
     "for i in a \\\n  b\ndo\n  echo $i\ndone",
     "case x in\n  y) echo y ;;\n  x)\n    echo x\n    ;;\nesac",
     "f()\n{\n  echo body\n}\nf",
     "true &&\n  echo continued",
-    "echo a |\n  while read x; do echo \"<$x>\"; done",
+    'echo a |\n  while read x; do echo "<$x>"; done',
     "# only a comment\n\n\necho after",
-    "while read l; do echo \"[$l]\"; done <<E\na\nb\nE\n",
-    "cat_() { while read -r l; do echo \"$l\"; done; }\ncat_ <<E | { read x; echo \"got $x\"; }\npiped\nE",
+    'while read l; do echo "[$l]"; done <<E\na\nb\nE\n',
+    'cat_() { while read -r l; do echo "$l"; done; }\ncat_ <<E | { read x; echo "got $x"; }\npiped\nE',
     "x='multi\nline'\necho \"$x\"\necho $x",
-    "echo \"$(\n  echo inner\n)\"",
+    'echo "$(\n  echo inner\n)"',
     "(\n  echo sub\n  exit 2\n)\necho $?",
     "set -e\nf() { false\n echo survived; }\nif f; then echo ok; fi",
 ]
@@ -226,7 +226,11 @@ LINES = SNIPPETS.split("\n")
 
 def _real(script: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
-        [str(SH), "-c", script], capture_output=True, cwd=cwd, env={"PATH": "/usr/bin:/bin", "HOME": "/root"}, timeout=20
+        [str(SH), "-c", script],
+        capture_output=True,
+        cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/root"},
+        timeout=20,
     )
 
 
@@ -261,8 +265,16 @@ def test_quoted_arguments_survive_a_variable(words: list[str]) -> None:
     assert _pure(script).out == "".join(f"{word}." for word in words or [""]).encode()
 
 
+OPERATORS = st.sampled_from(["+", "-", "*", "<", ">", "==", "&&", "||", "&", "|", "^"])
+EXPRESSIONS = st.recursive(
+    st.integers(0, 99).map(str),
+    lambda inner: st.tuples(inner, OPERATORS, inner).map(lambda parts: f"({' '.join(parts)})"),
+    max_leaves=6,
+)
+
+
 @pytest.mark.skipif(SH is None, reason="no dash on this machine to compare with")
-@given(st.recursive(st.integers(0, 99).map(str), lambda e: st.tuples(e, st.sampled_from("+ - * < > == && || & | ^".split()), e).map(lambda t: f"({t[0]} {t[1]} {t[2]})"), max_leaves=6))  # fmt: skip
+@given(EXPRESSIONS)
 def test_arithmetic_agrees_with_the_real_shell(expression: str) -> None:
     script = f"echo $(({expression}))"
     assert _pure(script).out == _real(script, Path("/")).stdout

@@ -132,7 +132,9 @@ class Expander:
         if part.quoted or not head.startswith("~") or not (slash or whole):
             return part
         name = head[1:]
-        home = self._state.variables.get("HOME", "/root") if not name else "/root" if name == "root" else f"/home/{name}"
+        home = (
+            self._state.variables.get("HOME", "/root") if not name else "/root" if name == "root" else f"/home/{name}"
+        )
         known = name in ("", "root") or self._tree.exists(home)
         return Text(home + slash + rest) if known else part
 

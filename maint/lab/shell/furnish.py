@@ -4,11 +4,33 @@ from collections.abc import Mapping
 
 from maint.lab.machine import Machine
 
-_FOLDERS = (
-    "/bin /boot /dev /etc /etc/cloudera-scm-agent /etc/cloudera-scm-server /etc/default /etc/security/limits.d "
-    "/etc/sysctl.d /etc/systemd/system /home /opt/cloudera/parcels /opt/cloudera/cm /proc/sys/vm /run /root /srv "
-    "/usr/bin /usr/java /usr/lib/systemd/system /usr/share/java /var/lib /var/log /var/run /var/tmp"
-).split()
+_FOLDERS = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/etc/cloudera-scm-agent",
+    "/etc/cloudera-scm-server",
+    "/etc/default",
+    "/etc/security/limits.d",
+    "/etc/sysctl.d",
+    "/etc/systemd/system",
+    "/home",
+    "/opt/cloudera/parcels",
+    "/opt/cloudera/cm",
+    "/proc/sys/vm",
+    "/run",
+    "/root",
+    "/srv",
+    "/usr/bin",
+    "/usr/java",
+    "/usr/lib/systemd/system",
+    "/usr/share/java",
+    "/var/lib",
+    "/var/log",
+    "/var/run",
+    "/var/tmp",
+]
 _USERS = ("cloudera-scm", "hdfs", "hive", "yarn", "impala", "hue", "zookeeper", "ozone", "ranger", "kafka", "spark")
 
 
@@ -64,7 +86,7 @@ def _kernel(machine: Machine) -> dict[str, str]:
         "/etc/mtab": mounted,
         "/proc/mounts": mounted,
         "/proc/cpuinfo": processors,
-        "/proc/meminfo": f"MemTotal:       {memory} kB\nMemFree:        {memory // 2} kB\nMemAvailable:   {memory} kB\n",
+        "/proc/meminfo": f"MemTotal: {memory:13} kB\nMemFree: {memory // 2:14} kB\nMemAvailable: {memory:9} kB\n",
         "/proc/loadavg": "0.10 0.10 0.10 1/200 4242\n",
         "/proc/uptime": "864000.00 13000000.00\n",
         "/proc/version": f"Linux version {machine.fact('kernel')}\n",
@@ -91,7 +113,7 @@ def _settings(machine: Machine) -> dict[str, str]:
         f"[realms]\n {realm} = {{\n  kdc = kdc.{realm.lower()}\n }}\n",
         "/etc/selinux/config": f"SELINUX={machine.fact('selinux').lower()}\nSELINUXTYPE=targeted\n",
         "/etc/sysctl.conf": "vm.swappiness = 1\nvm.overcommit_memory = 1\n",
-        "/etc/security/limits.d/20-nproc.conf": "*          soft    nproc     65536\nroot       soft    nproc     unlimited\n",
+        "/etc/security/limits.d/20-nproc.conf": "* soft nproc 65536\nroot soft nproc unlimited\n",
         "/etc/cloudera-scm-agent/config.ini": "[General]\nserver_host=localhost\nserver_port=7182\n",
         "/etc/chrony.conf": "pool 2.rhel.pool.ntp.org iburst\n",
     }

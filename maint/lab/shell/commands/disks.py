@@ -146,7 +146,9 @@ def findmnt(call: Call) -> int:
 def mountpoint(call: Call) -> int:
     """`mountpoint [-q] PATH`."""
     options = call.options("q")
-    path = call.files.canonical(call.path(options.operands[0])) if options.operands else ""
+    if len(options.operands) != 1:
+        raise Failed("one path is needed")
+    path = call.files.canonical(call.path(options.operands[0]))
     found = any(m.target == path for m in mounts(call))
     if "q" not in options:
         call.out(f"{options.operands[0]} is {'' if found else 'not '}a mountpoint\n")

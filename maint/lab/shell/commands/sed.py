@@ -175,9 +175,18 @@ class _Script:
             table = str.maketrans(self._until(mark), self._until(mark))
             step.change = lambda text: (text.translate(table), True)
         elif step.name in ("a", "i", "c"):
-            step.text = re.sub(r"^\\?\s*\n?", "", self._line() or self._next_line()).replace("\\\n", "\n")
+            step.text = self._given_text()
         elif step.name not in ("p", "d", "q", "="):
             raise NotSimulated(f"command {step.name!r}")
+
+    def _given_text(self) -> str:
+        """Return the text of a, i or c: the rest of the line, or the line after a backslash, and what continues it."""
+        text = self._line().strip()
+        if text == "\\":
+            text = self._next_line()
+        while text.endswith("\\") and self._at < len(self._text):
+            text = text[:-1] + "\n" + self._next_line()
+        return text.removeprefix("\\")
 
     def _next_line(self) -> str:
         self._at += 1
@@ -185,6 +194,8 @@ class _Script:
 
     def _mark(self) -> str:
         mark = self._text[self._at : self._at + 1]
+        if mark in ("", "\n", "\\"):
+            raise Failed("unterminated `s' or `y' command")
         self._at += 1
         return mark
 

@@ -152,7 +152,8 @@ def plain(call: Call) -> int:
 def time_(call: Call) -> int:
     """`time COMMAND…`."""
     start = time.monotonic()
-    status = call.runner.run_words(call.options("p", mixed=False).operands, call.state.copy())
+    words = call.options("p", mixed=False).operands
+    status = call.runner.run_words(words, call.state.copy()) if words else 0
     call.stderr.write(f"real {time.monotonic() - start:.2f}\nuser 0.00\nsys 0.00\n".encode())
     return status
 
