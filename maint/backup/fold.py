@@ -90,9 +90,9 @@ class Fold:
             raise WorkFailed("the document is JSON, but no deployment: its outermost value is no object")
         try:
             self._take(events)
-        except (AttributeError, LookupError, TypeError, ValueError) as problem:  # what a rule meets in a wrong shape
+        except (AttributeError, LookupError, TypeError, ValueError):  # what a rule meets in a wrong shape
             where = place(self._shape.path) or "its outermost object"
-            raise WorkFailed(f"the document is JSON, but no deployment: unexpected values near {where}") from problem
+            raise WorkFailed(f"the document is JSON, but no deployment: unexpected values near {where}") from None
 
     def _take(self, events: Sequence[Event]) -> None:
         """Fill objects and lists, and apply the rules; once for every token of a document, so kept flat for speed."""
@@ -102,6 +102,9 @@ class Fold:
                 key = value  # type: ignore[assignment]  # a key is text
                 if key in box:
                     self.repeated.append(f"{place(shape.path)}.{key}")
+                continue
+            if event == "string" and key is not None:  # what most values are
+                box[key] = value
                 continue
             done: object = value
             if event == "start_map" or event == "start_array":
