@@ -363,28 +363,8 @@ class Sight(Protocol):
         """Return the private keys at hand; empty on a machine that only takes backups."""
 
 
-class Site(Protocol):
-    """A site that can be changed; it offers all that a `Sight` does."""
-
-    @property
-    def settings(self) -> SiteSettings:
-        """What is configured."""
-
-    @property
-    def clock(self) -> Clock:
-        """Time."""
-
-    @property
-    def secrets(self) -> Secrets:
-        """Secret references."""
-
-    @property
-    def sign(self) -> Sign:
-        """Signatures."""
-
-    @property
-    def seal(self) -> Seal:
-        """Encryption and compression."""
+class Site(Sight, Protocol):
+    """A site that can be changed."""
 
     @property
     def manager(self) -> Manager:
@@ -405,10 +385,3 @@ class Site(Protocol):
     @property
     def state(self) -> Path:
         """The folder of this site's lock, journals, undo objects and keys."""
-
-    @property
-    def fingerprint_key(self) -> Secret:
-        """The key of the fingerprints that stand for secrets."""
-
-    def identities(self) -> Sequence[Secret]:
-        """Return the private keys at hand."""

@@ -1,8 +1,13 @@
 """`maint site`: the configured sites, and how one of them is."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from maint.cli.flags import Flags, command
+
+if TYPE_CHECKING:
+    from maint.model.json import Json
 
 group = typer.Typer(no_args_is_help=True, help="Configured sites.")
 
@@ -30,5 +35,12 @@ def status(flags: Flags) -> None:
     with opened(flags) as (site, screen):
         facts = seen(site)
         screen.emit(
-            {"site": site.settings.name, **facts}, table(["WHAT", "IS"], [[k, str(v)] for k, v in facts.items()])
+            {"site": site.settings.name, **facts},
+            table(["WHAT", "IS"], [[key.replace("_", " "), _shown(value)] for key, value in facts.items()]),
         )
+
+
+def _shown(value: "Json") -> str:
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value) or "none"
+    return str(value)

@@ -12,21 +12,21 @@ def seen(site: ConfiguredSite) -> dict[str, Json]:
     chain = presence.chain or ("verified" if presence.door is Door.TLS else "no TLS")
     facts: dict[str, Json] = {
         "manager": site.settings.manager.host,
-        "plain port": presence.plain,
-        "TLS port": presence.tls,
-        "TLS chain": "NOT verified (--insecure)" if site.settings.manager.insecure else chain,
+        "plain_port": presence.plain,
+        "tls_port": presence.tls,
+        "tls_chain": "NOT verified (--insecure)" if site.settings.manager.insecure else chain,
     }
     account = site.manager.log_in()
     facts["account"] = account.name + (" (bootstrap)" if account.bootstrap else "")
-    facts["API"] = f"v{site.manager.api_version()}"
+    facts["api"] = f"v{site.manager.api_version()}"
     facts["release"] = site.manager.release()
     facts["redaction"] = _redaction(site)
     license_ = site.manager.license()
     facts["licence"] = f"{license_.owner}, until {license_.expiration}" if license_ else "none"
     facts["clusters"] = [cluster.name for cluster in site.manager.clusters()]
-    facts["active commands"] = [f"{command.name} ({command.id})" for command in site.manager.active_commands()]
+    facts["active_commands"] = [f"{command.name} ({command.id})" for command in site.manager.active_commands()]
     window = remembered(site.state)
-    facts["redaction window"] = f"open since {window.opened_at} by run {window.run}" if window else "closed"
+    facts["redaction_window"] = f"open since {window.opened_at} by run {window.run}" if window else "closed"
     return facts
 
 

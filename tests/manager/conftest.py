@@ -12,7 +12,8 @@ import trustme
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
-from maint.adapters.manager import ManagerClient, Timeouts
+from maint.adapters.manager.client import ManagerClient
+from maint.adapters.manager.transport import Timeouts
 from maint.model.secret import Secret
 from maint.model.site import Login, ManagerSettings
 
