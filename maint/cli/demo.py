@@ -9,8 +9,8 @@ from pathlib import Path
 
 from maint.cli.carry import carry_out
 from maint.cli.flags import Flags
-from maint.cli.lab import state_home
 from maint.cli.open import settings_of
+from maint.cli.places import state_home
 from maint.cli.screen import Screen
 from maint.lab import control
 from maint.lab.loading import Options

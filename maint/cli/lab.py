@@ -1,43 +1,16 @@
 """`maint lab`: a simulated manager with its hosts, for rehearsals: demo, up, down, status, break."""
 
-import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.errors import Invalid, UsageError
+from maint.cli.places import deployment_file, lab_folder
+from maint.errors import UsageError
 
 group = typer.Typer(no_args_is_help=True, help="A simulated manager and its hosts, on loopback.")
 Folder = Annotated[str, typer.Option("--folder", help="Where the lab lives; else MAINT_LAB, else your state folder.")]
 Deployment = Annotated[str, typer.Option("--deployment", help="An export to load; else the example.")]
-
-
-def lab_folder(given: str) -> Path:
-    """Return the lab's folder: the flag, `MAINT_LAB`, or `lab` in the owner's state folder."""
-    if given or os.environ.get("MAINT_LAB"):
-        return Path(given or os.environ["MAINT_LAB"]).expanduser().absolute()
-    return state_home() / "lab"
-
-
-def state_home() -> Path:
-    """Return where the owner's programs keep state: `$XDG_STATE_HOME/maint`."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "maint"
-
-
-def deployment_file(given: str) -> Path | None:
-    """Return the file to load, None for the example.
-
-    Raises:
-        Invalid: there is no such file.
-    """
-    if not given:
-        return None
-    path = Path(given).expanduser().absolute()
-    if not path.is_file():
-        raise Invalid(f"there is no file {path}", hint="give an export as the manager sent it")
-    return path
 
 
 @command(group, "demo")

@@ -85,5 +85,7 @@ def test_only_the_screen_prints() -> None:
     from tests.house.source import tree
 
     for name, path in modules().items():
-        calls = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call) and ast.unparse(node.func) == "print"]
+        calls = [
+            node for node in ast.walk(tree(path)) if isinstance(node, ast.Call) and ast.unparse(node.func) == "print"
+        ]
         assert not calls or name == "maint.cli.screen", f"{name} prints"

@@ -1,0 +1,32 @@
+"""Where the lab and the demo keep their files, and where a file that the operator names lies."""
+
+import os
+from pathlib import Path
+
+from maint.errors import Invalid
+
+
+def lab_folder(given: str) -> Path:
+    """Return the lab's folder: the flag, `MAINT_LAB`, or `lab` in the owner's state folder."""
+    if given or os.environ.get("MAINT_LAB"):
+        return Path(given or os.environ["MAINT_LAB"]).expanduser().absolute()
+    return state_home() / "lab"
+
+
+def state_home() -> Path:
+    """Return where the owner's programs keep state: `$XDG_STATE_HOME/maint`."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "maint"
+
+
+def deployment_file(given: str) -> Path | None:
+    """Return the file to load, None for the example.
+
+    Raises:
+        Invalid: there is no such file.
+    """
+    if not given:
+        return None
+    path = Path(given).expanduser().absolute()
+    if not path.is_file():
+        raise Invalid(f"there is no file {path}", hint="give an export as the manager sent it")
+    return path
