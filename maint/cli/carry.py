@@ -1,6 +1,7 @@
 """Carry out a playbook for a command: plan it, show it, ask, run it, report it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from inspect import GEN_CLOSED, getgeneratorstate
 
 from maint.cli.flags import Flags
 from maint.cli.open import limit_of, opened
@@ -50,9 +51,13 @@ def run_playbook(flags: Flags, playbook: Playbook, given: Mapping[str, Json], *,
         refuse_stale(plan, expect)
         if _agreed(flags, screen, plan):
             left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
-            options: dict[str, Json] = {"insecure": site.settings.manager.insecure}
-            return follow(site, screen, Session(site, plan, options, limit=left), plan)
+            return follow(site, screen, Session(site, plan, _options(site), limit=left), plan)
     return 0
+
+
+def _options(site: ConfiguredSite) -> dict[str, Json]:
+    """Return what the journal keeps of how a run was asked for."""
+    return {"insecure": site.settings.manager.insecure}
 
 
 def _agreed(flags: Flags, screen: Screen, plan: Plan) -> bool:
@@ -74,20 +79,23 @@ def resume(flags: Flags, run: str | None) -> int:
             screen.say(f"run {past.id} is {past.state}: nothing to take up")
             return 0
         screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
-        return follow(site, screen, Session(site, past.plan, {}, past, limit_of(flags)), past.plan)
+        return follow(site, screen, Session(site, past.plan, _options(site), past, limit_of(flags)), past.plan)
 
 
 def follow(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -> int:
     """Show a session's events, write its report, and return the exit code."""
     failure: MaintError | None = None
     results: list[Event] = []
+
+    def show(event: Event | str) -> None:
+        if isinstance(event, str):
+            screen.say(event)
+            return
+        results.extend([event] if event.what is Happening.FINISHED else [])
+        screen.event(plan, event)
+
     try:
-        for event in session.events():
-            if isinstance(event, str):
-                screen.say(event)
-                continue
-            screen.event(plan, event)
-            results += [event] if event.what is Happening.FINISHED else []
+        _watch(session.events(), show)
     except MaintError as error:
         failure = _with_way_on(error, plan, session)
     where = _written(site, session, plan)
@@ -95,6 +103,30 @@ def follow(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -
     if failure is not None:
         raise failure
     return 0
+
+
+def _watch(events: Generator[Event | str, None, None], show: Callable[[Event | str], None]) -> None:
+    """Show each event; a signal or a limit that strikes while showing is the run's own, so that it puts things back."""
+    struck: BaseException | None = None
+    while True:
+        try:
+            event = next(events) if struck is None else events.throw(struck)
+            struck = None
+            show(event)
+        except StopIteration:
+            return
+        except OSError:  # nobody reads any more, such as after a lost connection: what was begun is still ended
+            if getgeneratorstate(events) == GEN_CLOSED:
+                raise
+            show = _unseen
+        except (MaintError, KeyboardInterrupt) as error:
+            if getgeneratorstate(events) == GEN_CLOSED:
+                raise
+            struck = error
+
+
+def _unseen(event: Event | str) -> None:
+    """Show nothing."""
 
 
 def _show(

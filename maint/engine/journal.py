@@ -132,15 +132,15 @@ def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -
     return journal
 
 
-def reopen(state: Path, past: Past, now: datetime) -> Journal:
-    """Open the journal of a run that stopped, to go on with it; a line cut short by a crash is ended first."""
+def reopen(state: Path, past: Past, now: datetime, options: Mapping[str, Json]) -> Journal:
+    """Open the journal of a run that stopped, to go on with it; a line cut short by a crash is taken away first."""
     path = state / RUNS / f"{past.id}.jsonl"
     text = path.read_bytes()
     if not text.endswith(b"\n"):
         whole = text.rfind(b"\n") + 1
         os.truncate(path, whole)
     journal = Journal(path)
-    journal.write("resumed", time=now.isoformat(), pid=os.getpid())
+    journal.write("resumed", time=now.isoformat(), options={**options, "pid": os.getpid()})
     return journal
 
 
@@ -165,9 +165,12 @@ def read(path: Path) -> Past:
 def _lines(path: Path) -> Iterator[dict[str, Json]]:
     for line in path.read_bytes().split(b"\n"):
         try:
-            yield json.loads(line)
+            value = json.loads(line)
         except ValueError:
             return  # the last line of a run that was killed while writing it: what it announced was not done
+        if not isinstance(value, dict):
+            return
+        yield value
 
 
 def _take(past: Past, line: Mapping[str, Json]) -> None:

@@ -206,7 +206,9 @@ class _Reader:
         elif item.playbook is not None:
             self._include(path, item, with_, known)
         if isinstance(item.when, str):
-            self._names(expression(item.when).names(), known | self.registered, self.document.where((*path, "when")))
+            place = self.document.where((*path, "when"))
+            late = self.registered if item.do is not None else set()  # what is included is fixed by the plan
+            self._names(expression(item.when, at=place).names(), known | late, place, self.registered)
         if item.register_ is not None:
             self.registered.add(item.register_)
         return StepText(
@@ -242,7 +244,7 @@ class _Reader:
         for key, value in with_.items():
             late = self.registered if key in step.late else set()
             for text, place in self._texts(value, (*path, "with", key)):
-                self._names(template(text).names(), known | late, self.document.where(place), self.registered)
+                self._filled(text, place, known | late)
         check_arguments(step, with_, self.document, path)
 
     def _include(self, path: Path, item: _Step, with_: Mapping[str, Json], known: set[str]) -> None:
@@ -263,7 +265,7 @@ class _Reader:
                     hint=_meant(key, [parameter.name for parameter in inner.parameters], ""),
                 )
             for text, place in self._texts(value, (*path, "with", key)):
-                self._names(template(text).names(), known, self.document.where(place), self.registered)
+                self._filled(text, place, known)
         missing = [p.name for p in inner.parameters if p.required and p.name not in with_]
         if missing:
             raise Invalid(f"playbook {name!r} needs {', '.join(missing)}", at=at)
@@ -271,7 +273,11 @@ class _Reader:
 
     def _each(self, path: Path, item: _Step) -> None:
         for text, place in self._texts(_json(item.each), (*path, "each")):
-            self._names(template(text).names(), self.parameters, self.document.where(place), self.registered)
+            self._filled(text, place, self.parameters)
+
+    def _filled(self, text: str, place: Path, known: set[str]) -> None:
+        at = self.document.where(place)
+        self._names(template(text, at=at).names(), known, at, self.registered)
 
     def _texts(self, value: Json, path: Path) -> Iterator[tuple[str, Path]]:
         if isinstance(value, str):

@@ -83,7 +83,7 @@ class _Planner:
         assert step.include is not None
         inner = self.library.load(step.include)
         given = {key: render(value, scope, step.argument_places[key]) for key, value in step.arguments.items()}
-        if step.when is not None and not holds(step.when, scope):
+        if step.when is not None and not holds(step.when, scope, at=step.at):
             return
         yield from self.steps(inner, parameters(inner, given), turn)
 
@@ -93,7 +93,7 @@ class _Planner:
         late = _late(kind, step, scope)
         when = step.when
         if when is not None and expression(when).names() <= scope.keys():
-            if not holds(when, scope):
+            if not holds(when, scope, at=step.at):
                 return
             when = None
         rendered = {

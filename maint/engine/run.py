@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 
-from maint.engine.journal import Journal, Past, Unwritten
+from maint.engine.journal import Journal, Past, Record, Unwritten
 from maint.engine.plan import render
 from maint.errors import CannotReach, DeadlinePassed, Interrupted, MaintError, Refused, WorkFailed
 from maint.model.events import Event, Happening, Outcome, Result
@@ -58,6 +58,7 @@ class Runner:
         self._journal = journal
         self._past = past
         self._values: dict[str, Json] = {}
+        self._works: dict[int, Doing] = {}
         self._changed = past is not None and any(
             past.record(index).begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
         )
@@ -73,7 +74,7 @@ class Runner:
         try:
             with self._site.clock.limit(self._limit):
                 yield from self._main()
-        except (MaintError, KeyboardInterrupt) as error:
+        except (Exception, KeyboardInterrupt) as error:  # a bug too: what was opened is closed
             failure = error
         if failure is not None and not isinstance(failure, KeyboardInterrupt):
             failure = yield from self._after(Phase.ON_FAILURE, failure)
@@ -130,23 +131,23 @@ class Runner:
         self.partly = self.partly or result.partly
 
     def _after(self, phase: Phase, failure: BaseException | None) -> Generator[Event, None, BaseException | None]:
-        """Carry out all steps of a later phase, each whatever became of the one before; the first failure stands."""
+        """Carry out all steps of a later phase, each whatever became of the one before; the first failure stands.
+
+        A signal does not keep a final step from being done: it is begun once more, and only a second signal stops it.
+        """
         for index, action in self._in(phase):
-            try:
-                yield from self._carry_out(index, action)
-            except (MaintError, KeyboardInterrupt) as error:
-                failure = failure or error
+            for again in (phase is Phase.FINALLY, False):
+                try:
+                    yield from self._carry_out(index, action)
+                    break
+                except (Exception, KeyboardInterrupt) as error:
+                    failure = failure or error
+                    if not again or not isinstance(error, Interrupted | KeyboardInterrupt):
+                        break
         return failure
 
     def _carry_out(self, index: int, action: Action) -> Iterator[Event]:
-        record = self._past.record(index) if self._past is not None else None
-        work = Doing(
-            self._journal,
-            index,
-            action,
-            resumed=record is not None and record.begun,
-            notes=record.notes if record is not None else {},
-        )
+        work = self._work(index, action)
         self._journal.write("intent", index=index, time=self._now())
         self._changed = self._changed or action.effect > Effect.READ
         yield self._event(index, Happening.STARTED, action.summary)
@@ -159,6 +160,15 @@ class Runner:
         self._outcome(index, result)
         self._remember(action, result)
         yield self._event(index, Happening.FINISHED, result.detail, result.outcome, result.value)
+
+    def _work(self, index: int, action: Action) -> Doing:
+        """Return what is known of an action: from an earlier life, or from an earlier try in this one."""
+        record = self._past.record(index) if self._past is not None else Record()
+        if index in self._works:
+            self._works[index].resumed = True
+        else:
+            self._works[index] = Doing(self._journal, index, action, resumed=record.begun, notes=record.notes)
+        return self._works[index]
 
     def _result(self, index: int, action: Action, work: Doing) -> Generator[Event, None, Result]:
         values = {**action.scope, **self._values}

@@ -42,7 +42,7 @@ class Session:
         self._limit = limit
         self.run_id = past.id if past else ""
 
-    def events(self) -> Iterator[Event | str]:
+    def events(self) -> Generator[Event | str, None, None]:
         """Yield events, and words that belong to no action.
 
         Raises:
@@ -80,7 +80,7 @@ class Session:
         if not stored:
             return Unwritten()
         if self._past is not None:
-            return journals.reopen(self._site.state, self._past, now)
+            return journals.reopen(self._site.state, self._past, now, self._options)
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
 
 

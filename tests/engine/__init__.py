@@ -1,0 +1,1 @@
+"""The engine: playbooks read strictly, plans, journals, locks, runs."""

@@ -1,0 +1,155 @@
+"""The journal: on disk before the act, readable after a crash, the source of resume."""
+
+import json
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from maint.engine import journal as journals
+from maint.errors import Invalid, WorkFailed
+from maint.model.events import Outcome
+
+NOW = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)
+HEAD = "name: x\nsummary: X.\n"
+TWO = HEAD + "steps:\n  - {name: A, do: try.change, with: {target: a}}\n  - {name: B, do: try.change, with: {target: b}}\n"
+SECOND_FAILS = TWO.replace("target: b", "target: b, fail: once, count: 1")
+
+
+def lines(site, run=None):
+    path = next((site.state / "runs").glob(f"{run or '*'}.jsonl"))
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_intent_stands_before_the_act_and_the_outcome_after_it(bench):
+    bench.run(TWO)
+    found = [(line["what"], line.get("index"), line.get("outcome")) for line in lines(bench.site)]
+    assert found == [
+        ("run", None, None),
+        ("intent", 0, None),
+        ("outcome", 0, "done"),
+        ("intent", 1, None),
+        ("outcome", 1, "done"),
+        ("ended", None, None),
+    ]
+
+
+def test_every_line_is_on_disk_when_it_is_written(bench, monkeypatch):
+    seen = []
+
+    def fsync(handle, real=os.fsync):
+        name = os.readlink(f"/proc/self/fd/{handle}")
+        if name.endswith(".jsonl"):
+            with open(name) as file:
+                seen.append(len(file.readlines()))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    bench.run(TWO)
+    assert seen == [1, 2, 3, 4, 5, 6]
+
+
+def test_only_the_owner_may_read_a_journal(bench):
+    bench.run(TWO)
+    path = next((bench.site.state / "runs").iterdir())
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_torn_last_line_is_passed_over_and_ended_on_resume(bench):
+    bench.fails(SECOND_FAILS)
+    path = next((bench.site.state / "runs").iterdir())
+    whole = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(whole[:4]) + whole[4][:17])  # B's intent whole, its outcome torn
+    past = journals.find(bench.site.state, None)
+    assert (past.state, past.record(0).settled, past.record(1).begun) == ("unfinished", True, True)
+    assert past.record(1).result is None
+    bench.run(past.plan, past=past)
+    found = [line["what"] for line in lines(bench.site)]
+    assert found == ["run", "intent", "outcome", "intent", "resumed", "intent", "outcome", "ended"]
+    assert journals.find(bench.site.state, path.stem).state == "done"
+
+
+@pytest.mark.parametrize("kept", range(6))
+def test_a_journal_cut_after_any_line_can_be_read_and_resumed_to_the_end(bench, kept):
+    plan = bench.plan(TWO)
+    bench.run(plan)
+    path = next((bench.site.state / "runs").iterdir())
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:kept]))
+    if kept == 0:
+        assert journals.history(bench.site.state) == []
+        return
+    past = journals.find(bench.site.state, None)
+    bench.run(past.plan, past=past)
+    assert journals.find(bench.site.state, path.stem).state == "done"
+
+
+def test_history_lists_the_runs_the_oldest_first_and_the_newest_unfinished_is_found(bench):
+    bench.run(TWO)
+    for _ in range(2):
+        bench.fails(TWO.replace("target: b", "target: c, fail: always"))
+    runs = journals.history(bench.site.state)
+    assert [run.state for run in runs] == ["done", "failed", "failed"]
+    assert [run.id for run in runs] == sorted(run.id for run in runs)
+    assert journals.find(bench.site.state, None).id == runs[-1].id
+
+
+def test_a_refused_run_that_changed_nothing_is_not_taken_up(bench):
+    bench.fails(HEAD + "steps:\n  - {name: A, do: try.read, with: {fail: refused}}\n")
+    assert [run.state for run in journals.history(bench.site.state)] == ["refused"]
+    with pytest.raises(Invalid, match="no run of this site stopped before its end"):
+        journals.find(bench.site.state, None)
+
+
+def test_a_run_that_was_refused_in_its_middle_is_a_failed_one(bench):
+    bench.fails(TWO.replace("target: b", "target: b, fail: refused"))
+    assert journals.find(bench.site.state, None).state == "failed"
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id_when_that_is_clear(bench):
+    bench.run(TWO)
+    bench.run(TWO)
+    first, second = journals.history(bench.site.state)
+    assert journals.find(bench.site.state, second.id[:-1]).id == second.id
+    with pytest.raises(Invalid, match="2 runs of this site begin"):
+        journals.find(bench.site.state, first.id[:2])
+    with pytest.raises(Invalid, match="no run of this site begins with 'nope'"):
+        journals.find(bench.site.state, "nope")
+
+
+def test_whatever_else_lies_in_the_folder_is_no_run(bench):
+    bench.run(TWO)
+    folder = bench.site.state / "runs"
+    (folder / "empty.jsonl").touch()
+    (folder / "list.jsonl").write_text("[1, 2]\n")
+    (folder / "other.jsonl").write_text('{"what": "intent", "index": 0}\n')
+    assert len(journals.history(bench.site.state)) == 1
+
+
+def test_nothing_is_done_once_the_journal_cannot_be_written(bench, monkeypatch):
+    def full(handle, content, real=os.write):
+        if b'"intent"' in content:
+            raise OSError(28, "No space left on device")
+        return real(handle, content)
+
+    monkeypatch.setattr(os, "write", full)
+    error = bench.fails(TWO)
+    assert isinstance(error, WorkFailed) and "No space left" in error.message
+    assert bench.did == []
+
+
+def test_notes_of_an_earlier_life_are_there_in_the_next(tmp_path, bench):
+    journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {})
+    journal.write("intent", index=0, time="t")
+    journal.write("note", index=0, key="command", value=7)
+    journal.write("note", index=0, key="command", value=8)
+    journal.close()
+    record = journals.find(bench.site.state, journal.id).record(0)
+    assert (record.notes, record.begun, record.settled) == ({"command": 8}, True, False)
+
+
+def test_an_outcome_is_read_back_as_it_was_written(bench):
+    bench.run(TWO)
+    result = journals.history(bench.site.state)[0].record(0).result
+    assert (result.outcome, result.detail, result.value) == (Outcome.DONE, "did it", {"word": "value of a"})
+
+

@@ -1,0 +1,198 @@
+"""Every mistake in a playbook is found, with its place, before anything is touched."""
+
+import pytest
+
+from maint.config.bundled import playbooks
+from maint.engine.load import Library, load
+from maint.errors import Invalid
+from maint.model.plan import Phase
+
+HEAD = "name: x\nsummary: X.\n"
+MISTAKES = {
+    "unknown key of a step": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    wehn: 'true'\n",
+        "book.yaml:6:5",
+        "when",
+    ),
+    "unknown key of a playbook": (
+        HEAD + "step:\n  - name: A\n    do: try.read\n",
+        "book.yaml:3:1",
+        "steps",
+    ),
+    "unknown step kind": (HEAD + "steps:\n  - name: A\n    do: try.raed\n", "book.yaml:5:9", "try.read"),
+    "duplicate key": (HEAD + "steps:\n  - name: A\n    do: try.read\n    do: try.read\n", "book.yaml:6:5", "do"),
+    "wrong type of a key": (HEAD + "steps:\n  - name: 7\n    do: try.read\n", "book.yaml:4:11", "name"),
+    "wrong type of an argument": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    with: {count: many}\n",
+        "book.yaml:6:19",
+        "count",
+    ),
+    "unknown argument": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    with: {tarket: y}\n",
+        "book.yaml:6:12",
+        "target",
+    ),
+    "missing argument": (
+        HEAD + "steps:\n  - name: A\n    do: cluster.stop\n",
+        "book.yaml:5:5",
+        "cluster",
+    ),
+    "undefined variable": (
+        HEAD + "parameters:\n  name: {type: string}\nsteps:\n  - name: A\n    do: try.read\n"
+        "    with:\n      target: '{{ nmae }}'\n",
+        "book.yaml:9:15",
+        "name",
+    ),
+    "undefined variable in when": (
+        HEAD + "parameters:\n  deep: {type: boolean}\nsteps:\n  - name: A\n    do: try.read\n    when: depe\n",
+        "book.yaml:8:11",
+        "deep",
+    ),
+    "undefined variable in each": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    each: '{{ hosts }}'\n",
+        "book.yaml:6:11",
+        "hosts",
+    ),
+    "retry on a step that changes": (
+        HEAD + "steps:\n  - name: A\n    do: try.change\n    retry: {attempts: 3}\n",
+        "book.yaml:6:12",
+        "retry",
+    ),
+    "registered value in a target": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    register: found\n"
+        "  - name: B\n    do: try.read\n    with: {target: '{{ found.word }}'}\n",
+        "book.yaml:9:20",
+        "found",
+    ),
+    "registered value in each": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    register: found\n"
+        "  - name: B\n    do: try.read\n    each: '{{ found }}'\n",
+        "book.yaml:9:11",
+        "found",
+    ),
+    "registered value in the condition of an included playbook": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    register: found\n"
+        "  - name: B\n    playbook: other\n    when: found.word\n    with: {word: x}\n",
+        "book.yaml:9:11",
+        "found",
+    ),
+    "neither do nor playbook": (HEAD + "steps:\n  - name: A\n", "book.yaml:4:5", "playbook"),
+    "both do and playbook": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    playbook: other\n",
+        "book.yaml:4:5",
+        "playbook",
+    ),
+    "no steps": (HEAD + "steps: []\n", "book.yaml:3:1", "step"),
+    "unknown included playbook": (
+        HEAD + "steps:\n  - name: A\n    playbook: oter\n",
+        "book.yaml:5:15",
+        "other",
+    ),
+    "unknown parameter of an included playbook": (
+        HEAD + "steps:\n  - name: A\n    playbook: other\n    with: {wrod: x}\n",
+        "book.yaml:6:12",
+        "word",
+    ),
+    "parameter that an included playbook needs": (
+        HEAD + "steps:\n  - name: A\n    playbook: other\n",
+        "book.yaml:5:15",
+        "word",
+    ),
+    "playbook that includes itself": (
+        "name: x\nsummary: X.\nsteps:\n  - name: A\n    playbook: circle\n",
+        "circle.yaml:5:15",
+        "x",
+    ),
+    "unknown type of a parameter": (
+        HEAD + "parameters:\n  p: {type: sting}\nsteps:\n  - name: A\n    do: try.read\n",
+        "book.yaml:4:13",
+        "string",
+    ),
+    "default that does not fit": (
+        HEAD + "parameters:\n  p: {type: integer, default: many}\nsteps:\n  - name: A\n    do: try.read\n",
+        "book.yaml:4:",
+        "many",
+    ),
+    "expression that is none": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    when: '1 +'\n",
+        "book.yaml:6:11",
+        "unexpected",
+    ),
+    "template that is none": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    with: {target: '{{ a'}\n",
+        "book.yaml:6:20",
+        "end of template",
+    ),
+    "duration that is none": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    timeout: soon\n",
+        "book.yaml:6:14",
+        "soon",
+    ),
+    "not YAML": (HEAD + "steps: [\n", "book.yaml:", ""),
+}
+LIBRARY = Library(
+    {
+        "other": "name: other\nsummary: O.\nparameters:\n  word: {type: string}\n"
+        "steps:\n  - name: I\n    do: try.read\n    with: {target: '{{ word }}'}\n",
+        "circle": "name: circle\nsummary: C.\nsteps:\n  - name: I\n    playbook: x\n",
+        "x": "name: x\nsummary: X.\nsteps:\n  - name: A\n    playbook: circle\n",
+    }
+)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_with_its_place_and_what_was_meant(mistake):
+    text, place, meant = MISTAKES[mistake]
+    with pytest.raises(Invalid) as caught:
+        load(text, "book.yaml", LIBRARY)
+    error = caught.value
+    assert error.exit_code == 3
+    assert error.message.startswith(place)
+    assert meant in " ".join((error.message, *error.detail, error.hint or ""))
+
+
+def test_did_you_mean_stands_in_the_hint():
+    with pytest.raises(Invalid) as caught:
+        load(MISTAKES["unknown step kind"][0], "book.yaml", LIBRARY)
+    assert caught.value.hint == "did you mean 'try.read'?"
+
+
+def test_values_registered_before_may_be_used_in_conditions_and_late_arguments():
+    text = (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    register: found\n  - name: B\n    do: try.read\n"
+        "    when: found.word != ''\n    with: {text: '{{ found.word }}'}\n"
+    )
+    assert len(load(text, "book.yaml", LIBRARY).steps) == 2
+
+
+def test_a_value_cannot_be_used_before_it_is_registered():
+    text = (
+        HEAD + "steps:\n  - name: B\n    do: try.read\n    when: found.word != ''\n"
+        "  - name: A\n    do: try.read\n    register: found\n"
+    )
+    with pytest.raises(Invalid, match=r"book\.yaml:6:11: 'found' is not defined"):
+        load(text, "book.yaml", LIBRARY)
+
+
+def test_sections_become_phases_in_their_order():
+    text = (
+        HEAD + "finally:\n  - name: C\n    do: try.read\non_failure:\n  - name: B\n    do: try.read\n"
+        "steps:\n  - name: A\n    do: try.read\n"
+    )
+    steps = load(text, "book.yaml", LIBRARY).steps
+    assert [(step.name, step.phase) for step in steps] == [
+        ("A", Phase.MAIN),
+        ("B", Phase.ON_FAILURE),
+        ("C", Phase.FINALLY),
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(playbooks()))
+def test_a_shipped_playbook_has_no_mistake_and_bears_its_files_name(name):
+    assert Library(playbooks()).load(name).name == name
+
+
+def test_a_playbook_that_does_not_exist_is_told_with_the_one_that_was_meant():
+    with pytest.raises(Invalid, match="stop-clustr") as caught:
+        Library(playbooks()).load("stop-clustr")
+    assert caught.value.hint == "did you mean 'stop-cluster'?"

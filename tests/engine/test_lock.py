@@ -1,0 +1,79 @@
+"""One lock per site, told by the kernel: two real processes, and one that is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from maint.adapters.clock import SystemClock
+from maint.engine.lock import holder, site_lock
+from maint.errors import Locked, WorkFailed
+
+HOLD = """
+import sys
+from pathlib import Path
+from maint.adapters.clock import SystemClock
+from maint.engine.lock import site_lock
+with site_lock(Path(sys.argv[1]), "prod", "playbook stop-cluster", SystemClock()):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Another process that holds the lock."""
+    words = [sys.executable, "-c", HOLD, str(tmp_path)]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def take(state):
+    with site_lock(state, "prod", "playbook probe", SystemClock()):
+        return True
+
+
+def test_a_second_run_is_told_who_holds_the_lock_since_when_and_doing_what(tmp_path, other):
+    with pytest.raises(Locked) as caught:
+        take(tmp_path)
+    error = caught.value
+    assert (error.exit_code, "prod" in error.message) == (6, True)
+    assert f"process {other.pid}" in error.detail[0]
+    assert "playbook stop-cluster" in error.detail[0]
+    assert holder(tmp_path).since in error.detail[0]
+
+
+def test_a_killed_process_holds_no_lock(tmp_path, other):
+    os.kill(other.pid, signal.SIGKILL)
+    other.wait()
+    assert take(tmp_path)
+
+
+def test_the_lock_is_free_after_the_work_and_names_nobody(tmp_path, other):
+    other.communicate("go\n")
+    assert holder(tmp_path) is None
+    assert take(tmp_path)
+
+
+def test_a_failure_under_the_lock_frees_it(tmp_path):
+    with pytest.raises(ZeroDivisionError), site_lock(tmp_path, "prod", "x", SystemClock()):
+        raise ZeroDivisionError
+    assert take(tmp_path)
+
+
+def test_a_holder_who_has_not_written_a_name_is_still_a_holder(tmp_path, other):
+    (tmp_path / "lock").write_text("")
+    with pytest.raises(Locked, match="another run works on site prod"):
+        take(tmp_path)
+
+
+def test_a_state_folder_that_cannot_be_made_is_a_clear_failure(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(WorkFailed, match="state folder") as caught:
+        take(tmp_path / "file" / "state")
+    assert "MAINT_STATE" in caught.value.hint
