@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,6 +45,8 @@ def found(folder: Path, storage: Storage, options: Options, chance: random.Rando
     for name, content in secret_files.items():
         write_whole(folder / name, content, 0o600)
     _write_trees(folder, list(names), loaded.blueprint, authority, now)
+    for other in list(names)[1 : int(loaded.world.switches.number("server-instances"))]:
+        trees.write_manager(folder / "hosts" / other / "root")
     plain, tls = _ports(options)
     facts = {
         "plain_port": plain,
@@ -66,13 +69,21 @@ def _host_names(blueprint: Doc) -> dict[str, list[str]]:
     """Return the hosts with their groups; the first carries the manager."""
     found: dict[str, list[str]] = {}
     for host in hosts(blueprint):
-        name = str(host.get("hostname") or host.get("hostId"))
+        name = _folder_name(host)
         found[name] = list(groups_of(blueprint, str(host.get("hostId"))))
     if not found:
         return {"cm": ["manager"]}
     first = next(iter(found))
     found[first] = ["manager", *found[first]]
     return found
+
+
+def _folder_name(host: Doc) -> str:
+    """Return the name of a host, which is also the name of a folder."""
+    for name in (host.get("hostname"), host.get("hostId")):
+        if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", str(name or "")):
+            return str(name)
+    raise ValueError(f"a host of the deployment has no usable name: {host.get('hostname')!r}")
 
 
 def _write_trees(folder: Path, names: list[str], blueprint: Doc, authority: pki.Authority, now: datetime) -> None:

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Protocol
 
-from maint.lab.api.answer import Incoming, admit, handle
-from maint.lab.api.messages import JSON, Request, Response, html
+from maint.lab.api.answer import Admitted, Incoming, admit, handle
+from maint.lab.api.messages import JSON, Response, html
 from maint.lab.body import BodyCut, spool
 from maint.lab.faulty import SLOW_PIECES, ending, pause, stand_in
 from maint.lab.requestlog import RequestLog
@@ -178,7 +178,7 @@ class Exchange(BaseHTTPRequestHandler):
         self._body_read = True
         return spool(self.rfile, target, None if chunked else length)
 
-    def _apply(self, incoming: Incoming, request: Request, body: Path | None) -> Response | None:
+    def _apply(self, incoming: Incoming, admitted: Admitted, body: Path | None) -> Response | None:
         manager, world, stopped = self.server.manager, self.server.manager.world, self.server.stopped
         with world.lock:
             seconds = pause(world, incoming)
@@ -188,7 +188,7 @@ class Exchange(BaseHTTPRequestHandler):
             if stopped.is_set():
                 return None
             before = (world.edits, list(world.faults.active))
-            response = handle(world, request, body)
+            response = handle(world, admitted, body).spelled()
             lost = ending(world, incoming, response)
             if incoming.method != "GET" or before != (world.edits, world.faults.active):
                 manager.changed()

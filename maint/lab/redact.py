@@ -1,11 +1,14 @@
 """Hide secrets in a copy of a document (contract section 7.1)."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from maint.lab.document import Doc
 
 MARKER = "REDACTED"
+# Documents of API versions below 14 carry no flags; the server knows its secrets all the same.
+_SECRET_NAME = re.compile(r"password|passwd|secret|_pw$|credential", re.IGNORECASE)
 _ACCOUNT_SECRETS = ("pwHash", "pwSalt", "pwLogin")
 
 
@@ -40,7 +43,16 @@ def hidden(doc: Doc, hide: Hide) -> Doc:
 
 def hide_items(listed: list[Doc]) -> list[Doc]:
     """Return config items with the values of the sensitive ones hidden."""
-    return [_hide_item(item) for item in listed]
+    return [_hide_item(item) if is_secret(item) else item for item in listed]
+
+
+def is_secret(node: Doc) -> bool:
+    """Return whether an object is a config item that holds a secret: by its flag, else by its name."""
+    if "value" not in node or "name" not in node:
+        return False
+    if "sensitive" in node:
+        return node["sensitive"] is True
+    return bool(_SECRET_NAME.search(str(node["name"])))
 
 
 def holds_marker(node: Any) -> bool:  # Any: any part of a document
@@ -55,7 +67,7 @@ def holds_marker(node: Any) -> bool:  # Any: any part of a document
 
 
 def _hide_item(item: Doc) -> Doc:
-    return {**item, "value": MARKER} if item.get("sensitive") is True and "value" in item else item
+    return {**item, "value": MARKER}
 
 
 def _hide_values(node: Any) -> Any:  # Any: any part of a document, and the same part back
@@ -63,7 +75,7 @@ def _hide_values(node: Any) -> Any:  # Any: any part of a document, and the same
         return [_hide_values(member) for member in node]
     if not isinstance(node, dict):
         return node
-    if "name" in node and node.get("sensitive") is True:
+    if is_secret(node):
         return _hide_item(node)
     return {name: _hide_values(member) for name, member in node.items()}
 

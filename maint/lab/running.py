@@ -14,6 +14,7 @@ from maint.lab.loading import Options
 from maint.lab.machine import Machine, Unit
 from maint.lab.requestlog import RequestLog, counts
 from maint.lab.server import ManagerServer
+from maint.lab.shell.furnish import furnish
 from maint.lab.showing import Showing
 from maint.lab.siteconfig import yaml
 from maint.lab.ssh.faults import HOST_FAULTS
@@ -44,7 +45,8 @@ class Lab:
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._storage = Storage(self.folder / "world")
-        if not self._storage.exists():
+        new = not self._storage.exists()
+        if new:
             found(self.folder, self._storage, options or Options(), chance)
         self._facts: dict[str, Any] = json.loads((self.folder / "lab.json").read_bytes())
         self.remarks: tuple[str, ...] = tuple(self._facts["remarks"])
@@ -52,6 +54,8 @@ class Lab:
         self.log = RequestLog(self.folder / "requests.jsonl")
         self.server = self._server()
         self.machines = {name: self._machine(name) for name in self._facts["hosts"]}
+        for machine in self.machines.values() if new else ():
+            furnish(machine)
         self._ssh: SshLab | None = None
 
     def __enter__(self) -> "Lab":
@@ -186,8 +190,9 @@ class Lab:
 
     def _machine(self, name: str) -> Machine:
         units: dict[str, Unit] = {"cloudera-scm-agent": PlainUnit(), "cloudera-scm-supervisord": PlainUnit()}
-        if name == self.manager_host:
-            units = {"cloudera-scm-server": self.server, **units}
+        servers = list(self._facts["hosts"])[: int(self.world.switches.number("server-instances"))]
+        if name in servers:  # the others of a highly available manager stand by
+            units = {"cloudera-scm-server": self.server if name == self.manager_host else PlainUnit(), **units}
         machine = Machine(name, self._root(name), units, address=self._facts["addresses"].get(name, "127.0.0.1"))
         machine.keystore_opens = _aliases
         return machine

@@ -14,6 +14,8 @@ from maint.lab.showing import Showing
 from maint.lab.units import Invocation
 from maint.lab.world import World
 
+_ASK_AGAIN = 0.1  # seconds
+
 
 class ManagerServer:
     """The server of a world.
@@ -120,22 +122,33 @@ class ManagerServer:
                 self._write_log("ERROR Main: the lab was told never to come up")
                 return
             tls = self._read_configuration()
-        with self._lock:
-            if stopped.is_set():
+        while not self._open(tls, stopped):
+            if stopped.wait(_ASK_AGAIN):
                 return
-            self._open(tls)
         if not stopped.wait(self.world.switches.number("starting-seconds")):
             self._write_log("INFO WebServerImpl: Started Jetty server.")
             self._up.set()
             if stopped.is_set():
                 self._up.clear()
 
-    def _open(self, tls: bool) -> None:
+    def _open(self, tls: bool, stopped: threading.Event) -> bool:
+        """Open the ports; return False while somebody else holds one."""
         closed = self._failed_tls and self.world.switches["plain-when-tls-fails"] == "closed"
-        if not closed:
-            self._listeners.append(Listener(self, self.plain_port, tls=False))
-        if tls:
-            self._listeners.append(Listener(self, self.tls_port, tls=True))
+        wanted = [(self.plain_port, False)] * (not closed) + [(self.tls_port, True)] * tls
+        opened: list[Listener] = []
+        with self._lock:
+            if stopped.is_set():
+                return True
+            try:
+                for port, secure in wanted:
+                    opened.append(Listener(self, port, tls=secure))
+            except OSError as error:
+                self._write_log(f"ERROR WebServerImpl: cannot open the ports: {error}")
+                for listener in opened:
+                    listener.close()
+                return False
+            self._listeners = opened
+        return True
 
     def _read_configuration(self) -> bool:
         """Read options, settings and keystore, as each start does; return whether TLS came up."""

@@ -183,6 +183,12 @@ def test_redaction_leaves_the_original_alone():
     assert doc["managerSettings"]["items"][0]["value"] == "secret"
 
 
+def test_secrets_without_a_flag_are_known_by_name():
+    listed = [{"name": "KDC_ADMIN_PASSWORD", "value": "x"}, {"name": "KDC_HOST", "value": "y"}]
+    doc = {"managerSettings": {"items": listed}}
+    assert [item["value"] for item in hidden(doc, Hide(values=True))["managerSettings"]["items"]] == ["REDACTED", "y"]
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_strikes_where_it_is_aimed_and_as_often_as_it_says(name):
     box, fault = FaultBox(), FAULTS[name]

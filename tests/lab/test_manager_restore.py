@@ -199,6 +199,15 @@ def test_a_restart_refuses_connections_then_answers_503_then_serves(make_lab):
     assert order[-3:] == [0, 503, 200]
 
 
+def test_a_server_whose_port_is_taken_comes_up_once_it_is_free(fresh):
+    fresh.lab.server.stop()
+    with socket.create_server(("127.0.0.1", fresh.lab.server.plain_port)):
+        fresh.lab.server.start()
+        assert not fresh.lab.server.wait(0.3)
+    assert fresh.lab.server.wait()
+    assert fresh.get("/api/version").status_code == 200
+
+
 def test_a_restart_ends_active_commands(make_lab):
     client = make_lab(command_seconds="60")
     number = client.send("POST", "/api/v49/clusters/base/commands/stop").json()["id"]

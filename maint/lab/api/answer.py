@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from maint.lab import commands
 from maint.lab.api import routes, version
 from maint.lab.api.access import require
-from maint.lab.api.messages import ApiError, Request, Response, html
+from maint.lab.api.messages import ApiError, Handler, Request, Response, html
 from maint.lab.document import Doc
 from maint.lab.releases import major
 from maint.lab.world import World
@@ -44,7 +44,21 @@ class Incoming:
         return f"{self.method} {self.path}"
 
 
-def admit(world: World, incoming: Incoming) -> Request | Response:
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that was let in.
+
+    Attributes:
+        handler: who answers it.
+        cookie: the session that its answer opens, "" for none.
+    """
+
+    request: Request
+    handler: Handler
+    cookie: str
+
+
+def admit(world: World, incoming: Incoming) -> Admitted | Response:
     """Return the request of an account that is let in, or the answer that ends it before its body is read."""
     if not incoming.path.startswith("/api"):
         return _pages(incoming)
@@ -52,24 +66,19 @@ def admit(world: World, incoming: Incoming) -> Request | Response:
     if user is None or _struck(world, "unauthorised", incoming) or _struck(world, "unauthorised-once", incoming):
         return _unauthorised(world)
     try:
-        return replace(_request(world, incoming, user), headers={**incoming.headers, "set-cookie": cookie})
+        return Admitted(*_routed(world, incoming, user), cookie)
     except ApiError as error:
         return with_cookie(error.response(), cookie)
 
 
-def handle(world: World, request: Request, body: Path | None) -> Response:
+def handle(world: World, admitted: Admitted, body: Path | None) -> Response:
     """Return the answer to a request whose body arrived whole."""
     commands.settle(world)
-    cookie = request.headers.get("set-cookie", "")
     try:
-        if request.parts.get("") == "version":
-            return with_cookie(version.read(world, request), cookie)
-        found = routes.find(request.method, request.parts[""])
-        if found is None:
-            raise ApiError(404, "Not found.")
-        return with_cookie(found[0].handler(world, replace(request, parts=found[1], body=body)), cookie)
+        response = admitted.handler(world, replace(admitted.request, body=body))
     except ApiError as error:
-        return with_cookie(error.response(), cookie)
+        response = error.response()
+    return with_cookie(response, admitted.cookie)
 
 
 def with_cookie(response: Response, cookie: str) -> Response:
@@ -77,22 +86,24 @@ def with_cookie(response: Response, cookie: str) -> Response:
     return replace(response, headers={**response.headers, "Set-Cookie": cookie}) if cookie else response
 
 
-def _request(world: World, incoming: Incoming, user: Doc) -> Request:
+def _routed(world: World, incoming: Incoming, user: Doc) -> tuple[Request, Handler]:
+    """Return the request and who answers it; `ApiError` where nobody does or the account may not."""
     query = dict(parse_qsl(urlsplit(incoming.target).query, keep_blank_values=True))
     host = incoming.headers.get("host", "localhost:7180")
-    made = Request(incoming.method, incoming.call, 0, {"": "version"}, query, incoming.headers, user, host=host)
+    request = Request(incoming.method, incoming.call, 0, {}, query, incoming.headers, user, host=host)
     if incoming.path.rstrip("/") == "/api/version" and incoming.method == "GET":
-        return made
+        return request, version.read
     found = _API.fullmatch(incoming.path)
     if not found or not 1 <= int(found[1]) <= world.api:
         raise ApiError(404, "Not found.")
     routed = routes.find(incoming.method, found[2])
     if routed is None:
         raise ApiError(405 if routes.methods(found[2]) else 404, "Not found.")
-    if routed[0].since > int(found[1]):
+    route, parts = routed
+    if route.since > int(found[1]):
         raise ApiError(404, "Not found.")
-    require(world, user, routed[0].needs, _cluster_name(world, routed[1]))
-    return replace(made, api=int(found[1]), parts={"": found[2]})
+    require(world, user, route.needs, _cluster_name(world, parts))
+    return replace(request, api=int(found[1]), parts=parts), route.handler
 
 
 def _cluster_name(world: World, parts: Mapping[str, str]) -> str:

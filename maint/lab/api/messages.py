@@ -1,7 +1,7 @@
 """What goes into the API and what comes out."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,10 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
     seconds: float = 0.0
+
+    def spelled(self) -> "Response":
+        """Return the same with its value printed, so that later changes of the world do not reach it."""
+        return self if self.value is None else replace(self, text=self.body(), value=None)
 
     def body(self) -> bytes:
         """Return the bytes of the body."""
