@@ -212,3 +212,10 @@ def test_facts_change_what_a_furnished_host_says(tmp_path: Path) -> None:
     machine = Machine("w1.corp.test", tmp_path / "w1", {})
     furnish(machine, {"cpus": "4", "os_version": "8.10"})
     assert run(machine, "hostname -f; nproc; . /etc/os-release; echo $VERSION_ID").out == b"w1.corp.test\n4\n8.10\n"
+
+
+def test_an_owner_that_nobody_knows_keeps_its_number(tmp_path: Path) -> None:
+    machine = Machine("bare", tmp_path / "bare", {})
+    machine.files.write("/srv/f", b"x", 0o640, "1234", "1234")
+    ended = run(machine, 'echo y > /srv/g; chown "$(stat -c %u:%g /srv/f)" /srv/g; stat -c %u:%g:%U /srv/g')
+    assert (ended.out, ended.err) == (b"1234:1234:1234\n", b"")

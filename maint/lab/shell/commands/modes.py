@@ -106,8 +106,8 @@ def known_as(call: Call, name: str | None, kind: str) -> str | None:
     for line in database(call, kind):
         if name in (line[0], line[2]):
             return line[0]
-    if name == "0":
-        return "root"
+    if name.isdigit():
+        return "root" if name == "0" else name
     raise Failed(f"invalid {'user' if kind == 'passwd' else 'group'}: '{name}'")
 
 
@@ -121,6 +121,8 @@ def database(call: Call, kind: str) -> list[list[str]]:
 def number_of(call: Call, name: str, kind: str) -> int:
     """Return the number of a user or group; 65534 for one that nobody knows."""
     numbers = [int(row[2]) for row in database(call, kind) if row[0] == name and row[2].isdigit()]
+    if name.isdigit():
+        return int(name)
     return numbers[0] if numbers else 0 if name == "root" else 65534
 
 
