@@ -10,7 +10,7 @@ from maint.backup.fingerprint import site_fingerprint
 from maint.backup.flatten import Tree, flatten
 from maint.backup.parts import open_deployment
 from maint.backup.read import blocks
-from maint.errors import CannotReach, LoginRefused, MaintError, Transient
+from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight, Site, Work
@@ -79,7 +79,8 @@ def fate(site: Site, work: Work, wanted: dict[str, Tree], limit: float) -> Fate:
 
     Args:
         site: the site.
-        work: holds `before` (see `baseline`), `sent` (when sending began) and `last block` (when the end left).
+        work: holds `before` (see `baseline`), `sent` (when sending began), `last block` (just before the end left)
+            and `refused` (the server's own no).
         wanted: the snapshot's tree.
         limit: seconds that the call was given.
     """
@@ -93,7 +94,8 @@ def fate(site: Site, work: Work, wanted: dict[str, Tree], limit: float) -> Fate:
         seen = None
     if seen is not None and _tells(seen, before):
         return Fate.APPLIED
-    if work.noted("last block") is None or _restarted(site, before) or _over(site, work, limit):
+    ended = work.noted("last block") is None or work.noted("refused") is not None
+    if ended or _restarted(site, before) or _over(site, work, limit):
         return Fate.NEVER if seen is not None else Fate.OPEN
     return Fate.OPEN
 
@@ -119,7 +121,7 @@ def _restarted(site: Site, before: dict[str, Json]) -> bool:
         return False
     try:
         now = invocations(site)
-    except MaintError:
+    except (CannotReach, WorkFailed):
         return False
     return all(words and words != known.get(host) for host, words in now.items())
 
@@ -129,11 +131,22 @@ def _over(site: Site, work: Work, limit: float) -> bool:
     return site.clock.now() > sent + timedelta(seconds=limit)
 
 
-def await_fate(site: Site, work: Work, wanted: dict[str, Tree], limit: float) -> Generator[str, None, Fate]:
-    """Look until it is settled: applied, or impossible; at the latest when the call's own limit has passed."""
+def await_fate(
+    site: Site, work: Work, wanted: dict[str, Tree], limit: float, patience: float
+) -> Generator[str, None, Fate]:
+    """Look until it is settled, or until patience is at its end: then it may still arrive.
+
+    Args:
+        site: the site.
+        work: see `fate`.
+        wanted: the snapshot's tree.
+        limit: seconds that the call was given.
+        patience: seconds to look.
+    """
+    begun = site.clock.monotonic()
     for pause in pauses():
         decided = fate(site, work, wanted, limit)
-        if decided is not Fate.OPEN:
+        if decided is not Fate.OPEN or site.clock.monotonic() - begun > patience:
             return decided
         yield "looking whether the deployment was applied; it may still be under way"
         site.clock.sleep(pause)

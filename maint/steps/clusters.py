@@ -7,7 +7,7 @@ from maint.errors import AnswerMissing, Refused, TimedOut, WorkFailed
 from maint.model.manager import Cluster, Command
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
-from maint.steps.commands import finish, pauses
+from maint.steps.commands import finish, patiently, pauses
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 _LIMIT = 3600.0  # seconds; stopping a base cluster takes minutes, and no upper bound is published
@@ -114,7 +114,7 @@ class _Switch(Step[ClusterArguments]):
         """Wait until the services are where they should be."""
         begun = site.clock.monotonic()
         for pause in pauses():
-            missing = self.missing(site.manager, name)
+            missing = yield from patiently(site.clock, lambda: self.missing(site.manager, name))
             if not missing:
                 return
             if site.clock.monotonic() - begun > limit:

@@ -1,6 +1,7 @@
 """Wait for the manager's asynchronous commands (contract section 4)."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
 from maint.errors import TimedOut, Transient, WorkFailed
 from maint.model.manager import Command
@@ -8,6 +9,7 @@ from maint.model.units import show_duration
 from maint.ports import Clock, ManagerSight
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
+T = TypeVar("T")
 _FORGIVEN = 5  # transient answers in a row that official clients live through (contract section 2.4)
 
 
@@ -39,7 +41,7 @@ def finish(manager: ManagerSight, clock: Clock, command: Command, limit: float) 
     current: Command | None = command
     for pause in pauses():
         if current is None or not current.active or current.id < 0:
-            return current
+            return _with_children(manager, current)
         waited = clock.monotonic() - begun
         if waited > limit:
             raise TimedOut(
@@ -61,6 +63,28 @@ def finish(manager: ManagerSight, clock: Clock, command: Command, limit: float) 
     raise AssertionError("the pauses never end")
 
 
-def accepted(command: Command) -> bool:
-    """Whether the answer of the sending call is no rejection (contract section 4.3)."""
-    return command.active or command.success is True
+def _with_children(manager: ManagerSight, command: Command | None) -> Command | None:
+    """Return a failed command in its full view: the reason may be only in a child (contract section 4.3)."""
+    if command is None or command.success is not False or command.children or command.id < 0:
+        return command
+    try:
+        return manager.command(command.id) or command
+    except Transient:
+        return command
+
+
+def patiently(clock: Clock, look: Callable[[], T]) -> Generator[str, None, T]:
+    """Return what a read gives; transient errors in between are lived through (contract section 2.4).
+
+    Raises:
+        Transient: the server kept answering with errors.
+    """
+    for troubles, pause in enumerate(pauses(), 1):
+        try:
+            return look()
+        except Transient as error:
+            if troubles > _FORGIVEN:
+                raise
+            yield f"the manager answered with an error ({error.message}); asking again"
+            clock.sleep(pause)
+    raise AssertionError("the pauses never end")

@@ -1,20 +1,21 @@
 """Put a snapshot's deployment: sent at most once by a run, and never again before it is known not to arrive."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from maint.backup.catalogue import find
 from maint.backup.flatten import Tree
 from maint.backup.parts import DEPLOYMENT, open_deployment
-from maint.errors import AnswerMissing, CannotReach, Refused, WorkFailed
+from maint.errors import AnswerMissing, CannotReach, LoginRefused, Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import Body, Sight, Site, Work
 from maint.restore.choose import chosen
 from maint.steps.applied import Fate, await_fate, baseline, fate, look, tree_of_snapshot
-from maint.steps.server import require_ssh
+from maint.steps.server import START_LIMIT, await_version, require_ssh, restart
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 _LIMIT = 3600.0  # seconds; the call has no progress and big sites take long (contract section 14, U16)
+_STANDING = {Fate.NEVER: "was not applied", Fate.OPEN: "was not applied so far"}
 
 
 class SnapshotArguments(Arguments):
@@ -59,16 +60,29 @@ class PutDeployment(Step[SnapshotArguments]):
         limit = work.timeout or _LIMIT
         if work.noted("sent") is not None:
             yield "an earlier life of this run has sent the deployment; looking what became of it"
-            if (yield from await_fate(site, work, wanted, limit)) is Fate.APPLIED:
+            if (yield from self._settled(site, work, snapshot, wanted, limit)) is Fate.APPLIED:
                 return done(f"snapshot {snapshot.id} is in force: it was applied although its answer was lost")
             yield "it was not applied and can no longer arrive; sending it again"
         elif look(site, wanted).proves:
             return unchanged(f"the present configuration is that of snapshot {snapshot.id} already")
         return (yield from self._send(site, work, snapshot, wanted, limit))
 
+    def _settled(
+        self, site: Site, work: Work, snapshot: Snapshot, wanted: dict[str, Tree], limit: float
+    ) -> Generator[str, None, Fate]:
+        """Say what became of what an earlier life sent; a restart makes sure that it can no longer arrive."""
+        decided = yield from await_fate(site, work, wanted, limit, _patience(snapshot))
+        if decided is Fate.OPEN:
+            yield "it is not there yet and might still arrive; a restart of the server rolls back what is under way"
+            yield from restart(site, work, "restart to settle")
+            yield from await_version(site, START_LIMIT)
+            decided = yield from await_fate(site, work, wanted, limit, limit)
+        return decided
+
     def _send(self, site: Site, work: Work, snapshot: Snapshot, wanted: dict[str, Tree], limit: float) -> Progress:
         work.note("before", baseline(site, wanted))
         work.note("last block", None)
+        work.note("refused", None)
         work.note("sent", site.clock.now().isoformat())
         size = snapshot.part(DEPLOYMENT).content_bytes
         yield f"sending {size} bytes"
@@ -76,15 +90,16 @@ class PutDeployment(Step[SnapshotArguments]):
             self._put(site, work, snapshot, limit)
         except AnswerMissing as error:
             yield f"{error.message}; looking whether it was applied"
-            decided = yield from await_fate(site, work, wanted, limit)
+            decided = yield from await_fate(site, work, wanted, limit, _patience(snapshot))
             if decided is not Fate.APPLIED:
                 raise WorkFailed(
-                    "the deployment was sent, its answer never came, and it was not applied",
+                    f"the deployment was sent, its answer never came, and it {_STANDING[decided]}",
                     detail=[error.message, *error.detail],
-                    hint="`maint playbook resume` sends it again: it can no longer arrive by itself",
+                    hint="`maint playbook resume` looks again, and sends it again only when it can no longer arrive",
                 ) from error
             return done(f"snapshot {snapshot.id} is in force; the answer was lost, a read shows it applied")
-        except WorkFailed as error:
+        except (WorkFailed, LoginRefused) as error:
+            work.note("refused", error.message)
             if fate(site, work, wanted, limit) is Fate.APPLIED:
                 return done(f"snapshot {snapshot.id} is in force, although the server answered: {error.message}")
             raise
@@ -102,3 +117,8 @@ class PutDeployment(Step[SnapshotArguments]):
                 pass
         except CannotReach as error:
             raise AnswerMissing(f"the answer was cut off: {error.message}", whole=True) from error
+
+
+def _patience(snapshot: Snapshot) -> float:
+    """Return for how many seconds to look for a deployment whose answer is missing: large ones take long."""
+    return 30.0 + snapshot.part(DEPLOYMENT).content_bytes / 100_000
