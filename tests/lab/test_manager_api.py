@@ -140,6 +140,11 @@ def test_single_roles_of_the_management_service_are_started(loaded):
     assert {name for name, state in states.items() if state == "STARTED"} == set(monitors)
 
 
+def test_a_fresh_manager_has_no_management_service(fresh):
+    assert fresh.get("/api/v49/cm/service").status_code == 404
+    assert fresh.send("POST", "/api/v49/cm/service/commands/start").status_code == 404
+
+
 def test_a_running_cluster_is_not_deleted(loaded, make_lab):
     answer = loaded.send("DELETE", "/api/v49/clusters/base")
     assert answer.status_code == 400

@@ -58,7 +58,7 @@ ROUTES: dict[str, Route] = {
     "GET cm/licensedFeatureUsage": Route(license.usage, since=6),
     "POST cm/trial/begin": Route(license.begin_trial, FULL, 6),
     "POST cm/trial/end": Route(license.end_trial, FULL, 6),
-    "GET cm/service": Route(services.exists),
+    "GET cm/service": Route(services.read),
     "GET cm/service/config": Route(services.read_config),
     "GET cm/service/roles": Route(services.read_roles),
     "GET cm/service/roles/{role}": Route(services.read_role),

@@ -2,7 +2,7 @@
 
 from maint.lab import commands
 from maint.lab.api.configs import items_shown
-from maint.lab.api.lookup import cluster_of, management_service, role_of, service_of
+from maint.lab.api.lookup import cluster_of, role_of, service_of
 from maint.lab.api.messages import ApiError, Request, Response, listing
 from maint.lab.document import Doc, items, parse, roles, services
 from maint.lab.world import NA, STARTED, STOPPED, World
@@ -86,12 +86,6 @@ def active_commands(world: World, request: Request) -> Response:
     cluster, service = service_of(world, request)
     found = commands.listed(world, commands.service_ref(cluster, service))
     return listing([commands.view(world, each, full=False) for each in found])
-
-
-def exists(world: World, request: Request) -> Response:
-    """Answer the management service, or 404."""
-    management_service(world)
-    return read(world, request)
 
 
 def shown(world: World, cluster: Doc | None, service: Doc, request: Request) -> Doc:
