@@ -190,10 +190,10 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
             site.shell.write_file(host, options.PATH, options.closed(present))
     yield from _restart(site, window.hosts)
     yield from await_version(site, limit)
-    (site.state / _RECORD).unlink(missing_ok=True)
-    _sync(site.state)
     for facts in window.hosts.values():
         site.undo.drop(facts["original"])
+    (site.state / _RECORD).unlink(missing_ok=True)  # last: whoever finds the record finishes what is above
+    _sync(site.state)
 
 
 def options_of(shell: ShellSight, host: str) -> bytes:
