@@ -28,11 +28,13 @@ def run(flags: Flags, deployment: Path | None) -> int:
     """
     screen = flags.screen()
     folder = Path(tempfile.mkdtemp(prefix="maint-demo-"))
+    state = state_home() / "demo" / folder.name
     try:
-        return _story(replace(flags, config=None, site=None, output=None), screen, folder, deployment)
+        return _story(replace(flags, config=None, site=None, output=None, state=str(state)), screen, folder, deployment)
     finally:
         control.down(folder)
         shutil.rmtree(folder, ignore_errors=True)
+        _keep_reports(state)
 
 
 def _story(flags: Flags, screen: Screen, folder: Path, deployment: Path | None) -> int:
@@ -43,19 +45,27 @@ def _story(flags: Flags, screen: Screen, folder: Path, deployment: Path | None) 
     for remark in found.get("remarks", ()):
         screen.say(f"  {remark}")
     on_lab = replace(flags, config=str(found["config"]), yes=True)
-    name = settings_of(on_lab).site().name
+    site = settings_of(on_lab).site()
     chapter("A backup is taken through the redaction window")
     carry_out(on_lab, "export-unredacted", {})
     chapter("The server's database is lost; an empty manager takes its place")
     control.lose_database(folder)
     carry_out(on_lab, "probe", {})
     chapter("Disaster recovery: from the empty manager to the old configuration, with one command")
-    carry_out(replace(on_lab, confirm=name), "disaster-recovery", {})
-    kept = _kept(settings_of(on_lab).site().state)
+    carry_out(replace(on_lab, confirm=site.name), "disaster-recovery", {})
     chapter("The manager is back, and was compared with the snapshot")
-    data = {"report": {kind: str(path) for kind, path in kept.items()}}
-    screen.emit(data, "\n".join(f"report: {path}" for path in kept.values()))
+    reports = {kind: str(max(site.state.glob(f"reports/*.{kind}"))) for kind in ("md", "html")}
+    screen.emit({"report": dict(reports)}, "\n".join(f"report: {path}" for path in reports.values()))
     return 0
+
+
+def _keep_reports(state: Path) -> None:
+    """Clear away the demo's state, all but its reports."""
+    for place in state.glob("*/*"):
+        if place.is_dir() and place.name != "reports":
+            shutil.rmtree(place, ignore_errors=True)
+        elif place.is_file():
+            place.unlink()
 
 
 def _chapters(screen: Screen) -> Callable[[str], None]:
@@ -67,16 +77,3 @@ def _chapters(screen: Screen) -> Callable[[str], None]:
         screen.say(f"\n{count}. {words}")
 
     return chapter
-
-
-def _kept(state: Path) -> dict[str, Path]:
-    """Copy the newest report out of the lab, which is about to go."""
-    target = state_home() / "demo"
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
-    kept = {}
-    for kind in ("md", "html"):
-        newest = max((state / "reports").glob(f"*.{kind}"))
-        kept[kind] = target / newest.name
-        shutil.copyfile(newest, kept[kind])
-        kept[kind].chmod(0o600)
-    return kept

@@ -28,6 +28,7 @@ class Flags:
     dry_run: bool = False
     timeout: str | None = None
     insecure: bool = False
+    state: str | None = None  # no flag: where the demo keeps its state
 
     def screen(self) -> Screen:
         """Return the screen that these flags ask for."""

@@ -21,7 +21,7 @@ from maint.steps.window import CLOSE_COMMAND
 
 def settings_of(flags: Flags) -> Settings:
     """Return the configuration that the flags and the environment name."""
-    named = ConfigFlags(config=flags.config, site=flags.site, output=flags.output, color=flags.color)
+    named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state, output=flags.output, color=flags.color)
     return load_settings(named, os.environ)
 
 

@@ -1,4 +1,4 @@
-"""A certificate authority for the lab: root, intermediate, certificates good and bad, and age keys."""
+"""A certificate authority for the lab: root, intermediate, certificates good and bad, and the keys of age and SSH."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, x25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from maint.lab.bech32 import encode
@@ -167,3 +167,10 @@ def _load_pair(folder: Path, name: str) -> Pair:
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ValueError(f"{folder / name}.key is not a key of this lab")
     return Pair(key, x509.load_pem_x509_certificate((folder / f"{name}.pem").read_bytes()))
+
+
+def new_ssh_key() -> bytes:
+    """Return a fresh Ed25519 key in OpenSSH's private key format, without a passphrase."""
+    return ed25519.Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
