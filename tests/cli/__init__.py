@@ -1,0 +1,1 @@
+"""The command line as an operator and a script meet it."""

@@ -1,0 +1,254 @@
+"""Exit codes, confirmations, and what a command does when nobody is there to ask."""
+
+import signal
+import time
+
+import pytest
+
+from maint.cli import boundary
+from maint.cli.screen import Screen
+from maint.lab.running import SITE
+from tests.steps.operator import maint
+
+
+def states(operator):
+    """The services' states of the base cluster."""
+    return operator("cluster", "list", "-o", "json").json["clusters"][0]["states"]
+
+
+def test_without_an_answer_a_change_is_refused_and_the_flag_is_named(loaded):
+    loaded.forget_requests()
+    said = loaded("cluster", "stop", "base", given="")
+    assert (said.code, "--yes" in said.err) == (5, True)
+    assert loaded.sent == []
+
+
+@pytest.mark.parametrize("answer", ["yes\n", "y\n", "Y\n", "YES"])
+def test_a_piped_yes_answers_a_change(loaded, answer):
+    said = loaded("cluster", "stop", "base", given=answer)
+    assert said.code == 0, said.err
+    assert loaded.lab.counts()["POST /api/v45/clusters/base/commands/stop"] == 1
+
+
+@pytest.mark.parametrize("answer", ["no\n", "\n", "yess\n", "base\n"])
+def test_any_other_answer_is_a_refusal(loaded, answer):
+    loaded.forget_requests()
+    assert loaded("cluster", "stop", "base", given=answer).code == 5
+    assert loaded.sent == []
+
+
+@pytest.mark.parametrize("words", [("--yes",), ()], ids=["yes", "nothing"])
+def test_what_is_piped_never_names_what_is_to_be_destroyed(loaded, words):
+    loaded.forget_requests()
+    said = loaded("cluster", "delete", "base", *words, given="base\nbase\n")
+    assert said.code == 5
+    assert loaded.sent == []
+
+
+def test_a_destruction_names_the_flag_that_confirms_it(lost):
+    lost.forget_requests()
+    said = lost("restore", "run", "--yes", "-o", "json", given=f"{SITE}\n")
+    assert said.code == 5
+    assert said.error["hint"] == f"give --confirm {SITE}"
+    assert lost.sent == []
+
+
+def test_a_wrong_name_confirms_nothing(lost):
+    lost.forget_requests()
+    assert lost("restore", "run", "--confirm", "other").code == 5
+    assert lost.sent == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cluster", "stop", "base"),
+        ("cluster", "start", "base"),
+        ("backup", "create", "--open-window"),
+        ("backup", "create"),
+        ("manager", "export"),
+        ("manager", "start"),
+        ("manager", "tls-switch"),
+        ("manager", "license"),
+        ("restore", "run"),
+    ],
+    ids=" ".join,
+)
+def test_a_dry_run_shows_a_plan_and_changes_nothing(lost, loaded_files, words):
+    before = loaded_files(lost)
+    lost.forget_requests()
+    said = lost(*words, "--dry-run", "-o", "json", "--yes", "--confirm", SITE)
+    if said.code == 0:
+        assert said.json["plan"]["actions"] is not None
+    else:
+        assert (said.code, words[:2]) == (5, ("cluster", words[1]))  # an empty manager has no such cluster
+    assert lost.sent == []
+    assert loaded_files(lost) == before
+
+
+@pytest.fixture
+def loaded_files():
+    """Return the contents of all that a command could change: hosts, state, backups."""
+
+    def files(operator):
+        folders = ("hosts", "state", "backups")
+        paths = [path for name in folders for path in (operator.lab.folder / name).rglob("*") if path.is_file()]
+        return {str(path): path.read_bytes() for path in paths if "/var/log/" not in str(path)}
+
+    return files
+
+
+def test_a_mistake_in_the_configuration_is_exit_3_with_its_place(loaded):
+    text = (loaded.lab.folder / "config.yaml").read_text()
+    (loaded.lab.folder / "config.yaml").write_text(text.replace("plain_port", "plainport"))
+    said = loaded("cluster", "list")
+    assert said.code == 3
+    assert "config.yaml:" in said.err and "plain_port" in said.err
+
+
+def test_no_configuration_is_exit_3(tmp_path):
+    said = maint("cluster", "list", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    assert said.code == 3
+    assert "config init" in said.err
+
+
+def test_an_unknown_site_is_exit_3(loaded):
+    said = loaded("cluster", "list", "--site", "lba")
+    assert (said.code, "lab" in said.err) == (3, True)
+
+
+def test_a_secret_that_others_can_read_is_exit_3(loaded):
+    (loaded.lab.folder / "password").chmod(0o644)
+    said = loaded("cluster", "list")
+    assert said.code == 3
+    assert "password" in said.err
+
+
+def test_a_mistake_in_a_playbook_is_exit_3_with_its_place(loaded, tmp_path):
+    book = tmp_path / "book.yaml"
+    book.write_text("name: b\nsummary: B.\nsteps:\n  - name: A\n    do: cluster.stpo\n")
+    loaded.forget_requests()
+    for verb in ("run", "lint", "plan", "show"):
+        said = loaded("playbook", verb, str(book))
+        assert said.code == 3, verb
+        assert f"{book}:5:9" in said.err and "cluster.stop" in said.err
+    assert loaded.sent == []
+
+
+def test_an_unknown_playbook_is_exit_3(loaded):
+    assert loaded("playbook", "run", "stop-clustr").code == 3
+
+
+def test_nobody_there_is_exit_4(loaded):
+    loaded.lab.server.stop()
+    said = loaded("cluster", "list", "-o", "json")
+    assert (said.code, said.error["exit"]) == (4, 4)
+
+
+def test_nobody_let_in_is_exit_4(loaded):
+    loaded.lab.break_("manager", "unauthorised")
+    assert loaded("cluster", "list").code == 4
+
+
+def test_an_unknown_cluster_is_refused_with_what_was_meant(loaded):
+    said = loaded("cluster", "stop", "bsae", "--yes")
+    assert (said.code, "did you mean 'base'?" in said.err) == (5, True)
+
+
+def test_a_redacted_backup_is_only_partly_what_was_asked_for(loaded):
+    said = loaded("backup", "create", "-o", "json")
+    assert (said.code, said.error["exit"]) == (7, 7)
+    assert said.json["actions"][0]["value"]["restorable"] is False
+
+
+def test_a_redacted_backup_is_fine_where_the_site_accepts_it(loaded):
+    config = loaded.lab.folder / "config.yaml"
+    config.write_text(config.read_text().replace("    backup:\n", '    backup:\n      on_redacted: "accept"\n'))
+    assert loaded("backup", "create").code == 0
+
+
+def test_a_site_that_wants_the_window_gets_it(loaded):
+    config = loaded.lab.folder / "config.yaml"
+    config.write_text(config.read_text().replace("    backup:\n", '    backup:\n      on_redacted: "window"\n'))
+    said = loaded("backup", "create", "--yes", "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["playbook"] == "export-unredacted"
+
+
+def test_another_run_on_the_site_is_exit_6(loaded):
+    with loaded.start("playbook", "resume", "--help"):
+        pass
+    from maint.adapters.clock import SystemClock
+    from maint.engine.lock import site_lock
+
+    with site_lock(loaded.state, SITE, "playbook something", SystemClock()):
+        said = loaded("cluster", "stop", "base", "--yes", "-o", "json")
+        assert loaded("cluster", "list").code == 0
+    assert said.code == 6
+    assert "playbook something" in said.error["detail"][0]
+
+
+def test_a_bug_is_exit_70_and_its_report_holds_no_values(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    def broken():
+        secret = "hunter2-in-a-variable"
+        raise KeyError(secret)
+
+    assert boundary.guarded(lambda: Screen("json"), broken) == 70
+    reports = list(tmp_path.glob("maint-crash-*"))
+    assert len(reports) == 1
+    text = reports[0].read_text()
+    assert "KeyError" in text and "broken" in text and "hunter2" not in text
+    shown = capsys.readouterr().err
+    assert str(reports[0]) in shown and "hunter2" not in shown
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_waiting_command_and_says_how_to_go_on(loaded, number, code):
+    loaded.lab.break_("commands", "command-never-ends")
+    process = loaded.start("cluster", "stop", "base", "--yes", "-o", "json")
+    while loaded.lab.counts().get("POST /api/v45/clusters/base/commands/stop", 0) == 0:
+        time.sleep(0.02)
+    time.sleep(0.2)
+    process.send_signal(number)
+    out, err = process.communicate()
+    assert process.returncode == code
+    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]
+    assert run["state"] == "interrupted"
+    assert f"maint playbook resume {run['id']}" in err
+
+
+def test_insecure_warns_every_time_and_stands_in_the_journal(loaded):
+    for _ in range(2):
+        assert "warning:" in loaded("cluster", "list", "--insecure", "-q").err
+    said = loaded("cluster", "stop", "base", "--yes", "--insecure")
+    assert (said.code, "warning:" in said.err) == (0, True)
+    assert loaded.journal()[0]["options"]["insecure"] is True
+
+
+def test_without_insecure_a_certificate_of_another_authority_is_exit_4(loaded):
+    loaded.lab.break_("server", "unknown-ca-certificate")
+    loaded.lab.server.restart()
+    loaded.lab.server.wait()
+    said = loaded("cluster", "list")
+    assert (said.code, "certificate" in said.err) == (4, True)
+    assert loaded("cluster", "list", "--insecure").code == 0
+
+
+def test_resume_without_anything_unfinished_says_so(loaded):
+    said = loaded("playbook", "resume")
+    assert "no run of this site stopped before its end" in said.err
+
+
+def test_a_timeout_that_is_none_is_wrong_usage(loaded):
+    assert loaded("cluster", "stop", "base", "--yes", "--timeout", "soon").code == 2
+
+
+def test_the_timeout_bounds_a_whole_command(loaded):
+    loaded.lab.break_("commands", "command-never-ends")
+    said = loaded("cluster", "stop", "base", "--yes", "--timeout", "1s")
+    assert said.code == 1
+    assert "the limit of 1s has passed" in said.err
+    assert states(loaded) != ["STOPPED"]

@@ -1,0 +1,152 @@
+"""Flags before and after the verb, outputs, and what needs no configuration."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import maint as package
+from maint.config.yaml import load
+from tests.steps.operator import environment, maint
+
+READS = [
+    ("site", "list"),
+    ("site", "status"),
+    ("cluster", "list"),
+    ("manager", "version"),
+    ("playbook", "list"),
+    ("playbook", "show", "stop-cluster"),
+    ("playbook", "lint"),
+    ("playbook", "plan", "stop-cluster", "--set", "cluster=base"),
+    ("playbook", "run", "probe"),
+    ("playbook", "history"),
+    ("playbook", "report"),
+    ("backup", "list"),
+    ("backup", "verify"),
+    ("restore", "plan"),
+    ("config", "show"),
+    ("config", "show", "--origin"),
+    ("config", "validate"),
+    ("config", "path"),
+    ("lab", "break", "--list"),
+    ("help",),
+    ("version",),
+    ("cluster", "stop", "base", "--dry-run"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(backed_up, tmp_path_factory):
+    """A lab for all tests of this module, which only read."""
+    import shutil
+
+    from maint.lab.running import Lab
+    from tests.steps.operator import Operator
+
+    place = tmp_path_factory.mktemp("reading") / "lab"
+    shutil.copytree(backed_up, place)
+    with Lab(place) as lab:
+        yield Operator(lab)
+
+
+@pytest.mark.parametrize("words", READS, ids=" ".join)
+def test_json_and_yaml_say_the_same_under_one_schema(folder, words):
+    told = folder(*words, "-o", "json")
+    assert told.code == 0, told.err
+    assert told.json["schema"] == "maint/1"
+    spelled = folder(*words, "-o", "yaml")
+    assert spelled.code == 0, spelled.err
+    assert set(load(spelled.out, "out").data) == set(told.json)
+
+
+@pytest.mark.parametrize("words", READS, ids=" ".join)
+def test_data_goes_to_stdout_without_colour_and_nothing_secret_among_it(folder, words):
+    said = folder(*words)
+    assert said.code == 0, said.err
+    assert "\x1b[" not in said.out + said.err
+    assert (folder.lab.folder / "password").read_text() not in said.out + said.err
+
+
+def test_flags_may_stand_before_the_noun_and_after_the_verb(folder):
+    after = maint("cluster", "list", "-o", "json", "--config", folder.config, "--site", "lab")
+    before = maint("-o", "json", "--config", folder.config, "--site", "lab", "cluster", "list")
+    between = maint("--config", folder.config, "cluster", "list", "--output", "json")
+    assert before.code == 0, before.err
+    assert before.json == after.json == between.json
+
+
+def test_a_flag_after_the_verb_wins(folder):
+    assert maint("-o", "table", "--config", "/nowhere", "cluster", "list", "-o", "json", "--config", folder.config).json
+
+
+def test_flags_of_one_command_do_not_reach_the_next(folder):
+    assert maint("-o", "json", "--config", folder.config, "cluster", "list").json
+    assert maint("--config", folder.config, "cluster", "list").out.startswith("NAME")
+
+
+def test_the_output_may_come_from_the_environment(folder):
+    assert folder("cluster", "list", MAINT_OUTPUT="json").json["schema"] == "maint/1"
+
+
+def test_quiet_leaves_only_data_and_errors(folder):
+    assert folder("playbook", "lint", "-q").err == ""
+    assert folder("playbook", "run", "probe", "-q").err == ""
+
+
+def test_a_wrong_output_is_wrong_usage(folder):
+    said = folder("cluster", "list", "-o", "xml")
+    assert (said.code, "xml" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("cluster", "fly"), ("fly",), ("cluster", "list", "--fly"), ("cluster", "stop")])
+def test_wrong_usage_is_exit_2(folder, words):
+    assert folder(*words).code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("--version",), ("version",), ("help",), ("playbook", "list"), ("playbook", "lint")], ids=" ".join
+)
+def test_some_commands_need_no_configuration(tmp_path, words):
+    said = maint(*words, HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    assert said.code == 0, said.err
+    assert said.out + said.err
+
+
+def test_the_installed_program_shows_its_version_from_any_folder(tmp_path):
+    words = [sys.executable, "-m", "maint.cli.app", "--version"]
+    script = os.path.join(os.path.dirname(sys.executable), "maint")
+    if os.path.exists(script):
+        words = [script, "--version"]
+    ended = subprocess.run(words, cwd=tmp_path, env=environment(HOME=str(tmp_path)), capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, f"maint {package.__version__}\n")
+
+
+def test_every_command_has_a_help_text_with_the_common_flags(folder):
+    for words in READS:
+        noun = [word for word in words if not word.startswith("-")][:2]
+        noun = noun[:1] if noun[0] in ("help", "version") else noun
+        said = maint(*noun, "--help")
+        assert said.code == 0
+        assert "--dry-run" in said.out and "--confirm" in said.out, noun
+
+
+def test_config_init_writes_once_and_never_over_a_file(tmp_path):
+    target = tmp_path / "made" / "config.yaml"
+    assert maint("config", "init", str(target)).code == 0
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert maint("config", "init", str(target)).code == 5
+
+
+def test_json_of_a_failed_run_is_on_stdout_and_its_error_on_stderr(folder):
+    folder.lab.break_("clusters", "error-500")
+    try:
+        said = folder("cluster", "list", "-o", "json")
+    finally:
+        folder.lab.repair()
+    assert said.code == 1
+    assert said.out == ""
+    assert json.loads(said.err)["schema"] == "maint/1"
+    assert set(said.error) == {"message", "detail", "hint", "exit"}
+    assert said.error["exit"] == 1

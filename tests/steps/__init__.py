@@ -1,0 +1,1 @@
+"""Step kinds and shipped playbooks against the lab."""

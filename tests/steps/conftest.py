@@ -1,0 +1,60 @@
+"""Labs with their hosts, made from folders that are laid out once."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from maint.lab.loading import Options
+from maint.lab.running import Lab
+from tests.steps.operator import Operator
+
+FAST = {"down-seconds": "0", "starting-seconds": "0", "command-seconds": "0.05", "slow-seconds": "0.3"}
+PASSWORD = "a-Password-of-the-Lab"
+
+MakeLab = Callable[..., Operator]
+
+
+@pytest.fixture(scope="session")
+def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a lab, now down, that was backed up through the window."""
+    folder = tmp_path_factory.mktemp("template") / "lab"
+    with Lab(folder, Options(new_password=PASSWORD, switches=FAST)) as lab:
+        said = Operator(lab)("backup", "create", "--open-window", "--yes")
+        assert said.code == 0, said.err
+    return folder
+
+
+@pytest.fixture
+def make(tmp_path: Path, backed_up: Path) -> Iterator[MakeLab]:
+    """Bring labs up that were backed up; keyword arguments are switches with `_` for `-`."""
+    labs: list[Lab] = []
+
+    def build(*, lost: bool = False, **switches: str) -> Operator:
+        folder = tmp_path / f"lab{len(labs)}"
+        shutil.copytree(backed_up, folder)
+        lab = Lab(folder)
+        for name, value in switches.items():
+            lab.switch(name.replace("_", "-"), value)
+        lab.start()
+        labs.append(lab)
+        if lost:
+            lab.lose_database()
+        return Operator(lab)
+
+    yield build
+    for lab in labs:
+        lab.stop()
+
+
+@pytest.fixture
+def loaded(make: MakeLab) -> Operator:
+    """An operator at a manager that runs, with a restorable backup."""
+    return make()
+
+
+@pytest.fixture
+def lost(make: MakeLab) -> Operator:
+    """An operator at a manager whose database is gone, with a restorable backup."""
+    return make(lost=True)

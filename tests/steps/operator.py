@@ -1,0 +1,128 @@
+"""An operator who types commands at a lab, in this process or in one of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from maint.cli.app import app
+from maint.lab.running import SITE, Lab
+from maint.steps.options import PATH
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        """The error object on standard error."""
+        return json.loads(self.err.strip().splitlines()[-1])["error"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return this process's environment without settings of maint."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("MAINT_")}
+    return {**kept, **more}
+
+
+def maint(*words: str, given: str | None = None, **env: str) -> Said:
+    """Run a command in this process."""
+    without: dict[str, str | None] = {key: None for key in os.environ if key.startswith("MAINT_")}
+    ended = CliRunner().invoke(app, list(words), input=given, env={**without, **env})
+    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+        raise ended.exception
+    return Said(ended.exit_code, ended.stdout, ended.stderr)
+
+
+class Operator:
+    """Types commands at one lab."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.config = str(lab.folder / "config.yaml")
+        self.state = lab.folder / "state" / SITE
+        self._asked = len(self._log())
+
+    def __call__(self, *words: str, given: str | None = None, **env: str) -> Said:
+        """Run a command in this process."""
+        return maint(*words, "--config", self.config, given=given, **env)
+
+    def start(self, *words: str, **more: Any) -> "subprocess.Popen[str]":
+        """Start a command in a process of its own."""
+        pipes: dict[str, Any] = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+        return subprocess.Popen(
+            [sys.executable, "-c", "from maint.cli.app import main; main()", *words, "--config", self.config],
+            **{**pipes, "text": True, "env": environment(), **more},
+        )
+
+    def restore(self, *words: str) -> Said:
+        """Run the disaster recovery."""
+        return self("restore", "run", "--confirm", SITE, *words)
+
+    @property
+    def root(self) -> Path:
+        """The file tree of the manager's host."""
+        return self.lab.folder / "hosts" / self.lab.manager_host / "root"
+
+    @property
+    def options(self) -> Path:
+        """The server's options file on the manager's host."""
+        return self.options_on(self.lab.manager_host)
+
+    def options_on(self, host: str) -> Path:
+        """Return the server's options file on a host."""
+        return self.lab.folder / "hosts" / host / "root" / PATH.lstrip("/")
+
+    @property
+    def window(self) -> bool:
+        """Whether the state folder remembers an open window."""
+        return (self.state / "window.json").exists()
+
+    @property
+    def kept(self) -> list[str]:
+        """The names of what is kept for undoing."""
+        return sorted(path.name for path in (self.state / "undo").glob("*"))
+
+    def forget_requests(self) -> None:
+        """Count requests from here on."""
+        self._asked = len(self._log())
+
+    @property
+    def sent(self) -> list[str]:
+        """All requests that change something since then, as "METHOD path"."""
+        log = [f"{line['method']} {line['path']}" for line in self._log()[self._asked :]]
+        return [line for line in log if line.split()[0] in ("PUT", "POST", "DELETE")]
+
+    @property
+    def puts(self) -> int:
+        """How often a deployment arrived since then."""
+        return sum(line.startswith("PUT") for line in self.sent)
+
+    def _log(self) -> list[Mapping[str, Any]]:
+        path = self.lab.log.path
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def run_of(self, said: Said) -> Any:
+        """Return the newest run as the history lists it."""
+        return self("playbook", "history", "-o", "json").json["runs"][-1]
+
+    def journal(self) -> list[dict[str, Any]]:
+        """Return the lines of the newest journal."""
+        path = sorted((self.state / "runs").glob("*.jsonl"))[-1]
+        return [json.loads(line) for line in path.read_text().splitlines()]

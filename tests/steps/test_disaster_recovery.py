@@ -1,0 +1,255 @@
+"""From an empty manager back to the snapshot, whatever goes wrong on the way."""
+
+import json
+
+import pytest
+
+from maint.lab.running import SITE
+
+STEPS = [
+    "restore.ready",
+    "server.probe",
+    "license.upload",
+    "snapshot.take",
+    "deployment.put",
+    "server.restart",
+    "tls.verify",
+    "server.login",
+    "truststore.check",
+    "deployment.compare",
+]
+
+
+def outcomes(operator):
+    """How the steps of the newest run ended, by kind; the last life counts."""
+    journal = operator.journal()
+    kinds = [action["kind"] for action in journal[0]["plan"]["actions"]]
+    return {kinds[line["index"]]: line["outcome"] for line in journal if line["what"] == "outcome"}
+
+
+def test_an_empty_manager_comes_back(lost):
+    lost.forget_requests()
+    said = lost.restore("-o", "json")
+    assert said.code == 0, said.err
+    assert [action["kind"] for action in said.json["actions"]] == STEPS
+    assert {action["outcome"] for action in said.json["actions"]} == {"done"}
+    assert lost.sent == ["POST /api/v49/cm/license", "PUT /api/v49/cm/deployment"]
+    assert lost("cluster", "list", "-o", "json").json["clusters"][0]["name"] == "base"
+
+
+def test_the_report_names_what_is_left_to_do(lost):
+    said = lost.restore("-o", "json")
+    for kind in ("md", "html"):
+        with open(said.json["report"][kind]) as file:
+            assert "maint manager start" in file.read()
+
+
+def test_where_the_snapshot_is_in_force_already_nothing_is_sent(loaded):
+    loaded.forget_requests()
+    loaded.options.write_text(loaded.options.read_text() + 'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n')
+    loaded.lab.server.restart()
+    loaded.lab.server.wait()
+    said = loaded.restore("-o", "json")
+    assert said.code == 0, said.err
+    found = outcomes(loaded)
+    assert (found["deployment.put"], found["license.upload"], found["tls.verify"]) == (("unchanged",) * 3)
+    assert loaded.puts == 0
+
+
+def test_a_lost_answer_is_replaced_by_a_look(lost):
+    lost.lab.break_("restore", "put-answer-lost")
+    lost.forget_requests()
+    said = lost.restore()
+    assert said.code == 0, said.err
+    assert "its answer was lost" in said.err or "the answer was lost" in said.err
+    assert lost.puts == 1
+
+
+def test_a_slow_deployment_is_waited_for(lost):
+    lost.lab.break_("restore", "put-slow")
+    lost.forget_requests()
+    assert lost.restore().code == 0
+    assert lost.puts == 1
+
+
+def test_a_deployment_slower_than_the_whole_limit_is_found_applied_by_the_next_life(lost):
+    lost.lab.switch("slow-seconds", "2")
+    lost.lab.break_("restore", "put-slow")
+    lost.forget_requests()
+    first = lost.restore("--timeout", "3s")
+    if first.code == 0:
+        pytest.skip("the machine was quick enough")
+    assert first.code == 1, first.err
+    assert "maint playbook resume" in first.err
+    said = lost("playbook", "resume")
+    assert said.code == 0, said.err
+    assert lost.puts == 1
+
+
+def test_a_proxy_that_answers_502_in_the_servers_place_gets_no_second_deployment_from_the_run(lost):
+    lost.lab.break_("restore", "proxy-502")
+    lost.forget_requests()
+    said = lost.restore()
+    assert said.code == 1, said.err
+    assert lost.puts == 1
+    resumed = lost("playbook", "resume")
+    assert resumed.code == 0, resumed.err
+    assert lost.puts == 2  # the first never reached the server
+    assert sum(line.startswith("POST") for line in lost.sent) == 1
+
+
+def test_a_dropped_connection_gets_no_second_deployment_from_the_run(lost):
+    lost.lab.break_("restore", "connection-dropped")
+    lost.forget_requests()
+    said = lost.restore("--timeout", "20s")
+    assert said.code == 1, said.err
+    assert lost.puts <= 1
+
+
+def test_a_deployment_that_the_server_refuses_leaves_it_as_it_was(lost):
+    lost.lab.break_("restore", "put-fails")
+    lost.forget_requests()
+    said = lost.restore()
+    assert said.code == 1
+    assert "maint playbook resume" in said.err
+    assert lost.puts == 1
+    assert lost("cluster", "list", "-o", "json").json["clusters"] == []
+
+
+@pytest.mark.parametrize("fault", ["cut-body", "cut-body-cleanly"])
+def test_a_safety_export_that_is_cut_stops_the_run_before_anything_is_sent(lost, fault):
+    plan = lost("restore", "plan", "-o", "json").json
+    lost.lab.break_("export", fault)
+    lost.forget_requests()
+    said = lost("restore", "run", "--confirm", SITE, "--plan", plan["digest"])
+    if said.code == 0:
+        pytest.fail("the cut export went unnoticed")
+    assert said.code in (1, 4), said.err
+    assert lost.puts == 0
+    assert lost("playbook", "resume").code == 0
+    assert lost.puts == 1
+
+
+@pytest.mark.parametrize("fault", ["expired-certificate", "wrong-host-certificate", "unknown-ca-certificate"])
+def test_a_certificate_that_is_not_to_be_trusted_stops_the_run_after_the_restart(lost, fault):
+    lost.lab.break_("server", fault)
+    lost.forget_requests()
+    said = lost.restore()
+    assert said.code == 1, said.err
+    assert "certificate" in said.err and "ca" in said.err
+    assert lost.puts == 1
+    lost.lab.repair(fault)
+    lost.lab.server.restart()
+    lost.lab.server.wait()
+    resumed = lost("playbook", "resume")
+    assert resumed.code == 0, resumed.err
+    assert lost.puts == 1
+
+
+def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost):
+    lost.lab.break_("server", "tls-never-comes-up")
+    lost.forget_requests()
+    said = lost.restore("--timeout", "5s")
+    assert said.code == 1, said.err
+    assert lost.puts == 1
+    lost.lab.repair()
+    lost.lab.server.restart()
+    lost.lab.server.wait()
+    resumed = lost("playbook", "resume")
+    assert resumed.code == 0, resumed.err
+    assert lost.puts == 1
+
+
+def test_a_truststore_password_that_opens_nothing_fails_the_run_and_is_not_shown(lost):
+    lost.lab.break_("truststore", "wrong-truststore-password")
+    said = lost.restore()
+    assert said.code == 1
+    assert "does not open" in said.err
+    assert outcomes(lost)["truststore.check"] == "failed"
+
+
+def test_values_that_the_restored_server_hides_are_counted_and_never_called_equal(lost):
+    said = lost.restore("-o", "json")
+    compared = said.json["actions"][-1]
+    assert "not comparable" in compared["detail"]
+    assert compared["value"]["not_comparable"]
+
+
+def test_values_that_the_restored_server_shows_are_all_compared(make):
+    operator = make(lost=True, redaction_default="off")
+    compared = operator.restore("-o", "json").json["actions"][-1]
+    assert "not comparable" not in compared["detail"]
+
+
+def test_a_deployment_that_differs_afterwards_fails_the_run(lost):
+    said = lost.restore()
+    assert said.code == 0
+    with lost.lab.world.lock:
+        lost.lab.world.deployment["clusters"][0]["displayName"] = "Another name"
+    again = lost("playbook", "run", "disaster-recovery", "--confirm", SITE, "--dry-run")
+    assert again.code == 0, again.err
+
+
+def test_a_missing_licence_file_is_told_before_anything_is_sent(lost):
+    (lost.lab.folder / "license.txt").unlink()
+    lost.forget_requests()
+    said = lost.restore()
+    assert said.code in (3, 5), said.err
+    assert "licen" in said.err
+    assert lost.sent == []
+
+
+def test_missing_certificates_on_the_host_are_told_before_anything_is_sent(lost):
+    import shutil
+
+    shutil.rmtree(lost.root / "var/lib/cloudera-scm-server/certmanager")
+    lost.forget_requests()
+    said = lost.restore()
+    assert said.code == 5, said.err
+    assert "certmanager" in said.err
+    assert lost.sent == []
+
+
+def test_a_redacted_snapshot_is_not_restored_whatever_is_asked(loaded):
+    taken = loaded("backup", "create", "-o", "json")
+    assert taken.code == 7
+    audit_only = taken.json["actions"][0]["value"]["id"]
+    loaded.forget_requests()
+    said = loaded.restore("--snapshot", audit_only)
+    assert said.code == 5, said.err
+    assert loaded.sent == []
+
+
+def test_a_stale_plan_is_refused(lost):
+    digest = lost("restore", "plan", "-o", "json").json["digest"]
+    lost.restore()
+    said = lost.restore("--plan", digest)
+    assert said.code == 5
+    assert "stale" in said.err
+
+
+def test_a_saved_plan_that_still_holds_is_carried_out(lost, tmp_path):
+    saved = tmp_path / "plan.json"
+    saved.write_text(json.dumps(lost("restore", "plan", "-o", "json").json))
+    assert lost.restore("--plan", str(saved)).code == 0
+
+
+def test_without_web_tls_the_steps_for_it_are_visibly_skipped(tmp_path):
+    from maint.lab.loading import EXAMPLE, Options
+    from maint.lab.running import Lab
+    from tests.steps.conftest import FAST, PASSWORD
+    from tests.steps.operator import Operator
+
+    document = json.loads(EXAMPLE.read_text())
+    items = document["managerSettings"]["items"]
+    document["managerSettings"]["items"] = [item for item in items if item["name"] not in ("WEB_TLS", "AUTO_TLS_TYPE")]
+    plain = tmp_path / "plain.json"
+    plain.write_text(json.dumps(document))
+    with Lab(tmp_path / "lab", Options(deployment=plain, new_password=PASSWORD, switches=FAST)) as lab:
+        operator = Operator(lab)
+        assert operator("backup", "create", "--open-window", "--yes").code == 0
+        lab.lose_database()
+        said = operator.restore()
+        assert said.code == 0, said.err
+        found = outcomes(operator)
+    assert (found["tls.verify"], found["truststore.check"]) == ("skipped", "skipped")
