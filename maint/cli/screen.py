@@ -29,10 +29,10 @@ class Screen:
         self, output: str = "table", *, quiet: bool = False, verbose: bool = False, color: str = "auto"
     ) -> None:
         self.output = output
-        self.quiet = quiet
+        self.quiet = quiet or (output != "table" and not verbose)  # a program reads along
         self.verbose = verbose
         self._colored = color == "always" or (color == "auto" and sys.stderr.isatty())
-        self._live = sys.stderr.isatty() and not quiet and not verbose
+        self._live = sys.stderr.isatty() and not self.quiet and not verbose
         self._pending = False
 
     def emit(self, data: Mapping[str, Json], table: str) -> None:
@@ -59,6 +59,9 @@ class Screen:
 
     def warn(self, words: str) -> None:
         """Tell the operator something that quiet does not silence."""
+        if self.output == "json":
+            self._line(json.dumps({"schema": SCHEMA, "warning": words}, ensure_ascii=False))
+            return
         self._line(self._paint("33", f"warning: {words}"))
 
     def error(self, failure: MaintError) -> None:
@@ -85,10 +88,13 @@ class Screen:
             self._passing(f"{place} {action.name} …")
         elif event.what is Happening.PROGRESSED:
             self._passing(f"{place} {action.name}: {event.detail}")
-        elif event.outcome is not None and not (self.quiet and event.outcome is not Outcome.FAILED):
+        elif event.outcome is not None and self._shows(event.outcome):
             mark = self._paint(_COLOURS[event.outcome], _MARKS[event.outcome])
             detail = f": {event.detail}" if event.detail else ""
             self._line(f"{mark} {place} {action.name}{detail}")
+
+    def _shows(self, outcome: Outcome) -> bool:
+        return not self.quiet or (outcome is Outcome.FAILED and self.output == "table")
 
     def _passing(self, words: str) -> None:
         if self._live:
