@@ -73,9 +73,13 @@ class ConfiguredSite:
     @cached_property
     def store(self) -> "Store":
         """The snapshots."""
-        from maint.adapters.stores.open import open_store
+        return self.store_at(self._backup.store)
 
-        return open_store(self._backup.store)
+    def store_at(self, location: str) -> "Store":
+        """Return another store, reached as the config says."""
+        from maint.adapters.stores.open import Access, open_store
+
+        return open_store(location, Access(self._backup, self.settings.ssh, self.secrets))
 
     @cached_property
     def undo(self) -> "SealedUndo":

@@ -133,6 +133,43 @@ class Keep(Strict):
     yearly: Count = Field(default=0, description="one a year", examples=[0])
 
 
+class Sftp(Strict):
+    """How stores on other hosts are reached, where that differs from the site's hosts."""
+
+    key: FilePath | None = Field(
+        default=None,
+        description="private key for SFTP stores; `ssh.key` when left out",
+        examples=["/etc/maint/id_backup"],
+    )
+    known_hosts: FilePath | None = Field(
+        default=None,
+        description="host keys of SFTP stores; `ssh.known_hosts` when left out",
+        examples=["/etc/maint/known_hosts_backup"],
+    )
+
+
+class S3(Strict):
+    """How S3-compatible stores are reached."""
+
+    endpoint: Url | None = Field(
+        default=None, description="the service; Amazon's when left out", examples=["https://s3.example.internal"]
+    )
+    region: Text = Field(default="us-east-1", description="region that requests are signed for")
+    access_key: Reference = Field(
+        default="env:AWS_ACCESS_KEY_ID",
+        description="reference to the access key's id",
+        examples=["file:/etc/maint/s3-access-key"],
+    )
+    secret_key: Reference = Field(
+        default="env:AWS_SECRET_ACCESS_KEY",
+        description="reference to the secret access key",
+        examples=["file:/etc/maint/s3-secret-key"],
+    )
+    ca: FilePath | None = Field(
+        default=None, description="PEM bundle that the service must chain to", examples=["/etc/maint/s3-ca.pem"]
+    )
+
+
 class Backup(Strict):
     """Where snapshots go, for whom they are encrypted, and what is kept."""
 
@@ -145,6 +182,8 @@ class Backup(Strict):
     copies: Sequence[StoreAddress] = Field(
         default=(), description="further stores", examples=[["sftp://backup.example.internal/srv/maint"]]
     )
+    sftp: Sftp = Field(default=Sftp(), description="how SFTP stores are reached")
+    s3: S3 = Field(default=S3(), description="how S3 stores are reached")
     recipients: Sequence[Recipient] = Field(
         default=(),
         description="age public keys that can decrypt",

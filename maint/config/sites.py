@@ -11,6 +11,8 @@ from maint.model.site import (
     Keep,
     Login,
     ManagerSettings,
+    S3Settings,
+    SftpSettings,
     SiteSettings,
     SshSettings,
     TlsPair,
@@ -92,6 +94,14 @@ def _backup(backup: schema.Backup, place: Callable[[str], Path]) -> BackupSettin
         minimum=backup.minimum,
         fingerprint_key=backup.fingerprint_key,
         copies=tuple(store_address(copy, place) for copy in backup.copies),
+        sftp=SftpSettings(_optional(backup.sftp.key, place), _optional(backup.sftp.known_hosts, place)),
+        s3=S3Settings(
+            endpoint=backup.s3.endpoint,
+            region=backup.s3.region,
+            access_key=backup.s3.access_key,
+            secret_key=backup.s3.secret_key,
+            ca=_optional(backup.s3.ca, place),
+        ),
     )
 
 

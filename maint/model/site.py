@@ -71,6 +71,25 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class SftpSettings:
+    """How stores on other hosts are reached, where that differs from the site's hosts."""
+
+    key: Path | None = None
+    known_hosts: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """How S3-compatible stores are reached; without an endpoint it is the provider's own for the region."""
+
+    endpoint: str | None = None
+    region: str = "us-east-1"
+    access_key: str = "env:AWS_ACCESS_KEY_ID"  # reference
+    secret_key: str = "env:AWS_SECRET_ACCESS_KEY"  # reference
+    ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BackupSettings:
     """Where backups go, for whom they are sealed, and what is kept."""
 
@@ -84,6 +103,8 @@ class BackupSettings:
     minimum: int = 3
     fingerprint_key: str | None = None  # reference
     copies: Sequence[str] = ()  # further stores
+    sftp: SftpSettings = SftpSettings()
+    s3: S3Settings = S3Settings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ HOMES = {
     "pyrage": ("maint.adapters.seal",),
     "zstandard": ("maint.adapters.seal",),
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
+    "botocore": ("maint.adapters.stores.s3",),
     "ijson": ("maint.backup.read",),
 }
 

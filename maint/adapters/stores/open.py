@@ -1,31 +1,42 @@
 """Open the store that a location names."""
 
+import getpass
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from maint.adapters.stores.local import LocalStore
 from maint.errors import Invalid
-from maint.ports import Store
+from maint.model.site import BackupSettings, HostSettings, SshSettings
+from maint.ports import Secrets, Store
 
 
-def _open_local(location: str) -> Store:
-    parts = urlsplit(location)
-    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise Invalid(f"{location!r} is no absolute path", hint="write file:///var/lib/maint/backups")
-    return LocalStore(Path(unquote(parts.path)))
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What opens a store that is not a local folder.
+
+    Attributes:
+        backup: how stores are reached.
+        ssh: how the site's hosts are; what `backup` leaves open comes from here.
+        secrets: turns references to keys into values.
+    """
+
+    backup: BackupSettings
+    ssh: SshSettings | None
+    secrets: Secrets
 
 
-OPENERS: dict[str, Callable[[str], Store]] = {
-    "file": _open_local,
-}
-
-
-def open_store(location: str) -> Store:
+def open_store(location: str, access: Access | None = None) -> Store:
     """Return the store at an absolute path or at a URL whose scheme is known.
 
+    Args:
+        location: such as /var/lib/maint/backups, sftp://maint@backup.example.internal/srv/maint or s3://BUCKET/PREFIX.
+        access: what opens a store elsewhere; local folders need nothing.
+
     Raises:
-        Invalid: a relative path, or a scheme that is not known.
+        Invalid: a relative path, a scheme that is not known, or a URL that says too little.
     """
     if location.startswith("/"):
         return LocalStore(Path(location))
@@ -38,4 +49,72 @@ def open_store(location: str) -> Store:
     if scheme not in OPENERS:
         known = ", ".join(sorted(OPENERS))
         raise Invalid(f"no store is known for {scheme!r}", detail=[f"known: an absolute path, or {known}:"])
-    return OPENERS[scheme](location)
+    return OPENERS[scheme](location, access)
+
+
+def _open_local(location: str, access: Access | None) -> Store:  # noqa: ARG001 - the signature of all openers
+    parts = urlsplit(location)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        raise Invalid(f"{location!r} is no absolute path", hint="write file:///var/lib/maint/backups")
+    return LocalStore(Path(unquote(parts.path)))
+
+
+def _open_sftp(location: str, access: Access | None) -> Store:
+    # Late, here and below: most runs need neither library.
+    from maint.adapters.ssh.line import Lines
+    from maint.adapters.ssh.sftp import Sessions
+    from maint.adapters.stores.sftp import SftpStore
+
+    parts, given = _split(location, access)
+    path = unquote(parts.path)
+    if not parts.hostname or path in ("", "/"):
+        raise Invalid(f"{location!r} names no host or no folder", hint="write sftp://USER@HOST/srv/maint")
+    ssh = given.ssh or SshSettings(user=getpass.getuser())
+    own = given.backup.sftp
+    settings = replace(
+        ssh,
+        user=unquote(parts.username) if parts.username else ssh.user,
+        key=own.key or ssh.key,
+        known_hosts=own.known_hosts or ssh.known_hosts,
+        jump=None,  # the way to the site's hosts; a backup host is no such
+        sudo=False,
+    )
+    lines = Lines(settings, lambda: None, time.monotonic, None)
+    host = HostSettings(parts.hostname, parts.hostname, parts.port or 22)
+    root = path.removeprefix("/~/") if path.startswith("/~/") else path
+    return SftpStore(Sessions(lines.line(host), settings.command_timeout), root, location)
+
+
+def _open_s3(location: str, access: Access | None) -> Store:
+    from maint.adapters.stores.s3 import S3Store, Service
+
+    parts, given = _split(location, access)
+    if not parts.hostname or parts.port or parts.username:
+        raise Invalid(f"{location!r} names no bucket", hint="write s3://BUCKET/PREFIX; backup.s3 says where that is")
+    own = given.backup.s3
+    service = Service(
+        endpoint=own.endpoint,
+        region=own.region,
+        access_key=given.secrets.resolve(own.access_key),
+        secret_key=given.secrets.resolve(own.secret_key),
+        ca=str(own.ca) if own.ca else None,
+    )
+    return S3Store(service, parts.netloc, unquote(parts.path))
+
+
+def _split(location: str, access: Access | None) -> tuple[SplitResult, Access]:
+    try:
+        parts = urlsplit(location)
+        port = parts.port  # looked at here, since it is what may be no number
+    except ValueError as error:
+        raise Invalid(f"{location!r} is no URL", detail=[str(error)]) from None
+    if access is None or parts.password is not None or port == 0:
+        raise Invalid(f"{location!r} cannot be opened so", hint="keys and passwords go into the config, under backup")
+    return parts, access
+
+
+OPENERS: dict[str, Callable[[str, Access | None], Store]] = {
+    "file": _open_local,
+    "sftp": _open_sftp,
+    "s3": _open_s3,
+}

@@ -1,0 +1,398 @@
+"""Keep snapshots in an S3-compatible object store, each object written once, whole or not at all.
+
+The client is botocore: the one whose retries can be switched off and which passes conditions on to uploads in parts.
+"""
+
+import base64
+import hashlib
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, BinaryIO, cast
+
+from maint.adapters.stores.names import STAGING, split_name, split_prefix
+from maint.adapters.stores.writers import is_left_over, staging_name
+from maint.errors import Invalid, MaintError, WorkFailed
+from maint.model.secret import Secret
+
+try:
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.session import Session
+except ImportError:
+    raise Invalid("S3 stores need botocore, which is not installed", hint="pip install 'maint[s3]'") from None
+
+PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
+_BUFFER = 256 * 1024
+_WRITER = "maint-writer"
+_MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
+_TAKEN = frozenset({"412", "PreconditionFailed"})
+_HINTS = {
+    "403": "look at the rights of the access key",
+    "AccessDenied": "look at the rights of the access key",
+    "InvalidAccessKeyId": "look at backup.s3.access_key",
+    "SignatureDoesNotMatch": "look at backup.s3.secret_key",
+    "NoSuchBucket": "make the bucket first",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where and how an S3-compatible service is reached; no endpoint is Amazon's own."""
+
+    endpoint: str | None
+    region: str
+    access_key: Secret
+    secret_key: Secret
+    ca: str | None = None
+
+
+class S3Store:
+    """`ports.Store` below a prefix of a bucket.
+
+    Nothing is sent a second time by itself. Every object is put on the condition that its name is free; a service that
+    ignores the condition is refused at the first write. What is larger than a piece goes up in pieces, and a small
+    object beside it names the writer, so that a later run can take back what a dead one left.
+
+    Args:
+        service: where, and with which keys.
+        bucket: the bucket, which exists.
+        prefix: the folder in it; may be empty.
+    """
+
+    def __init__(self, service: Service, bucket: str, prefix: str) -> None:
+        self._service = service
+        self._bucket = bucket
+        self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        self._proven = False
+
+    @property
+    def location(self) -> str:
+        """Where it is, for people."""
+        return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        """Yield the names of all committed files below a folder, in order."""
+        for name, _ in self._listed("/".join(split_prefix(prefix))):
+            if not any(part.startswith(".") for part in name.split("/")):
+                yield name
+
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file, None where there is none."""
+        key = self._key(name)
+        with self._told(f"cannot look at {name}"):
+            found = self._head(key)
+        return None if found is None else int(found["ContentLength"])
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """Read a file as a stream; `FileNotFoundError` where there is none."""
+        key, words = self._key(name), f"cannot read {name}"
+        with self._told(words):
+            try:
+                body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"]
+            except ClientError as error:
+                if _code(error) not in _MISSING:
+                    raise
+                body = None
+        if body is None:
+            raise FileNotFoundError(f"no file {name} in {self.location}")
+        try:
+            yield io.BufferedReader(_Reading(body, words, self.location), _BUFFER)
+        finally:
+            body.close()
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        """Write a new file: committed when the block ends well, gone otherwise.
+
+        Raises:
+            FileExistsError: there is one already.
+            WorkFailed: the service said no, could not be reached, or ignores conditions.
+        """
+        key, words = self._key(name), f"cannot write {name}"
+        with self._told(words):
+            if self._head(key) is not None:
+                raise FileExistsError(f"there is a file {name} already in {self.location}")
+            self._prove_condition()
+        upload = _Upload(self._client, self._bucket, key)
+        try:
+            yield cast(BinaryIO, _Writing(upload, words, self.location))
+            with self._told(words):
+                upload.finish()
+        except BaseException:
+            upload.abort()
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file; no complaint where there is none."""
+        key = self._key(name)
+        with self._told(f"cannot remove {name}"):
+            self._client.delete_object(Bucket=self._bucket, Key=key)
+
+    def sweep(self, prefix: str = "") -> int:
+        """Abort uploads of dead writers; return how many."""
+        folder, now = "/".join(split_prefix(prefix)), datetime.now(UTC)
+        marks = [(n, at) for n, at in self._listed(folder) if n.rpartition("/")[2].startswith(STAGING)]
+        living: set[str] = set()
+        swept = 0
+        with self._told("cannot sweep"):
+            for name, touched in marks:
+                folder_of, _, mark = name.rpartition("/")
+                if not is_left_over(mark, touched, now):
+                    living.add(folder_of)
+            for upload in self._uploads(folder):
+                where = upload["Key"].removeprefix(self._prefix).rpartition("/")[0]
+                marked = any(name.rpartition("/")[0] == where for name, _ in marks)
+                if where not in living and (marked or is_left_over("", upload["Initiated"], now)):
+                    _abort(self._client, self._bucket, upload["Key"], upload["UploadId"])
+                    swept += 1
+            for name, touched in marks:
+                if is_left_over(name.rpartition("/")[2], touched, now):
+                    self._client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
+        return swept
+
+    @cached_property
+    def _client(self) -> Any:  # botocore makes its clients from descriptions of services, without types
+        service, session = self._service, Session()
+        for variable in ("config_file", "credentials_file"):  # our own configuration counts, and no other
+            session.set_config_variable(variable, "/dev/null")
+        return session.create_client(
+            "s3",
+            region_name=service.region,
+            endpoint_url=service.endpoint,
+            aws_access_key_id=service.access_key.reveal(),
+            aws_secret_access_key=service.secret_key.reveal(),
+            verify=service.ca or True,
+            config=Config(
+                retries={"total_max_attempts": 1},
+                connect_timeout=10,
+                read_timeout=60,
+                s3={"addressing_style": "path" if service.endpoint else "auto"},
+                request_checksum_calculation="when_required",
+                ignore_configured_endpoint_urls=True,
+            ),
+        )
+
+    def _key(self, name: str) -> str:
+        return self._prefix + "/".join(split_name(name))
+
+    def _head(self, key: str) -> Mapping[str, Any] | None:
+        return _head(self._client, self._bucket, key)
+
+    def _listed(self, folder: str) -> Iterator[tuple[str, datetime]]:
+        token: dict[str, str] = {}
+        start = self._prefix + (f"{folder}/" if folder else "")
+        while True:
+            with self._told("cannot list"):
+                page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=start, **token)
+            for entry in page.get("Contents", ()):
+                yield entry["Key"].removeprefix(self._prefix), entry["LastModified"]
+            if not page.get("IsTruncated"):
+                return
+            token = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def _uploads(self, folder: str) -> list[Mapping[str, Any]]:
+        token: dict[str, str] = {}
+        start = self._prefix + (f"{folder}/" if folder else "")
+        found: list[Mapping[str, Any]] = []
+        while True:
+            page = self._client.list_multipart_uploads(Bucket=self._bucket, Prefix=start, **token)
+            found += page.get("Uploads", ())
+            if not page.get("IsTruncated"):
+                return found
+            token = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+
+    def _prove_condition(self) -> None:
+        """Find out, once, whether the service honours the condition that a name be free."""
+        if self._proven:
+            return
+        key = f"{self._prefix}.write-once"
+        for _ in range(2):
+            try:
+                self._client.put_object(Bucket=self._bucket, Key=key, Body=b"", IfNoneMatch="*")
+            except ClientError as error:
+                if _code(error) not in _TAKEN:
+                    raise
+                self._proven = True
+                return
+        raise WorkFailed(
+            f"{self.location} overwrites what is there: it ignores the condition If-None-Match",
+            hint="use a service that honours conditional writes; backups there could be replaced",
+        )
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        with _told(what, self.location):
+            yield
+
+
+class _Upload:
+    """One object on its way up: in one request while it is small, else in pieces."""
+
+    def __init__(self, client: Any, bucket: str, key: str) -> None:  # the client: see S3Store._client
+        self._client, self._bucket, self._key = client, bucket, key
+        self._name = staging_name()
+        self._waiting = bytearray()
+        self._pieces: list[dict[str, object]] = []
+        self._id: str | None = None
+
+    def write(self, block: bytes | bytearray | memoryview) -> int:
+        """Take a block, and send a piece when there is enough."""
+        self._waiting += block
+        while len(self._waiting) > PIECE:
+            self._send(bytes(self._waiting[:PIECE]))
+            del self._waiting[:PIECE]
+        return len(block)
+
+    def finish(self) -> None:
+        """Give the object its name; FileExistsError when it is taken."""
+        try:
+            if self._id is None:
+                self._put()
+            else:
+                self._send(bytes(self._waiting))
+                self._complete()
+        except ClientError as error:
+            if _code(error) in _TAKEN:
+                raise FileExistsError(f"there is an object {self._key} already") from None
+            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) < 500 or not self._is_ours():
+                raise
+        except BotoCoreError:
+            # The answer was lost, which does not tell whether the request was.
+            if not self._is_ours():
+                raise
+        with suppress(BotoCoreError, ClientError):  # the object stands; a mark that stays is swept later
+            self._unmark()
+
+    def abort(self) -> None:
+        """Take back what was sent; best effort on the way out of a failure, a sweep comes later."""
+        with suppress(BotoCoreError, ClientError):
+            if self._id is not None:
+                _abort(self._client, self._bucket, self._key, self._id)
+            self._unmark()
+
+    def _put(self) -> None:
+        content = bytes(self._waiting)
+        self._client.put_object(
+            Bucket=self._bucket,
+            Key=self._key,
+            Body=content,
+            IfNoneMatch="*",
+            ChecksumSHA256=_checksum(content),
+            Metadata={_WRITER: self._name},
+        )
+
+    def _send(self, content: bytes) -> None:
+        if self._id is None:
+            self._client.put_object(Bucket=self._bucket, Key=self._mark, Body=b"", IfNoneMatch="*")
+            begun = self._client.create_multipart_upload(
+                Bucket=self._bucket, Key=self._key, ChecksumAlgorithm="SHA256", Metadata={_WRITER: self._name}
+            )
+            self._id = begun["UploadId"]
+        piece: dict[str, object] = {"PartNumber": len(self._pieces) + 1, "ChecksumSHA256": _checksum(content)}
+        sent = self._client.upload_part(
+            Bucket=self._bucket, Key=self._key, UploadId=self._id, Body=content, **piece
+        )
+        self._pieces.append({**piece, "ETag": sent["ETag"]})
+
+    def _complete(self) -> None:
+        self._client.complete_multipart_upload(
+            Bucket=self._bucket,
+            Key=self._key,
+            UploadId=self._id,
+            MultipartUpload={"Parts": self._pieces},
+            IfNoneMatch="*",
+        )
+
+    @property
+    def _mark(self) -> str:
+        return f"{self._key.rpartition('/')[0]}/{self._name}".lstrip("/")
+
+    def _unmark(self) -> None:
+        if self._id is not None:
+            self._client.delete_object(Bucket=self._bucket, Key=self._mark)
+            self._id = None
+
+    def _is_ours(self) -> bool:
+        try:
+            found = _head(self._client, self._bucket, self._key)
+        except (BotoCoreError, ClientError):
+            return False
+        return found is not None and found.get("Metadata", {}).get(_WRITER) == self._name
+
+
+class _Writing:
+    """An object being written; what the service says becomes a failure with words."""
+
+    def __init__(self, upload: _Upload, words: str, location: str) -> None:
+        self._upload, self._words, self._location = upload, words, location
+
+    def write(self, block: bytes | bytearray | memoryview, /) -> int:
+        with _told(self._words, self._location):
+            return self._upload.write(block)
+
+    def flush(self) -> None:
+        """Nothing is held back that could be flushed for good: the object is whole when its block has ended."""
+
+
+class _Reading(io.RawIOBase):
+    """An object being read; what the service says becomes a failure with words."""
+
+    def __init__(self, body: Any, words: str, location: str) -> None:  # botocore's stream has no type
+        self._body, self._words, self._location = body, words, location
+
+    def readable(self) -> bool:
+        return True
+
+    # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        with _told(self._words, self._location):
+            block = self._body.read(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+
+@contextmanager
+def _told(what: str, location: str) -> Iterator[None]:
+    try:
+        yield
+    except (MaintError, FileExistsError):
+        raise
+    except ClientError as error:
+        answer = error.response.get("Error", {})
+        words = f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}"
+        raise WorkFailed(f"{what} in {location}", detail=[words], hint=_HINTS.get(_code(error))) from None
+    except (BotoCoreError, OSError) as error:
+        raise WorkFailed(
+            f"{what} in {location}", detail=[str(error)], hint="is the service up, and its endpoint right?"
+        ) from None
+
+
+def _head(client: Any, bucket: str, key: str) -> Mapping[str, Any] | None:
+    try:
+        found: Mapping[str, Any] = client.head_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        if _code(error) in _MISSING:
+            return None
+        raise
+    return found
+
+
+def _abort(client: Any, bucket: str, key: str, upload: str) -> None:
+    try:
+        client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload)
+    except ClientError as error:
+        if _code(error) != "NoSuchUpload":
+            raise
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _checksum(content: bytes) -> str:
+    return base64.b64encode(hashlib.sha256(content).digest()).decode()

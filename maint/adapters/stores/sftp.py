@@ -1,0 +1,267 @@
+"""Keep snapshots on a host over SFTP, each file written once, whole or not at all."""
+
+import io
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+from typing import BinaryIO, cast
+
+from maint.adapters.ssh.sftp import BROKEN, Download, Facts, Session, Sessions, Upload, is_missing
+from maint.adapters.stores.names import STAGING, split_name, split_prefix
+from maint.adapters.stores.writers import is_left_over, staging_name
+from maint.errors import CannotReach, WorkFailed
+
+_BUFFER = 256 * 1024
+
+
+class SftpStore:
+    """`ports.Store` in a folder of another host: folders 0700, files 0600.
+
+    A file gets its name by the plain rename of the protocol, which never replaces; OpenSSH does it with a hard link,
+    so that of two writers one wins. It is fsynced where the server offers it; no SFTP server offers it for folders.
+
+    Args:
+        sessions: the way to the host.
+        root: the folder there; made, with its parents, at the first write.
+        location: where that is, for people.
+    """
+
+    def __init__(self, sessions: Sessions, root: str, location: str) -> None:
+        self._sessions = sessions
+        self._root = root.rstrip("/") or "/"
+        self._location = location
+        self._made: set[str] = set()
+
+    @property
+    def location(self) -> str:
+        """Where it is, for people."""
+        return self._location
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        """Yield the names of all committed files below a folder, in order."""
+        found = [name for name, _ in self._walk(split_prefix(prefix)) if not _is_staging(name)]
+        yield from sorted(found)
+
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file, None where there is none."""
+        path = self._path(split_name(name))
+        with self._told(f"cannot look at {name}"), self._sessions.session() as session:
+            return _size(session, path)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """Read a file as a stream; `FileNotFoundError` where there is none."""
+        path, words = self._path(split_name(name)), f"cannot read {name}"
+        with ExitStack() as stack:
+            with self._told(words):
+                session = stack.enter_context(self._sessions.session())
+                size = _size(session, path)
+                raw = None if size is None else Download(session, path, size)
+            if raw is not None:
+                yield io.BufferedReader(_Told(raw, words, self._location), _BUFFER)
+                with self._told(words):
+                    raw.finish()
+        if raw is None:
+            raise FileNotFoundError(f"no file {name} in {self._location}")
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        """Write a new file: committed when the block ends well, gone otherwise.
+
+        Raises:
+            FileExistsError: there is one already.
+            WorkFailed: the host said no, or could not be reached.
+        """
+        *folders, _ = split_name(name)
+        path, words = self._path(split_name(name)), f"cannot write {name}"
+        staging = f"{self._path(folders)}/{staging_name()}"
+        try:
+            with ExitStack() as stack:
+                with self._told(words):
+                    session = stack.enter_context(self._sessions.session())
+                    self._make(session, self._path(folders))
+                    _refuse_taken(session, path)
+                    upload = Upload(session, staging)
+                yield cast(BinaryIO, _ToldWriter(upload, words, self._location))
+                with self._told(words):
+                    upload.finish()
+            self._commit(staging, path, words)
+        except BaseException:
+            self._forget(staging)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file; no complaint where there is none."""
+        path = self._path(split_name(name))
+        with self._told(f"cannot remove {name}"), self._sessions.session() as session:
+            _remove(session, path)
+
+    def sweep(self, prefix: str = "") -> int:
+        """Remove what dead writers left half-written; return how many."""
+        now, swept = datetime.now(UTC), 0
+        for name, facts in [*self._walk(split_prefix(prefix))]:
+            touched = datetime.fromtimestamp(facts.st_mtime or 0, UTC)
+            if _is_staging(name) and is_left_over(name.rpartition("/")[2], touched, now):
+                with self._told(f"cannot remove {name}"), self._sessions.session() as session:
+                    _remove(session, f"{self._root}/{name}")
+                swept += 1
+        return swept
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._sessions.close()
+
+    def _path(self, parts: Sequence[str]) -> str:
+        return "/".join([self._root.rstrip("/"), *parts]) or "/"
+
+    def _walk(self, folders: Sequence[str]) -> Iterator[tuple[str, Facts]]:
+        """Yield the files below a folder, staged ones too, with what the server tells of each."""
+        with self._told("cannot list"), self._sessions.session() as session:
+            todo = ["/".join(folders)]
+            while todo:
+                where = todo.pop()
+                for facts in _listed(session, f"{self._root}/{where}".rstrip("/")):
+                    name = f"{where}/{facts.filename}" if where else facts.filename
+                    kind = stat.S_IFMT(facts.st_mode or 0)
+                    if kind == stat.S_IFDIR and not facts.filename.startswith("."):
+                        todo.append(name)
+                    elif kind == stat.S_IFREG and (_is_staging(name) or not facts.filename.startswith(".")):
+                        yield name, facts
+
+    def _make(self, session: Session, folder: str) -> None:
+        if folder in self._made or folder in ("", "/", "."):
+            return
+        try:
+            known = stat.S_ISDIR(session.stat(folder).st_mode or 0)
+        except OSError as error:
+            if not is_missing(error):
+                raise
+            known = False
+        if not known:
+            self._make(session, folder.rpartition("/")[0])
+            try:
+                session.mkdir(folder, 0o700)
+            except OSError:
+                # Another writer may have been quicker.
+                if not stat.S_ISDIR(session.stat(folder).st_mode or 0):
+                    raise
+        self._made.add(folder)
+
+    def _commit(self, staging: str, path: str, words: str) -> None:
+        try:
+            with self._sessions.session() as session:
+                session.rename(staging, path)
+        except (*BROKEN, CannotReach) as error:
+            # The name may be taken, or the answer may have been lost: only looking tells.
+            with self._told(words), self._sessions.session() as session:
+                ours, there = _size(session, staging), _size(session, path)
+                if there is not None and ours is not None:
+                    raise FileExistsError(f"there is a file {path} already") from None
+                if there is None:
+                    raise error
+
+    def _forget(self, staging: str) -> None:
+        # Best effort on the way out of a failure: the failure itself is what must be told, and a sweep comes later.
+        with suppress(*BROKEN, CannotReach), self._sessions.session() as session:
+            _remove(session, staging)
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        with told(what, self._location):
+            yield
+
+
+@contextmanager
+def told(what: str, location: str) -> Iterator[None]:
+    """Turn what SSH and SFTP say into failures with words; what the port promises comes out as it is."""
+    try:
+        yield
+    except (FileNotFoundError, FileExistsError) as error:
+        if isinstance(error.args[0] if error.args else None, int):
+            raise _failure(what, location, error) from None
+        raise
+    except CannotReach as error:
+        hint = f"is it up, and is its key known? {error.hint}" if error.hint else None
+        raise WorkFailed(f"{what} in {location}", detail=[error.message, *error.detail], hint=hint) from None
+    except BROKEN as error:
+        raise _failure(what, location, error) from None
+
+
+def _failure(what: str, location: str, error: Exception) -> WorkFailed:
+    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if isinstance(error, TimeoutError):
+        words = "the server does not answer any more"
+    hint = "look at the account's rights, and at the room on that host"
+    return WorkFailed(f"{what} in {location}", detail=[words or "the connection was lost"], hint=hint)
+
+
+def _is_staging(name: str) -> bool:
+    return name.rpartition("/")[2].startswith(STAGING)
+
+
+def _size(session: Session, path: str) -> int | None:
+    try:
+        facts = session.lstat(path)
+    except OSError as error:
+        if is_missing(error):
+            return None
+        raise
+    return facts.st_size if stat.S_ISREG(facts.st_mode or 0) else None
+
+
+def _refuse_taken(session: Session, path: str) -> None:
+    # Only spares the writer its work; what decides is the commit.
+    try:
+        session.lstat(path)
+    except OSError as error:
+        if is_missing(error):
+            return
+        raise
+    raise FileExistsError(f"there is a file {path} already")
+
+
+def _remove(session: Session, path: str) -> None:
+    try:
+        session.remove(path)
+    except OSError as error:
+        if not is_missing(error):
+            raise
+
+
+def _listed(session: Session, folder: str) -> Sequence[Facts]:
+    try:
+        return session.listdir_attr(folder or "/")
+    except OSError as error:
+        if is_missing(error):
+            return ()
+        raise
+
+
+class _Told(io.RawIOBase):
+    """A file being read; what the host says becomes a failure with words."""
+
+    def __init__(self, raw: Download, words: str, location: str) -> None:
+        self._raw, self._words, self._location = raw, words, location
+
+    def readable(self) -> bool:
+        return True
+
+    # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        with told(self._words, self._location):
+            return self._raw.readinto(buffer)
+
+
+class _ToldWriter:
+    """A file being written; what the host says becomes a failure with words."""
+
+    def __init__(self, upload: Upload, words: str, location: str) -> None:
+        self._upload, self._words, self._location = upload, words, location
+
+    def write(self, block: bytes | bytearray | memoryview, /) -> int:
+        with told(self._words, self._location):
+            return self._upload.write(block)
+
+    def flush(self) -> None:
+        """Nothing is held back that could be flushed for good: the file is whole when its block has ended."""
