@@ -1,5 +1,6 @@
 """Write the report of a run from its journal, and tell where it is."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from maint.engine.journal import Past
@@ -19,13 +20,32 @@ _LEFT = {
 }
 
 
+_COUNTED = {
+    "not_comparable": "Not comparable: the server hides these values",
+    "added_keys": "Keys that only the server has",
+}
+
+
 def report_of(past: Past) -> RunReport:
     """Return the report that a journal tells."""
     lines = [_line(past, index, action) for index, action in enumerate(past.plan.actions)]
     left = _LEFT.get(past.plan.source, ()) if past.state == "done" else ()
     if past.resumable:
         left = (f"`maint playbook resume {past.id}` goes on where it stopped",)
-    return RunReport(past.id, past.plan, past.started, past.at, past.state, past.detail, lines, left)
+    return RunReport(past.id, past.plan, past.started, past.at, past.state, past.detail, lines, left, _lists(past))
+
+
+def _lists(past: Past) -> dict[str, list[str]]:
+    """Return what comparisons counted, one by one."""
+    found: dict[str, list[str]] = {}
+    for index, action in enumerate(past.plan.actions):
+        result = past.record(index).result
+        if action.kind == "deployment.compare" and result is not None and isinstance(result.value, Mapping):
+            for key, heading in _COUNTED.items():
+                items = result.value.get(key)
+                if isinstance(items, list) and items:
+                    found[heading] = [str(item) for item in items]
+    return found
 
 
 def _line(past: Past, index: int, action: Action) -> Line:

@@ -30,6 +30,7 @@ class RunReport:
         state: done, failed, interrupted, refused or unfinished.
         reason: why it stopped, empty when it did not.
         left: what remains to be done, one line each.
+        lists: what a comparison counted, one by one, under a heading each.
     """
 
     id: str
@@ -40,6 +41,7 @@ class RunReport:
     reason: str
     lines: Sequence[Line]
     left: Sequence[str]
+    lists: Mapping[str, Sequence[str]]
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
@@ -54,6 +56,7 @@ class RunReport:
             "reason": self.reason,
             "actions": [{name: getattr(line, name) for name in Line.__slots__} for line in self.lines],
             "left": list(self.left),
+            "lists": {heading: list(items) for heading, items in self.lists.items()},
         }
 
 

@@ -1,0 +1,18 @@
+"""The type checker and the linter find nothing."""
+
+import subprocess
+import sys
+
+from tests.house.source import ROOT
+
+
+def test_every_function_is_typed_and_the_types_agree() -> None:
+    ended = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+
+
+def test_the_linter_finds_nothing() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "maint", "tests"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout
