@@ -1,24 +1,76 @@
-"""What every store promises; a new kind of store joins by one line in `KINDS`."""
+"""What every store promises; a new kind of store joins by one fixture and its name in `KINDS`."""
 
+import os
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from maint.adapters.stores.local import LocalStore
-from maint.adapters.stores.open import open_store
+from maint.adapters.stores.open import Access, open_store
 from maint.errors import Invalid
+from maint.lab.machine import Machine
+from maint.lab.ssh.server import SshLab
+from maint.model.secret import Secret
+from maint.model.site import BackupSettings, S3Settings, SftpSettings, SshSettings
 from maint.ports import Store
 
-KINDS: dict[str, Callable[[Path], Store]] = {
-    "local": lambda folder: LocalStore(folder / "deep" / "store"),
-}
+KINDS = ("local", "openssh", "lab", "s3")
 
 
-@pytest.fixture(params=sorted(KINDS))
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return KINDS[request.param](tmp_path)
+class Values:
+    """Resolves every reference to its own text."""
+
+    def resolve(self, reference: str) -> Secret:
+        return Secret(reference)
+
+
+def opened(location: str, **backup: Any) -> Store:
+    """Open a store with what `backup:` says."""
+    ssh = SshSettings(user="nobody-in-particular", connect_timeout=5.0, command_timeout=20.0)
+    return open_store(location, Access(BackupSettings(store=location, **backup), ssh, Values()))
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Store:
+    return LocalStore(tmp_path / "deep" / "store")
+
+
+@pytest.fixture
+def openssh(sshd: Any, tmp_path: Path) -> Iterator[Store]:
+    known = tmp_path / "known_hosts"
+    known.write_text(sshd.known_as())
+    with tempfile.TemporaryDirectory() as folder:
+        location = f"sftp://{sshd.user}@127.0.0.1:{sshd.port}{folder}/deep/store"
+        yield opened(location, sftp=SftpSettings(sshd.key, known))
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Store]:
+    lab = SshLab([Machine("one", tmp_path / "one", {})], tmp_path / "ssh")
+    lab.start()
+    host, port = lab.endpoints["one"]
+    try:
+        location = f"sftp://{lab.user}@{host}:{port}/srv/maint"
+        yield opened(location, sftp=SftpSettings(lab.key_file, lab.known_hosts_file))
+    finally:
+        lab.stop()
+
+
+@pytest.fixture
+def s3(object_store: str) -> Store:
+    return opened(
+        f"s3://backups/{os.urandom(4).hex()}/maint",
+        s3=S3Settings(endpoint=object_store, access_key="some-id", secret_key="some-secret"),
+    )
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
 
 
 def put(store: Store, name: str, content: bytes = b"content") -> None:
@@ -168,6 +220,49 @@ def test_a_name_that_could_lead_elsewhere_is_refused(store: Store, name: str) ->
             list(store.names(name))
 
 
+def test_large_files_go_through_whole(store: Store) -> None:
+    content = os.urandom(1_000_003) * 41
+    with store.create("prod/1/large") as file:
+        for start in range(0, len(content), 70_000):
+            file.write(content[start : start + 70_000])
+    with store.open("prod/1/large") as file:
+        assert file.read() == content
+    assert store.size("prod/1/large") == len(content)
+    assert list(store.names()) == ["prod/1/large"]
+
+
+def test_a_large_file_whose_writer_fails_leaves_nothing(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError), store.create("prod/a") as file:
+        file.write(b"x" * 40_000_000)
+        raise ZeroDivisionError
+    assert list(store.names()) == []
+    assert store.sweep() == 0
+
+
+def test_what_fails_beside_a_store_keeps_its_own_words(store: Store) -> None:
+    with pytest.raises(PermissionError, match="elsewhere"), store.create("a"):
+        raise PermissionError("elsewhere")
+    put(store, "a")
+    with pytest.raises(PermissionError, match="elsewhere"), store.open("a"):
+        raise PermissionError("elsewhere")
+
+
+def test_one_file_can_be_read_while_another_is_written(store: Store) -> None:
+    put(store, "a", b"x" * 3_000_000)
+    with store.open("a") as source, store.create("b") as target:
+        while block := source.read(65_536):
+            target.write(block)
+    assert get(store, "b") == b"x" * 3_000_000
+
+
+def test_a_reader_may_leave_early(store: Store) -> None:
+    put(store, "a", b"x" * 3_000_000)
+    for _ in range(3):
+        with store.open("a") as file:
+            assert file.read(10) == b"x" * 10
+    assert get(store, "a") == b"x" * 3_000_000
+
+
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "file://localhost{}"])
 def test_a_local_folder_is_opened_by_path_or_url(tmp_path: Path, form: str) -> None:
     store = open_store(form.format(tmp_path))
@@ -176,7 +271,7 @@ def test_a_local_folder_is_opened_by_path_or_url(tmp_path: Path, form: str) -> N
     assert store.location == str(tmp_path)
 
 
-@pytest.mark.parametrize("location", ["backups", "./backups", "", "ftp://host/x", "file://otherhost/x", "file:x"])
+@pytest.mark.parametrize("location", ["backups", "./backups", "", "ftp://host/x", "file://otherhost/x", "file:x", "sftp://host/x", "s3://bucket/x"])
 def test_a_location_that_is_no_absolute_path_and_no_known_scheme_is_refused(location: str) -> None:
     with pytest.raises(Invalid):
         open_store(location)
