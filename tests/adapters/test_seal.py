@@ -111,7 +111,7 @@ def test_no_private_key_at_all_is_refused() -> None:
         pass
 
 
-@pytest.mark.parametrize("place", [0, 30, 150, 300, len(SEALED) // 2, -65_600, -17, -16, -1])
+@pytest.mark.parametrize("place", [0, 30, 150, 300, 100_000, -65_600, -17, -16, -1])
 def test_a_flipped_bit_anywhere_is_found(place: int) -> None:
     damaged = bytearray(SEALED)
     damaged[place] ^= 1
@@ -119,13 +119,13 @@ def test_a_flipped_bit_anywhere_is_found(place: int) -> None:
         unwrap(bytes(damaged))
 
 
-@pytest.mark.parametrize("length", [0, 1, 100, 65_536, len(SEALED) - 65_552, len(SEALED) - 16, len(SEALED) - 1])
-def test_a_file_cut_anywhere_is_found(length: int) -> None:
+@pytest.mark.parametrize("end", [0, 1, 100, 65_536, -65_552, -16, -1])
+def test_a_file_cut_anywhere_is_found(end: int) -> None:
     with pytest.raises(WorkFailed):
-        unwrap(SEALED[:length])
+        unwrap(SEALED[:end])
 
 
-@pytest.mark.parametrize("tail", [b"\0", b"\n", SEALED, os.urandom(65_552)])
+@pytest.mark.parametrize("tail", [b"\0", b"\n", SEALED, os.urandom(65_552)], ids=["nul", "newline", "itself", "noise"])
 def test_what_follows_the_end_is_found(tail: bytes) -> None:
     with pytest.raises(WorkFailed):
         unwrap(SEALED + tail)
