@@ -184,6 +184,13 @@ class ShellSight(Protocol):
             TimedOut: the command did not end in time (seconds).
         """
 
+    def stream(self, host: str, command: str, *, timeout: float | None = None) -> AbstractContextManager[Answer]:
+        """Run a command that changes nothing and read what it prints while it runs.
+
+        `read` returns b'' once the command has ended well, and raises `WorkFailed` when it ended with a status other
+        than 0, `TimedOut` when nothing came for so many seconds, `CannotReach` when the connection was lost.
+        """
+
     def read_file(self, host: str, path: str) -> bytes | None:
         """Return a file's bytes, or None where there is no such file."""
 

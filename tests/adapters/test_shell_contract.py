@@ -154,3 +154,31 @@ def test_what_is_there_but_no_file_is_told_apart_from_what_is_missing(shell: Fab
         assert shell.read_file("one", f"{folder}/{missing}") is None
     with pytest.raises(WorkFailed, match="cannot read"):
         shell.read_file("one", folder)
+
+
+def test_what_a_command_prints_is_read_while_it_runs_and_its_end_is_told(shell: FabricShell, folder: str) -> None:
+    content = os.urandom(3_000_000)
+    shell.run("one", f"cat > {folder}/x", stdin=content)
+    with shell.stream("one", f"cat {folder}/x") as output:
+        blocks = list(iter(lambda: output.read(100_000), b""))
+    assert b"".join(blocks) == content
+    assert max(map(len, blocks)) <= 100_000
+
+
+def test_a_streamed_command_that_fails_at_its_end_is_told_with_its_own_words(shell: FabricShell) -> None:
+    with shell.stream("one", "echo some; echo reason >&2; exit 3") as output:
+        assert output.read(100) == b"some\n"
+        with pytest.raises(WorkFailed, match="status 3") as failure:
+            output.read(100)
+    assert failure.value.detail == ("reason",)
+
+
+def test_whoever_stops_reading_a_stream_can_go_on_with_the_host(shell: FabricShell) -> None:
+    with shell.stream("one", "seq 1 200000") as output:
+        assert output.read(2) == b"1\n"
+    assert shell.ask("one", "echo still here").out == b"still here\n"
+
+
+def test_a_stream_on_which_nothing_comes_is_given_up(shell: FabricShell) -> None:
+    with pytest.raises(TimedOut), shell.stream("one", "sleep 5", timeout=0.2) as output:
+        output.read(1)

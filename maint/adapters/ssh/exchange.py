@@ -71,6 +71,9 @@ class Exchange:
             self._write()
             self._wait(poller)
             self._read()
+        return self._ended()
+
+    def _ended(self) -> Ran:
         status = self._status()
         if self._gate and not self._gate.opened:
             raise self._gate.refusal()
@@ -116,6 +119,9 @@ class Exchange:
     def _read(self) -> None:
         while self._channel.recv_ready():
             self._out += self._channel.recv(_BLOCK)
+        self._read_errors()
+
+    def _read_errors(self) -> None:
         while self._channel.recv_stderr_ready():
             block = self._channel.recv_stderr(_BLOCK)
             if self._gate is None:

@@ -1,9 +1,10 @@
 """Keep one connection to each host, and know what may be repeated when it breaks."""
 
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from fabric import Connection
 from paramiko import Channel, Message, Transport
@@ -13,11 +14,14 @@ from paramiko.ssh_exception import SSHException
 from maint.adapters.ssh.connect import Address, Connector, transport_of
 from maint.adapters.ssh.exchange import Exchange, Lost
 from maint.adapters.ssh.known_hosts import KnownHosts
+from maint.adapters.ssh.stream import Stream
 from maint.adapters.ssh.sudo import SudoGate
 from maint.errors import CannotReach, Invalid
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, SshSettings
 from maint.ports import Ran
+
+E = TypeVar("E", bound=Exchange)
 
 
 class Line:
@@ -64,6 +68,21 @@ class Line:
                 hint="look at the host before running it again",
             ) from None
 
+    @contextmanager
+    def stream(self, command: str, *, timeout: float | None) -> Iterator[Stream]:
+        """Run a command and give out what it prints; see `ports.ShellSight.stream`."""
+        transport, channel, _ = self._open_channel()
+        try:
+            yield self._begun(Stream, transport, channel, command, b"", timeout)
+        except Lost:
+            self.drop()
+            raise
+        finally:
+            if not channel.closed and not channel.eof_received:  # whoever read it has stopped before its end
+                _terminate(transport, channel)
+            with suppress(SSHException, EOFError, OSError):
+                channel.close()
+
     def transport(self) -> Transport:
         """Return what channels to this host go through, connected anew where it must be."""
         return self._live()[0]
@@ -100,8 +119,27 @@ class Line:
         return self._open_channel()
 
     def _run(self, transport: Transport, channel: Channel, command: str, stdin: bytes, timeout: float | None) -> Ran:
+        try:
+            return self._begun(Exchange, transport, channel, command, stdin, timeout).finish()
+        except BaseException:
+            _terminate(transport, channel)
+            raise
+        finally:
+            with suppress(SSHException, EOFError, OSError):
+                channel.close()
+
+    def _begun(
+        self,
+        kind: type[E],
+        transport: Transport,
+        channel: Channel,
+        command: str,
+        stdin: bytes,
+        timeout: float | None,
+    ) -> E:
+        """Send a command, and return its exchange."""
         gate = self._gate()
-        exchange = Exchange(
+        exchange = kind(
             str(self._address),
             transport,
             channel,
@@ -111,17 +149,10 @@ class Line:
             monotonic=self._monotonic,
         )
         try:
-            try:
-                channel.exec_command(gate.command(command) if gate else command)
-            except (SSHException, EOFError, OSError) as error:
-                raise Lost(f"{self._address}: the command could not be sent: {error or 'connection lost'}") from None
-            return exchange.finish()
-        except BaseException:
-            _terminate(transport, channel)
-            raise
-        finally:
-            with suppress(SSHException, EOFError, OSError):
-                channel.close()
+            channel.exec_command(gate.command(command) if gate else command)
+        except (SSHException, EOFError, OSError) as error:
+            raise Lost(f"{self._address}: the command could not be sent: {error or 'connection lost'}") from None
+        return exchange
 
     def _gate(self) -> SudoGate | None:
         if not (self._settings.sudo or self._settings.sudo_password):

@@ -3,7 +3,8 @@
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from maint.adapters.ssh import files
 from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, SiteSettings, SshSettings
-from maint.ports import Ran, Secrets
+from maint.ports import Answer, Ran, Secrets
 
 if TYPE_CHECKING:
     from maint.adapters.ssh.line import Line, Lines
@@ -54,6 +55,12 @@ class FabricShell:
     def run(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
         """Run a command that may change something, never a second time once it may have begun; see `ask`."""
         return self._line(host).run(command, stdin=stdin, timeout=timeout, repeatable=False)
+
+    @contextmanager
+    def stream(self, host: str, command: str, *, timeout: float | None = None) -> Iterator[Answer]:
+        """Run a command that changes nothing and give out what it prints; see `ports.ShellSight.stream`."""
+        with self._line(host).stream(command, timeout=timeout) as output:
+            yield output
 
     def read_file(self, host: str, path: str) -> bytes | None:
         """Return a file's bytes, or None where there is no such file.
