@@ -3,13 +3,14 @@
 A damaged one is listed with its problem: hidden it would be missed too late, and fatal it would hide the others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from maint.backup.holds import Hold, held
 from maint.backup.ids import is_id, time_of
 from maint.backup.manifest import LARGEST, MANIFEST, SIGNATURE, decode
-from maint.backup.records import read_records
+from maint.backup.records import Record, read_records
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -28,12 +29,20 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A snapshot in the list: either what its manifest says, or why that cannot be believed."""
+    """A snapshot in the list: either what its manifest says, or why that cannot be believed.
+
+    Attributes:
+        verified: the latest verification.
+        proven: the deepest verification that said yes, and that no later failure has overturned.
+        holds: what keeps it from being pruned, those that have run out among them.
+    """
 
     id: str
     snapshot: Snapshot | None
     problem: str | None
     verified: Verified | None
+    proven: Verified | None = None
+    holds: tuple[Hold, ...] = ()
 
     @property
     def offered(self) -> bool:
@@ -45,8 +54,12 @@ class Entry:
 
 def entries(sight: Sight) -> Sequence[Entry]:
     """Return all snapshots of the site, the oldest first."""
-    verified = _verifications(sight)
-    return [_entry(sight, snapshot_id, verified) for snapshot_id in _ids(sight)]
+    past = list(read_records(sight))
+    verified, proven, holds = _verifications(past), _proofs(past), held(past)
+    return [
+        replace(_entry(sight, one), verified=verified.get(one), proven=proven.get(one), holds=tuple(holds.get(one, ())))
+        for one in _ids(sight)
+    ]
 
 
 def newest_restorable(sight: Sight) -> Snapshot:
@@ -108,7 +121,7 @@ def sweep(site: Site, now: datetime) -> int:
     """Remove what earlier runs left: half-written files, and parts that never got a manifest; return how many."""
     name = site.settings.name
     removed = site.store.sweep(name)
-    for snapshot_id, files in _folders(site).items():
+    for snapshot_id, files in folders(site).items():
         if MANIFEST not in files and now - time_of(snapshot_id) > ABANDONED:
             for file in files:
                 site.store.remove(f"{name}/{snapshot_id}/{file}")
@@ -123,10 +136,10 @@ def files(sight: Sight, snapshot_id: str) -> set[str]:
 
 
 def _ids(sight: Sight) -> list[str]:
-    return sorted(one for one, files in _folders(sight).items() if MANIFEST in files)
+    return sorted(one for one, files in folders(sight).items() if MANIFEST in files)
 
 
-def _folders(sight: Sight) -> dict[str, set[str]]:
+def folders(sight: Sight) -> dict[str, set[str]]:
     """Return the files of every folder that bears the name of a snapshot."""
     found: dict[str, set[str]] = {}
     for name in sight.store.names(sight.settings.name):
@@ -136,21 +149,31 @@ def _folders(sight: Sight) -> dict[str, set[str]]:
     return found
 
 
-def _entry(sight: Sight, snapshot_id: str, verified: Mapping[str, Verified]) -> Entry:
+def _entry(sight: Sight, snapshot_id: str) -> Entry:
     try:
-        snapshot, problem = load(sight, snapshot_id), None
+        return Entry(snapshot_id, load(sight, snapshot_id), None, None)
     except WorkFailed as failure:
-        snapshot, problem = None, failure.message
-    return Entry(snapshot_id, snapshot, problem, verified.get(snapshot_id))
+        return Entry(snapshot_id, None, failure.message, None)
 
 
-def _verifications(sight: Sight) -> dict[str, Verified]:
+def _verifications(past: Iterable[Record]) -> Mapping[str, Verified]:
     """Return the latest verification of each snapshot; records come in order of time."""
-    return dict(_each_verification(sight))
+    return dict(_each_verification(past))
 
 
-def _each_verification(sight: Sight) -> Iterator[tuple[str, Verified]]:
-    for record in read_records(sight):
+def _proofs(past: Iterable[Record]) -> Mapping[str, Verified]:
+    """Return the deepest verification of each snapshot that still stands: a failure overturns all before it."""
+    proven: dict[str, Verified] = {}
+    for snapshot_id, one in _each_verification(past):
+        if one.result is Trust.FAILED:
+            proven.pop(snapshot_id, None)
+        elif one.result is Trust.VERIFIED and (snapshot_id not in proven or one.level >= proven[snapshot_id].level):
+            proven[snapshot_id] = one
+    return proven
+
+
+def _each_verification(past: Iterable[Record]) -> Iterator[tuple[str, Verified]]:
+    for record in past:
         level, result = record.facts.get("level"), record.facts.get("result")
         if record.kind == "verify" and isinstance(level, int) and result in set(Trust):
             yield record.snapshot, Verified(level, record.at, Trust(str(result)))

@@ -24,20 +24,23 @@ def create(
 
 
 @command(group, "list")
-def list_snapshots(flags: Flags) -> None:
-    """List the site's snapshots, the newest last."""
-    from maint.backup.catalogue import entries
+def list_snapshots(
+    flags: Flags,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Read every stored byte again, and keep what was found.")
+    ] = False,
+) -> None:
+    """List the site's snapshots, the newest last, with holds and the age of the last verified success.
+
+    The list is always read from the store: manifests and signed records, nothing else. --rebuild also reads every
+    part, holds it against its manifest, and writes a new signed record for each snapshot.
+    """
     from maint.cli.open import opened
-    from maint.cli.screen import table
-    from maint.cli.snapshots import as_json, row
+    from maint.cli.retention import rebuild as rebuild_list
+    from maint.cli.retention import show_list
 
     with opened(flags) as (site, screen):
-        found = entries(site)
-        rows = [row(entry) for entry in found]
-        screen.emit(
-            {"snapshots": [as_json(entry) for entry in found]},
-            table(["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "SIZE", "NOTE"], rows),
-        )
+        (rebuild_list if rebuild else show_list)(site, screen)
 
 
 @command(group, "show")
@@ -64,3 +67,40 @@ def verify(
 
     with opened(flags) as (site, screen):
         return verified(site, screen, snapshot, level)
+
+
+@command(group, "hold")
+def hold(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why.")],
+    until: Annotated[str, typer.Option("--until", help="Last day of the hold, such as 2027-06-30.")] = "",
+) -> int:
+    """Keep a snapshot from being pruned, until a day or until it is released."""
+    from maint.cli.carry import carry_out
+
+    return carry_out(flags, "hold", {"snapshot": snapshot, "reason": reason, "until": until})
+
+
+@command(group, "release")
+def release(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why.")],
+) -> int:
+    """End all holds of a snapshot."""
+    from maint.cli.carry import carry_out
+
+    return carry_out(flags, "release", {"snapshot": snapshot, "reason": reason})
+
+
+@command(group, "prune")
+def prune(
+    flags: Flags,
+    thaw: Annotated[str, typer.Option("--thaw", help="Why a doubtful backup or unfinished restore is no reason.")] = "",
+    damaged: Annotated[bool, typer.Option("--damaged", help="Let old snapshots go that cannot be believed.")] = False,
+) -> int:
+    """Remove the snapshots that neither policy, nor floor, nor a hold keeps; tells the reason for each."""
+    from maint.cli.retention import prune as prune_snapshots
+
+    return prune_snapshots(flags, thaw, damaged)

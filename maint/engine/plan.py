@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from maint.config.strict import did_you_mean
+from maint.engine.freeze import refuse_amid
 from maint.engine.load import Library, convert, is_template
 from maint.errors import Invalid, Position
 from maint.model.json import Json
@@ -13,11 +14,12 @@ from maint.model.plan import Action, Phase, Plan
 from maint.model.playbook import Playbook, StepText
 from maint.ports import Sight
 from maint.render import expression, holds, template
+from maint.steps.guards import WAIVER
 from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, Step
 
 
-def make_plan(playbook: Playbook, given: Mapping[str, Json], sight: Sight, library: Library) -> Plan:
+def make_plan(playbook: Playbook, given: Mapping[str, Json], sight: Sight, library: Library, waived: str = "") -> Plan:
     """Return what a playbook would do on a site.
 
     Args:
@@ -25,15 +27,19 @@ def make_plan(playbook: Playbook, given: Mapping[str, Json], sight: Sight, libra
         given: the operator's values for its parameters.
         sight: the site, for looking.
         library: where included playbooks are found.
+        waived: why the backup guards of all guarded steps are lifted; empty: they are not.
 
     Raises:
         Invalid: a parameter is missing, unknown or of the wrong type.
-        Refused: a step kind sees that it must not be done.
+        Refused: a step kind sees that it must not be done, or not while another run is unfinished.
     """
     values = parameters(playbook, given)
-    actions = list(_Planner(sight, library).steps(playbook, values, None))
+    actions = list(_Planner(sight, library, waived).steps(playbook, values, None))
     ordered = [action for phase in Phase for action in actions if action.phase is phase]
-    return Plan(playbook.name, sight.settings.name, values, tuple(ordered), any(STEPS[a.kind].locks for a in ordered))
+    locks = any(STEPS[action.kind].locks for action in ordered)
+    plan = Plan(playbook.name, sight.settings.name, values, tuple(ordered), locks)
+    refuse_amid(plan, sight.settings.state)
+    return plan
 
 
 def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]:
@@ -58,6 +64,7 @@ def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]
 class _Planner:
     sight: Sight
     library: Library
+    waived: str = ""
 
     def steps(self, playbook: Playbook, values: Mapping[str, Json], phase: Phase | None) -> Iterator[Action]:
         """Plan all steps; an included playbook's steps keep to the phase of the step that includes them."""
@@ -100,6 +107,8 @@ class _Planner:
             key: value if key in late else render(value, scope, step.argument_places[key])
             for key, value in step.arguments.items()
         }
+        if self.waived and WAIVER in kind.arguments.model_fields:
+            rendered[WAIVER] = self.waived
         for action in kind.plan(_validated(kind, rendered, step), self.sight):
             yield replace(
                 action,

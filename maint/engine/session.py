@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 
 from maint.engine import journal as journals
+from maint.engine.freeze import refuse_amid
 from maint.engine.journal import Journal, Past, Unwritten
 from maint.engine.lock import holder, site_lock
 from maint.engine.run import Runner
@@ -47,6 +48,7 @@ class Session:
 
         Raises:
             Locked: another run works on the site.
+            Refused: it has to wait until an unfinished run has ended.
             MaintError: why the run stopped.
             PartlyDone: it ended, and something was left out.
         """
@@ -57,6 +59,7 @@ class Session:
         with site_lock(self._site.state, self._plan.site, doing, self._site.clock):
             if self._past is not None:  # it may have been taken up by another process before the lock was ours
                 self._past = journals.find(self._site.state, self._past.id)
+            refuse_amid(self._plan, self._site.state, self.run_id)
             yield from self._close_window()
             yield from self._run(stored=True)
 

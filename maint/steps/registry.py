@@ -4,10 +4,12 @@ from typing import Any
 
 from maint.steps.clusters import DeleteCluster, StartCluster, StopAllClusters, StopCluster
 from maint.steps.compare import CompareDeployment
+from maint.steps.copies import CopySnapshots
 from maint.steps.deployment import PutDeployment
 from maint.steps.license import UploadLicense
 from maint.steps.platform import StartAgents, StartManagement
 from maint.steps.ready import RestoreReady
+from maint.steps.retention import HoldSnapshot, PruneSnapshots, ReleaseSnapshot
 from maint.steps.server import LogIn, ProbeServer, RestartServer
 from maint.steps.snapshot import RequireBackup, TakeSnapshot
 from maint.steps.step import Step
@@ -28,7 +30,11 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         StartCluster(),
         DeleteCluster(),
         TakeSnapshot(),
+        CopySnapshots(),
         RequireBackup(),
+        HoldSnapshot(),
+        ReleaseSnapshot(),
+        PruneSnapshots(),
         OpenWindow(),
         CloseWindow(),
         UploadLicense(),

@@ -17,6 +17,10 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class NoArguments(Arguments):
+    """Nothing to say."""
+
+
 A = TypeVar("A", bound=Arguments)
 
 Progress: TypeAlias = Generator[str, None, Result]
@@ -48,6 +52,10 @@ class Step(Generic[A]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Do it, yielding words on the way; looks first, so that doing it again after a crash is safe."""
         raise TypeError(f"{self.kind} has no effect")
+
+    def never_amid(self, action: Action) -> frozenset[str]:
+        """Return step kinds: while the newest run of the site that holds one of them is unfinished, this is refused."""
+        return frozenset()
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         """Whether what an earlier life of the run did is still so; asked on resume of every finished action."""

@@ -1,0 +1,147 @@
+"""Remove snapshots that nothing keeps, and clean up after a removal that was killed half-way."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from maint.backup.catalogue import Entry, entries, files, folders
+from maint.backup.ids import time_of
+from maint.backup.manifest import MANIFEST
+from maint.backup.records import Record, read_records, write_record
+from maint.backup.retain import LEVEL, Candidate, Verdict, decide
+from maint.model.snapshot import Purpose, Snapshot, Trust
+from maint.ports import Sight, Site
+
+PRUNE = "prune"
+_BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
+
+
+def candidate(entry: Entry) -> Candidate:
+    """Return what retention has to know of a snapshot in the list."""
+    snapshot = entry.snapshot
+    if snapshot is None:
+        return Candidate(entry.id, time_of(entry.id), good=False, damage=entry.problem or "unreadable")
+    failed = entry.verified is not None and entry.verified.result is Trust.FAILED
+    return Candidate(
+        entry.id,
+        snapshot.taken_at,
+        good=good(entry),
+        kind=_kind(snapshot),
+        damage="its verification failed" if failed else None,
+    )
+
+
+def good(entry: Entry) -> bool:
+    """Whether it counts: a restorable backup, verified to level 3, and nothing found against it since."""
+    return entry.offered and entry.proven is not None and entry.proven.level >= LEVEL
+
+
+def newest_good(known: Sequence[Entry], now: datetime) -> Snapshot | None:
+    """Return the newest snapshot that counts and is not from the future: the last verified success."""
+    fitting = [one.snapshot for one in known if one.snapshot is not None and good(one)]
+    return max((one for one in fitting if one.taken_at <= now), key=lambda one: (one.taken_at, one.id), default=None)
+
+
+def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Verdict:
+    """Return what the site's policy makes of its snapshots now.
+
+    Args:
+        sight: the site.
+        thaw: the operator's word that a doubtful capture is no reason to wait.
+        damaged: the operator's word that snapshots which cannot be believed may go.
+
+    Raises:
+        Refused: the site has no retention policy.
+    """
+    known, now = entries(sight), sight.clock.now()
+    backup = sight.settings.backup
+    return decide(
+        [candidate(one) for one in known],
+        backup.keep if backup else None,
+        now,
+        minimum=backup.minimum if backup else 0,
+        holds={one.id: one.holds for one in known},
+        frozen=None if thaw else doubt(known, now),
+        damaged=damaged,
+    )
+
+
+def doubt(known: Sequence[Entry], now: datetime) -> str | None:
+    """Return why the latest backup must be looked at before older ones may go; None where it looks as it should.
+
+    An audit-only one is no reason: it counts for nothing anyway, and the floor stands.
+    """
+    backups = [one for one in known if candidate(one).taken_at <= now and not _is_safety(one)]
+    if not backups:
+        return None
+    latest = max(backups, key=lambda one: (candidate(one).taken_at, one.id))
+    if latest.snapshot is None:
+        return f"the latest backup {latest.id} cannot be believed ({latest.problem})"
+    if latest.verified is None or latest.verified.result is not Trust.VERIFIED:
+        how = "is not verified" if latest.verified is None else f"is {latest.verified.result.value}"
+        return f"the latest backup {latest.id} {how}"
+    before = [one.snapshot for one in backups if one is not latest and one.snapshot is not None and good(one)]
+    return _shrunk(latest.snapshot, before[-1]) if before else None
+
+
+def _shrunk(latest: Snapshot, before: Snapshot) -> str | None:
+    for name in _BODY:
+        now, then = latest.judgement.counts.get(name, 0), before.judgement.counts.get(name, 0)
+        if 2 * now < then:
+            return f"the latest backup {latest.id} holds {now} {name}, and {before.id} holds {then}"
+    return None
+
+
+def _is_safety(entry: Entry) -> bool:
+    return entry.snapshot is not None and entry.snapshot.purpose is Purpose.SAFETY
+
+
+def _kind(snapshot: Snapshot) -> str:
+    if snapshot.purpose is Purpose.SAFETY:
+        return "safety copy"
+    return "not verified to level 3" if snapshot.restorable else "audit-only"
+
+
+def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
+    """Remove a snapshot for good: first a signed record that says why, then the manifest, then the rest.
+
+    Without its manifest it does not exist, so no moment shows one with parts missing; whoever comes next finds the
+    record, and removes what is left.
+
+    Args:
+        site: the site; its lock is the caller's affair.
+        snapshot_id: the whole id.
+        reasons: why.
+    """
+    name = site.settings.name
+    write_record(site, Record(PRUNE, snapshot_id, name, site.clock.now(), {"reasons": list(reasons)}))
+    _remove_files(site, snapshot_id)
+
+
+def clean_up(site: Site) -> Sequence[str]:
+    """Finish removals that were killed half-way; return the ids."""
+    left = leftovers(site)
+    for snapshot_id in left:
+        _remove_files(site, snapshot_id)
+    return left
+
+
+def leftovers(sight: Sight) -> Sequence[str]:
+    """Return the ids of snapshots whose removal was begun and not finished."""
+    begun = {record.snapshot for record in read_records(sight) if record.kind == PRUNE}
+    return [one for one, there in folders(sight).items() if one in begun and MANIFEST not in there]
+
+
+def _remove_files(site: Site, snapshot_id: str) -> None:
+    for name in sorted(files(site, snapshot_id), key=lambda one: one != MANIFEST):
+        site.store.remove(f"{site.settings.name}/{snapshot_id}/{name}")
+
+
+def by_id(decided: Verdict) -> Mapping[str, Sequence[str]]:
+    """Return the reasons of those that go, by id."""
+    return {one.id: one.reasons for one in decided.decisions if not one.keep}
+
+
+def lines(decided: Verdict) -> Iterator[tuple[str, str, str]]:
+    """Yield id, `keep` or `remove`, and the reasons, for a table."""
+    for one in decided.decisions:
+        yield one.id, "keep" if one.keep else "remove", "; ".join(one.reasons)

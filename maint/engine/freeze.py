@@ -1,0 +1,38 @@
+"""Refuse what must wait while another run of the site, such as a restore, has stopped half-way."""
+
+from pathlib import Path
+
+from maint.engine.journal import Past, history
+from maint.errors import Refused
+from maint.model.plan import Plan
+from maint.steps.registry import STEPS
+
+
+def refuse_amid(plan: Plan, state: Path, own: str = "") -> None:
+    """Refuse a plan that would get in the way of an unfinished run.
+
+    Only the newest run that holds such a step counts: one that ended well, or was refused, stands for those before it.
+
+    Args:
+        plan: what is to be done.
+        state: the site's state folder.
+        own: the id of the run that this plan belongs to, which is not in its own way.
+
+    Raises:
+        Refused: it has to wait.
+    """
+    kinds = frozenset[str]().union(*(STEPS[action.kind].never_amid(action) for action in plan.actions))
+    if not kinds:
+        return
+    past = _newest(state, kinds, own)
+    if past is not None and past.resumable:
+        raise Refused(
+            f"{plan.source} has to wait: run {past.id} ({past.plan.source}) is {past.state}",
+            detail=["what it may still need must not go"],
+            hint=f"`maint playbook resume {past.id}` ends it; so does a newer run of {past.plan.source} that ends well",
+        )
+
+
+def _newest(state: Path, kinds: frozenset[str], own: str) -> Past | None:
+    found = [past for past in history(state) if past.id != own and kinds & {one.kind for one in past.plan.actions}]
+    return found[-1] if found else None

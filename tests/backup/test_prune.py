@@ -1,0 +1,196 @@
+"""Pruning, holds and the list, on real stores with real signatures."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from maint.backup import holds, prune
+from maint.backup.catalogue import Entry, entries, sweep
+from maint.backup.manifest import MANIFEST
+from maint.backup.records import read_records
+from maint.backup.take import take
+from maint.backup.verify import record, verify
+from maint.errors import Refused
+from maint.model.site import Keep
+from maint.model.snapshot import Purpose
+
+Place = Any  # the fixture of this folder's conftest.py
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def aged(place: Place, run: Callable[..., Any]) -> Place:
+    """A site with five daily backups, of which its policy keeps two."""
+    backup = replace(place.settings.backup, keep=Keep(last=2), minimum=1)
+    place.settings = replace(place.settings, backup=backup)
+    for _ in range(5):
+        run(take(place))
+        place.clock.time += DAY
+    return place
+
+
+def ids(place: Place) -> list[str]:
+    return [one.id for one in entries(place)]
+
+
+def prune_all(place: Place) -> list[str]:
+    removed = []
+    for snapshot_id, why in prune.by_id(prune.verdict(place)).items():
+        prune.remove(place, snapshot_id, why)
+        removed.append(snapshot_id)
+    return removed
+
+
+@contextmanager
+def dying_after(place: Place, files: int) -> Iterator[None]:
+    """Let the store die once it has removed so many files."""
+    remove, left = place.store.remove, [files]
+
+    def limited(name: str) -> None:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        remove(name)
+
+    place.store.remove = limited
+    with pytest.raises(KeyboardInterrupt):
+        yield
+    del place.store.remove
+
+
+def test_what_the_policy_does_not_keep_is_removed_with_all_its_files(aged: Place) -> None:
+    before = ids(aged)
+    assert prune_all(aged) == before[:3]
+    assert ids(aged) == before[3:]
+    assert not any(name.split("/")[1] in before[:3] for name in aged.store.names("prod"))
+
+
+def test_a_removal_leaves_a_signed_record_with_its_reasons(aged: Place) -> None:
+    removed = prune_all(aged)
+    told = {one.snapshot: one.facts["reasons"] for one in read_records(aged) if one.kind == "prune"}
+    assert told == {one: ["no rule keeps it"] for one in removed}
+
+
+@pytest.mark.parametrize("files", range(5))
+def test_a_removal_killed_anywhere_shows_a_whole_snapshot_or_none_and_is_finished_by_the_next(
+    aged: Place, files: int
+) -> None:
+    oldest = ids(aged)[0]
+    with dying_after(aged, files):
+        prune.remove(aged, oldest, ["no rule keeps it"])
+    if files:
+        assert oldest not in ids(aged)
+        assert prune.leftovers(aged) == [oldest]
+    else:
+        assert verify(aged, oldest, 1).failures == []
+    aged.clock.time += timedelta(seconds=1)
+    prune.clean_up(aged)
+    prune_all(aged)
+    assert not any(f"/{oldest}/" in name for name in aged.store.names("prod") if "/records/" not in name)
+
+
+def test_parts_of_a_capture_under_way_are_no_leftovers_of_a_removal(aged: Place) -> None:
+    with aged.store.create("prod/20261126T000000.000Z-0000/deployment.json.zst.age") as file:
+        file.write(b"half")
+    assert prune.clean_up(aged) == []
+    sweep(aged, aged.clock.now())
+    assert list(aged.store.names("prod/20261126T000000.000Z-0000"))
+
+
+def test_a_held_snapshot_stays_until_it_is_released(aged: Place) -> None:
+    oldest = ids(aged)[0]
+    holds.hold(aged, oldest, "asked for by audit", None, "ops")
+    assert oldest not in prune.verdict(aged).removed
+    aged.clock.time += timedelta(seconds=1)
+    holds.release(aged, oldest, "audit is over", "ops")
+    assert oldest in prune.verdict(aged).removed
+
+
+def test_a_hold_until_a_day_counts_through_that_day(aged: Place) -> None:
+    oldest, today = ids(aged)[0], aged.clock.now().date()
+    holds.hold(aged, oldest, "audit", holds.end_of(today), "ops")
+    aged.clock.time = aged.clock.time.replace(hour=23, minute=59)
+    assert oldest not in prune.verdict(aged).removed
+    aged.clock.time += timedelta(minutes=1)
+    assert oldest in prune.verdict(aged).removed
+
+
+def test_a_hold_whose_record_was_edited_holds_nothing(aged: Place) -> None:
+    oldest = ids(aged)[0]
+    name = holds.hold(aged, oldest, "audit", None, "ops")
+    path = aged.root / name
+    path.write_bytes(path.read_bytes().replace(b"audit", b"other"))
+    assert entries(aged)[0].holds == ()
+
+
+def test_a_later_shallow_verification_does_not_hide_a_deeper_one(aged: Place) -> None:
+    aged.clock.time += DAY
+    record(aged, verify(aged, ids(aged)[0], 1))
+    oldest = entries(aged)[0]
+    assert (oldest.verified.level, oldest.proven.level) == (1, 3)
+    assert prune.good(oldest)
+
+
+def test_a_failed_verification_overturns_all_before_it_and_the_snapshot_is_not_removed(aged: Place) -> None:
+    oldest = ids(aged)[0]
+    part = next(path for path in aged.folder(oldest).iterdir() if path.name.startswith("deployment.json"))
+    part.write_bytes(part.read_bytes()[:-1])
+    record(aged, verify(aged, oldest, 1))
+    entry = entries(aged)[0]
+    assert entry.proven is None
+    assert not prune.good(entry)
+    assert oldest not in prune.verdict(aged).removed
+
+
+def test_a_damaged_manifest_is_kept_and_told(aged: Place) -> None:
+    oldest = ids(aged)[0]
+    (aged.folder(oldest) / MANIFEST).write_bytes(b"{}")
+    decision = prune.verdict(aged).decisions[0]
+    assert (decision.id, decision.keep) == (oldest, True)
+    assert "cannot be believed" in decision.reasons[0]
+
+
+def test_safety_copies_are_kept_beside_what_the_policy_counts(aged: Place, run: Callable[..., Any]) -> None:
+    taken = run(take(aged, purpose=Purpose.SAFETY)).snapshot.id
+    verdict = prune.verdict(aged)
+    assert taken in verdict.kept
+    assert len(verdict.kept) == 3
+
+
+def test_the_last_verified_success_is_the_newest_that_counts(aged: Place, run: Callable[..., Any]) -> None:
+    run(take(aged, purpose=Purpose.SAFETY))
+    newest = prune.newest_good(entries(aged), aged.clock.now())
+    assert newest is not None
+    assert newest.id == ids(aged)[-2]
+    assert prune.newest_good(entries(aged), aged.clock.now() - 9 * DAY) is None
+
+
+def shrunk(entry: Entry, **counts: int) -> Entry:
+    assert entry.snapshot is not None
+    judgement = replace(entry.snapshot.judgement, counts={**entry.snapshot.judgement.counts, **counts})
+    return replace(entry, snapshot=replace(entry.snapshot, judgement=judgement))
+
+
+def test_a_backup_that_shrank_by_half_is_doubtful(aged: Place) -> None:
+    *before, latest = entries(aged)
+    assert prune.doubt([*before, latest], aged.clock.now()) is None
+    found = prune.doubt([*before, shrunk(latest, roles=0)], aged.clock.now())
+    assert found is not None
+    assert "holds 0 roles" in found
+
+
+def test_a_latest_backup_that_nobody_verified_is_doubtful_and_freezes(aged: Place) -> None:
+    for path in (aged.root / "prod/records").glob(f"*-verify-{ids(aged)[-1]}.json"):
+        path.unlink()
+    assert prune.verdict(aged).removed == ()
+    assert "is not verified" in prune.verdict(aged).decisions[0].reasons[-1]
+    assert prune.verdict(aged, thaw=True).removed
+
+
+def test_without_a_policy_nothing_is_decided(place: Place) -> None:
+    with pytest.raises(Refused, match="no retention policy"):
+        prune.verdict(place)
