@@ -10,7 +10,7 @@ from maint.backup.accounts import Accounts
 from maint.backup.fold import Fields, Fold, Rules, drop
 from maint.backup.known import Known
 from maint.backup.marks import readable
-from maint.backup.outline import TLS_SETTINGS, Outline
+from maint.backup.outline import TLS_SETTINGS, TRUSTSTORE_SETTINGS, Outline
 from maint.backup.read import Events
 from maint.backup.redaction import Redactions
 from maint.backup.references import References
@@ -49,6 +49,7 @@ class Judge:
         self._accounts = Accounts(account, password, known)
         self._release = ""
         self._settings: dict[str, str] = {}
+        self._truststore_password = False
         self._fold = Fold(self._rules())
         self._events = Events(self._fold)
 
@@ -75,6 +76,7 @@ class Judge:
             users=self._accounts.names,
             administrators=self._accounts.administrators,
             settings=self._settings,
+            truststore_password=self._truststore_password,
         )
 
     def _judgement(self) -> Judgement:
@@ -139,6 +141,8 @@ class Judge:
     def _manager_item(self, item: Fields) -> object:
         if item.get("name") in TLS_SETTINGS:
             self._settings[str(item["name"])] = str(item.get("value", ""))
+        elif item.get("name") in TRUSTSTORE_SETTINGS and readable(item.get("value")):
+            self._truststore_password = True
         return self._item(item)
 
     def _user(self, user: Fields) -> None:

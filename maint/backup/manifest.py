@@ -67,6 +67,8 @@ class _Manifest(_Strict):
     host_files: dict[str, JsonValue] = {}
     recipients: list[str] = []
     manager: str = ""
+    manager_files: list[str] = []
+    healed_from: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _once(self) -> "_Manifest":
@@ -104,6 +106,8 @@ def to_json(snapshot: Snapshot) -> dict[str, Json]:
         "host_files": dict(snapshot.host_files),
         "uncovered": list(snapshot.uncovered),
         "recipients": list(snapshot.recipients),
+        "manager_files": list(snapshot.manager_files),
+        "healed_from": dict(snapshot.healed_from),
     }
 
 
@@ -162,6 +166,8 @@ def _snapshot(read: _Manifest) -> Snapshot:
         host_files=dict(read.host_files),
         recipients=tuple(read.recipients),
         manager=read.manager,
+        manager_files=tuple(read.manager_files),
+        healed_from=dict(read.healed_from),
     )
 
 

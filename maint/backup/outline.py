@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 # Manager settings that a restore depends on (contract sections 2.1, 7.2, 11); none of them is secret.
 TLS_SETTINGS = frozenset({"WEB_TLS", "AUTO_TLS_TYPE", "KEYSTORE_PATH", "TRUSTSTORE_PATH"})
+# Either holds the password that `GET /certs/truststorePassword` serves (contract section 11).
+TRUSTSTORE_SETTINGS = frozenset({"TRUSTSTORE_PASSWORD", "AUTO_TLS_TRUSTSTORE_PASSWORD"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,7 @@ class Outline:
         users: their names, internal ones too.
         administrators: the users who can log in as administrators.
         settings: the manager's settings that concern TLS.
+        truststore_password: whether the password of the shared truststore is readable in it.
     """
 
     release: str = ""
@@ -26,6 +29,7 @@ class Outline:
     users: tuple[str, ...] = ()
     administrators: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    truststore_password: bool = False
 
     @property
     def web_tls(self) -> bool:

@@ -15,6 +15,8 @@ from maint.ports import Sight, Store, StoreSight
 DEPLOYMENT = "deployment.json.zst.age"
 REDACTED_COPY = "deployment.redacted.json.zst"
 LICENSE = "license.txt.age"
+TRUSTSTORE = "truststore-password.age"
+MANAGER_FILES = "manager-files.tar.zst.age"
 RECIPE = "RESTORE.txt"
 
 Read = Callable[[int], bytes]

@@ -170,6 +170,18 @@ class S3(Strict):
     )
 
 
+class Parts(Strict):
+    """Further parts of a snapshot; left out: taken where they can be had; true: their lack is exit 7; false: never."""
+
+    license: bool | None = Field(default=None, description="the licence that manager.license names", examples=[True])
+    truststore_password: bool | None = Field(
+        default=None, description="the password of the shared truststore", examples=[True]
+    )
+    manager_files: bool | None = Field(
+        default=None, description="the manager's own files, read over SSH", examples=[True]
+    )
+
+
 class Backup(Strict):
     """Where snapshots go, for whom they are encrypted, and what is kept."""
 
@@ -194,6 +206,7 @@ class Backup(Strict):
         description="reference to the private key, only where backups are read",
         examples=["file:/etc/maint/identity"],
     )
+    parts: Parts = Field(default=Parts(), description="further parts of a snapshot")
     keep: Keep | None = Field(default=None, description="what pruning keeps")
     minimum: Count = Field(default=3, description="verified restorable snapshots that pruning never goes below")
     signing_key: Reference | None = Field(

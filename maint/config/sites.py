@@ -11,6 +11,7 @@ from maint.model.site import (
     Keep,
     Login,
     ManagerSettings,
+    PartsSettings,
     S3Settings,
     SftpSettings,
     SiteSettings,
@@ -94,6 +95,7 @@ def _backup(backup: schema.Backup, place: Callable[[str], Path]) -> BackupSettin
         minimum=backup.minimum,
         fingerprint_key=backup.fingerprint_key,
         copies=tuple(store_address(copy, place) for copy in backup.copies),
+        parts=PartsSettings(**backup.parts.model_dump()),
         sftp=SftpSettings(_optional(backup.sftp.key, place), _optional(backup.sftp.known_hosts, place)),
         s3=S3Settings(
             endpoint=backup.s3.endpoint,

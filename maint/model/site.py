@@ -90,6 +90,15 @@ class S3Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class PartsSettings:
+    """Which further parts a snapshot has: None where they can be had, True where their lack is a problem, False never."""
+
+    license: bool | None = None
+    truststore_password: bool | None = None
+    manager_files: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BackupSettings:
     """Where backups go, for whom they are sealed, and what is kept."""
 
@@ -103,6 +112,7 @@ class BackupSettings:
     minimum: int = 3
     fingerprint_key: str | None = None  # reference
     copies: Sequence[str] = ()  # further stores
+    parts: PartsSettings = PartsSettings()
     sftp: SftpSettings = SftpSettings()
     s3: S3Settings = S3Settings()
 

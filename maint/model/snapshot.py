@@ -85,6 +85,12 @@ class Snapshot:
     host_files: Mapping[str, Json] = field(default_factory=dict)  # path → what was seen on the manager host
     recipients: Sequence[str] = ()
     manager: str = ""  # host name of the manager it came from
+    manager_files: Sequence[str] = ()  # paths of what the part with the manager's own files holds
+    healed_from: Mapping[str, str] = field(default_factory=dict)  # where a healed one comes from: redacted, from, at
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a part of that name."""
+        return any(part.name == name for part in self.parts)
 
     def part(self, name: str) -> Part:
         """Return a part by name; KeyError when there is none."""
