@@ -4,7 +4,8 @@
     ├── WorkFailed            1   a step, a check or a verification failed
     │   ├── TimedOut          1   something that was waited for did not come in time
     │   ├── Transient         1   an answer that may be another one a moment later
-    │   └── AnswerMissing     1   a change was sent and its answer never came: look before anything else
+    │   ├── AnswerMissing     1   a change was sent and its answer never came: look before anything else
+    │   └── StoreFailed       1   a place for snapshots could not be reached, or said no
     ├── DeadlinePassed        1   a limit set by the operator or the playbook has passed: stop everything
     ├── UsageError            2   the command line makes no sense
     ├── Invalid               3   configuration, playbook or secret reference is wrong
@@ -65,6 +66,10 @@ class AnswerMissing(WorkFailed):
     def __init__(self, message: str, *, whole: bool, detail: Sequence[str] = (), hint: str | None = None) -> None:
         super().__init__(message, detail=detail, hint=hint)
         self.whole = whole
+
+
+class StoreFailed(WorkFailed):
+    """A place for snapshots could not be reached, or said no."""
 
 
 class UsageError(MaintError):

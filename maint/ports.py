@@ -206,7 +206,10 @@ class Shell(ShellSight, Protocol):
 
 
 class StoreSight(Protocol):
-    """A place for snapshots, reading only. Names are relative, with `/` between folders."""
+    """A place for snapshots, reading only. Names are relative, with `/` between folders.
+
+    Every method raises `StoreFailed` when the place cannot be reached or says no.
+    """
 
     @property
     def location(self) -> str:
@@ -384,6 +387,10 @@ class Site(Sight, Protocol):
     @property
     def store(self) -> Store:
         """The snapshots."""
+
+    @property
+    def copies(self) -> Sequence[Store]:
+        """Further stores, into which every snapshot is copied."""
 
     @property
     def undo(self) -> Undo:

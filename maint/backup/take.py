@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from maint import __version__
 from maint.backup import host_notes
 from maint.backup.catalogue import sweep
+from maint.backup.copies import note_detour
+from maint.backup.elsewhere import Elsewhere
 from maint.backup.fingerprint import site_fingerprint
 from maint.backup.ids import new_id
 from maint.backup.judge import Judge, Verdict
@@ -31,7 +34,7 @@ from maint.backup.recipe import recipe
 from maint.backup.redact import RedactedCopy
 from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
-from maint.errors import Invalid, WorkFailed
+from maint.errors import Invalid, StoreFailed, WorkFailed
 from maint.model.manager import Account
 from maint.model.secret import Secret
 from maint.model.snapshot import Part, Purpose, Redaction, Snapshot
@@ -76,13 +79,50 @@ def take(
         Invalid: there is nobody to encrypt for.
         CannotReach, LoginRefused: the manager.
         WorkFailed: the export was cut or is no deployment, or the store did not give back what it was given.
+        StoreFailed: neither the first store nor, for a backup, any copy could hold it.
     """
     recipients = recipients_of(site)
+    order = _Order(purpose, redacted, recipients, snapshot_id, chance)
+    try:
+        return (yield from _take_into(site, order))
+    except StoreFailed as failure:
+        if purpose is not Purpose.BACKUP or not site.copies:
+            raise
+        return (yield from _detour(site, order, failure))
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What was asked for."""
+
+    purpose: Purpose
+    redacted: bool
+    recipients: Sequence[str]
+    snapshot_id: str | None
+    chance: Callable[[int], bytes]
+
+
+def _detour(site: Site, order: _Order, failure: StoreFailed) -> Generator[str, None, Taken]:
+    """Take the snapshot into the first copy that can hold it, since the first store cannot."""
+    for copy in site.copies:
+        yield f"{': '.join([failure.message, *failure.detail])}; storing in {copy.location} instead"
+        target = Elsewhere(site, copy)
+        try:
+            taken = yield from _take_into(target, order)
+        except StoreFailed as further:
+            failure = further
+            continue
+        note_detour(target, taken.snapshot.id, site.store.location)
+        return taken
+    raise failure
+
+
+def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     now = site.clock.now()
     sweep(site, now)
-    run = _Run(site, purpose, recipients, snapshot_id or new_id(now, chance), now)
+    run = _Run(site, order.purpose, order.recipients, order.snapshot_id or new_id(now, order.chance), now)
     try:
-        snapshot = yield from run.capture(redacted)
+        snapshot = yield from run.capture(order.redacted)
         run.commit(snapshot)
     except BaseException:
         run.undo()
@@ -175,8 +215,10 @@ class _Run:
 
     def undo(self) -> None:
         """Take back what was stored; the manifest first, so that no moment shows a snapshot with parts missing."""
-        for name in reversed(self._stored):
-            self._site.store.remove(f"{self._folder}/{name}")
+        # What cannot be taken back now lacks its manifest, or keeps all its parts; a later sweep finds it.
+        with suppress(StoreFailed):
+            for name in reversed(self._stored):
+                self._site.store.remove(f"{self._folder}/{name}")
 
     def _deployment(self, answer: Answer, judge: Judge, ephemeral: str) -> tuple[Part, Verdict]:
         """Store the raw bytes as the server sends them, judging them as they pass.

@@ -75,6 +75,11 @@ class ConfiguredSite:
         """The snapshots."""
         return self.store_at(self._backup.store)
 
+    @cached_property
+    def copies(self) -> "Sequence[Store]":
+        """Further stores, into which every snapshot is copied."""
+        return [self.store_at(location) for location in self._backup.copies]
+
     def store_at(self, location: str) -> "Store":
         """Return another store, reached as the config says."""
         from maint.adapters.stores.open import Access, open_store

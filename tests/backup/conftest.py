@@ -176,6 +176,7 @@ class Place:
         self.root = folder / "store"
         self.root.mkdir()
         self.store = LocalStore(self.root)
+        self.copies: list[LocalStore] = []
         self.sign = load_or_make_signer(None, self.state / "keys", ())
         self.fingerprint_key = Secret("ab" * 32)
         self.undo: Any = None

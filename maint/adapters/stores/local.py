@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from maint.adapters.durable import make_folder, publish, write_all
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
-from maint.errors import WorkFailed
+from maint.errors import StoreFailed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _HINTS = {
@@ -72,7 +72,7 @@ class LocalStore:
 
         Raises:
             FileExistsError: there is one already.
-            WorkFailed: the disk said no.
+            StoreFailed: the disk said no.
         """
         *folders, last = split_name(name)
         words = f"cannot write {name}"
@@ -243,8 +243,8 @@ def _is_same(folder: int, name: str, handle: int) -> bool:
         return False
 
 
-def _failure(what: str, error: OSError) -> WorkFailed:
-    return WorkFailed(what, detail=[error.strerror or str(error)], hint=_HINTS.get(error.errno or 0))
+def _failure(what: str, error: OSError) -> StoreFailed:
+    return StoreFailed(what, detail=[error.strerror or str(error)], hint=_HINTS.get(error.errno or 0))
 
 
 class _Writing(io.FileIO):

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
 from maint.adapters.stores.writers import is_left_over, staging_name
-from maint.errors import Invalid, MaintError, WorkFailed
+from maint.errors import Invalid, MaintError, StoreFailed
 from maint.model.secret import Secret
 
 try:
@@ -111,7 +111,7 @@ class S3Store:
 
         Raises:
             FileExistsError: there is one already.
-            WorkFailed: the service said no, could not be reached, or ignores conditions.
+            StoreFailed: the service said no, could not be reached, or ignores conditions.
         """
         key, words = self._key(name), f"cannot write {name}"
         with self._told(words):
@@ -219,7 +219,7 @@ class S3Store:
                     raise
                 self._proven = True
                 return
-        raise WorkFailed(
+        raise StoreFailed(
             f"{self.location} overwrites what is there: it ignores the condition If-None-Match",
             hint="use a service that honours conditional writes; backups there could be replaced",
         )
@@ -365,9 +365,9 @@ def _told(what: str, location: str) -> Iterator[None]:
     except ClientError as error:
         answer = error.response.get("Error", {})
         words = f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}"
-        raise WorkFailed(f"{what} in {location}", detail=[words], hint=_HINTS.get(_code(error))) from None
+        raise StoreFailed(f"{what} in {location}", detail=[words], hint=_HINTS.get(_code(error))) from None
     except (BotoCoreError, OSError) as error:
-        raise WorkFailed(
+        raise StoreFailed(
             f"{what} in {location}", detail=[str(error)], hint="is the service up, and its endpoint right?"
         ) from None
 

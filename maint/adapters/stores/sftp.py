@@ -10,7 +10,7 @@ from typing import BinaryIO, cast
 from maint.adapters.ssh.sftp import BROKEN, Download, Facts, Session, Sessions, Upload, is_missing
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
 from maint.adapters.stores.writers import is_left_over, staging_name
-from maint.errors import CannotReach, WorkFailed
+from maint.errors import CannotReach, StoreFailed
 
 _BUFFER = 256 * 1024
 
@@ -71,7 +71,7 @@ class SftpStore:
 
         Raises:
             FileExistsError: there is one already.
-            WorkFailed: the host said no, or could not be reached.
+            StoreFailed: the host said no, or could not be reached.
         """
         *folders, _ = split_name(name)
         path, words = self._path(split_name(name)), f"cannot write {name}"
@@ -183,17 +183,17 @@ def told(what: str, location: str) -> Iterator[None]:
         raise
     except CannotReach as error:
         hint = f"is it up, and is its key known? {error.hint}" if error.hint else None
-        raise WorkFailed(f"{what} in {location}", detail=[error.message, *error.detail], hint=hint) from None
+        raise StoreFailed(f"{what} in {location}", detail=[error.message, *error.detail], hint=hint) from None
     except BROKEN as error:
         raise _failure(what, location, error) from None
 
 
-def _failure(what: str, location: str, error: Exception) -> WorkFailed:
+def _failure(what: str, location: str, error: Exception) -> StoreFailed:
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if isinstance(error, TimeoutError):
         words = "the server does not answer any more"
     hint = "look at the account's rights, and at the room on that host"
-    return WorkFailed(f"{what} in {location}", detail=[words or "the connection was lost"], hint=hint)
+    return StoreFailed(f"{what} in {location}", detail=[words or "the connection was lost"], hint=hint)
 
 
 def _is_staging(name: str) -> bool:

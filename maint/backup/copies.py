@@ -1,0 +1,140 @@
+"""Bring every store of a site up to date: whole snapshots, bytes as stored, the manifest last, each copy verified.
+
+The first store leads. A snapshot that went into a copy because the first could not be written is marked there by a
+record (`detour`) until it has come home (`home`); so what was pruned from the first store never comes back from a copy.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+
+from maint.backup.catalogue import entries, files, sweep
+from maint.backup.elsewhere import Elsewhere
+from maint.backup.manifest import MANIFEST, SIGNATURE
+from maint.backup.parts import Tally
+from maint.backup.read import BLOCK
+from maint.backup.records import Record, read_records, write_record
+from maint.backup.verify import record, verify
+from maint.errors import StoreFailed, WorkFailed
+from maint.model.snapshot import Part, Snapshot, Trust
+from maint.ports import Site
+
+DETOUR = "detour"
+HOME = "home"
+_OWN = frozenset({"verify", DETOUR, HOME})  # records that speak of one store's bytes, and go nowhere
+
+
+def spread(site: Site) -> Generator[str, None, Sequence[str]]:
+    """Copy to every store what it lacks; yields words on the progress.
+
+    Returns:
+        What could not be done, one line each; the next run tries it again.
+    """
+    problems: list[str] = []
+    for copy in site.copies:
+        try:
+            yield from _come_home(Elsewhere(site, copy), site, problems)
+        except WorkFailed as failure:
+            problems.append(_words(failure))
+    for copy in site.copies:
+        try:
+            yield from _copy_all(site, Elsewhere(site, copy), problems)
+        except WorkFailed as failure:
+            problems.append(_words(failure))
+    return list(dict.fromkeys(problems))
+
+
+def note_detour(target: Site, snapshot_id: str, first: str) -> None:
+    """Mark a snapshot that was stored in a copy because the first store could not be written."""
+    facts = {"instead_of": first}
+    write_record(target, Record(DETOUR, snapshot_id, target.settings.name, target.clock.now(), facts))
+
+
+def _come_home(source: Site, target: Site, problems: list[str]) -> Iterator[str]:
+    """Bring to the first store what only a copy could take."""
+    records = list(read_records(source))
+    arrived = {record.snapshot for record in records if record.kind == HOME}
+    stray = {record.snapshot for record in records if record.kind == DETOUR} - arrived
+    if not stray:
+        return
+    there = _committed(target)
+    for entry in entries(source):
+        if entry.snapshot is not None and entry.id in stray:
+            if entry.id not in there:
+                yield from _copy(source, target, entry.snapshot, problems)
+            write_record(source, Record(HOME, entry.id, source.settings.name, source.clock.now()))
+
+
+def _copy_all(source: Site, target: Site, problems: list[str]) -> Iterator[str]:
+    sweep(target, target.clock.now())
+    there = _committed(target)
+    _copy_others(source, target)
+    for entry in entries(source):
+        if entry.id in there:
+            continue
+        if entry.snapshot is None:
+            problems.append(f"{entry.id} was not copied to {target.store.location}: {entry.problem}")
+            continue
+        yield from _copy(source, target, entry.snapshot, problems)
+    _copy_records(source, target)
+
+
+def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -> Iterator[str]:
+    """Copy one snapshot, verify the copy, and keep the result beside it."""
+    yield f"copying {snapshot.id} to {target.store.location}"
+    folder = f"{snapshot.site}/{snapshot.id}"
+    try:
+        for part in snapshot.parts:
+            _copy_file(source, target, f"{folder}/{part.name}", part)
+        for name in (SIGNATURE, MANIFEST):
+            _copy_file(source, target, f"{folder}/{name}")
+    except StoreFailed:
+        raise
+    except WorkFailed as failure:
+        problems.append(f"{snapshot.id} was not copied to {target.store.location}: {failure.message}")
+        return
+    verification = verify(target, snapshot.id, level=1)
+    record(target, verification)
+    yield f"{target.store.location}: {verification.words}"
+    if verification.result is not Trust.VERIFIED:
+        problems.append(f"the copy of {snapshot.id} in {target.store.location} is not sound: {verification.words}")
+
+
+def _copy_file(source: Site, target: Site, name: str, part: Part | None = None) -> None:
+    """Copy one file; one that is there already stays, and the verification judges it."""
+    try:
+        with source.store.open(name) as file, target.store.create(name) as copy:
+            tally = Tally(file)
+            while block := tally.read(BLOCK):
+                copy.write(block)
+            if part is not None and (tally.bytes, tally.sha256) != (part.bytes, part.sha256):
+                raise WorkFailed(f"{name} in {source.store.location} is not what was stored")
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        raise WorkFailed(f"{name} is missing in {source.store.location}") from None
+
+
+def _copy_others(source: Site, target: Site) -> None:
+    """Copy the files that several snapshots share; they must stand before a manifest names them."""
+    folder = f"{source.settings.name}/objects"
+    there = set(target.store.names(folder))
+    for name in source.store.names(folder):
+        if name not in there:
+            _copy_file(source, target, name)
+
+
+def _copy_records(source: Site, target: Site) -> None:
+    """Copy what happened to snapshots, but for what speaks of one store's bytes; signatures go first."""
+    folder = f"{source.settings.name}/records"
+    there = set(target.store.names(folder))
+    for name in source.store.names(folder):
+        if name.endswith(".json") and name not in there and name.split("-")[-3] not in _OWN:
+            _copy_file(source, target, f"{name}.sig")
+            _copy_file(source, target, name)
+
+
+def _committed(site: Site) -> set[str]:
+    return {entry.id for entry in entries(site) if MANIFEST in files(site, entry.id)}
+
+
+def _words(failure: WorkFailed) -> str:
+    return ": ".join([failure.message, *failure.detail])

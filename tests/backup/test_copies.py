@@ -1,0 +1,170 @@
+"""Several stores: each gets what it lacks, each is believed only for what it holds itself."""
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.adapters.stores.local import LocalStore
+from maint.backup.catalogue import entries
+from maint.backup.copies import spread
+from maint.backup.elsewhere import Elsewhere
+from maint.backup.manifest import MANIFEST
+from maint.backup.records import Record, read_records, write_record
+from maint.backup.take import take
+from maint.backup.verify import verify
+from maint.errors import StoreFailed
+from maint.model.snapshot import Purpose, Trust
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def second(place: Any, tmp_path: Path) -> Path:
+    place.copies = [LocalStore(tmp_path / "second")]
+    return tmp_path / "second"
+
+
+def taken(place: Any, run: Run, **more: Any) -> str:
+    place.clock.sleep(60)
+    return str(run(take(place, **more)).snapshot.id)
+
+
+def block(folder: Path) -> None:
+    """Make a store impossible: a file stands where its folder should be."""
+    if folder.is_dir():
+        folder.rename(folder.with_name(f"{folder.name}-away"))
+    folder.write_text("")
+
+
+def unblock(folder: Path) -> None:
+    folder.unlink()
+    if folder.with_name(f"{folder.name}-away").is_dir():
+        folder.with_name(f"{folder.name}-away").rename(folder)
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def ids(place: Any, store: Any) -> list[str]:
+    return [entry.id for entry in entries(Elsewhere(place, store))]
+
+
+def test_a_copy_holds_the_same_bytes_and_is_verified_on_its_own(place: Any, second: Path, run: Run) -> None:
+    snapshot = taken(place, run)
+    assert run(spread(place)) == []
+    assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
+    (kept,) = [one for one in read_records(Elsewhere(place, place.copies[0])) if one.kind == "verify"]
+    assert (kept.facts["level"], kept.facts["result"]) == (1, Trust.VERIFIED.value)
+
+
+def test_copying_again_changes_nothing(place: Any, second: Path, run: Run) -> None:
+    taken(place, run)
+    run(spread(place))
+    before = sorted(path for path in second.rglob("*"))
+    place.clock.sleep(60)
+    assert run(spread(place)) == []
+    assert sorted(path for path in second.rglob("*")) == before
+
+
+def test_a_copy_that_was_down_is_told_and_brought_up_to_date_by_the_next_run(
+    place: Any, second: Path, run: Run
+) -> None:
+    block(second)
+    first = taken(place, run)
+    (problem,) = run(spread(place))
+    assert str(second) in problem
+    unblock(second)
+    later = taken(place, run)
+    assert run(spread(place)) == []
+    assert ids(place, place.copies[0]) == [first, later]
+
+
+def test_a_copy_cut_short_is_no_snapshot_and_is_completed_by_the_next_run(place: Any, second: Path, run: Run) -> None:
+    snapshot = taken(place, run)
+    run(spread(place))
+    (second / "prod" / snapshot / MANIFEST).unlink()
+    (second / "prod" / snapshot / "RESTORE.txt").unlink()
+    assert ids(place, place.copies[0]) == []
+    place.clock.sleep(60)
+    assert run(spread(place)) == []
+    assert verify(Elsewhere(place, place.copies[0]), snapshot, 1).result is Trust.VERIFIED
+
+
+def test_when_the_first_store_is_down_the_snapshot_goes_into_the_copy_and_comes_home_later(
+    place: Any, second: Path, run: Run
+) -> None:
+    before = taken(place, run)
+    run(spread(place))
+    block(place.root)
+    stray = taken(place, run)
+    assert stray in ids(place, place.copies[0])
+    assert run(spread(place)) != []
+    unblock(place.root)
+    place.clock.sleep(60)
+    assert ids(place, place.store) == [before]
+    assert run(spread(place)) == []
+    assert ids(place, place.store) == [before, stray]
+    assert verify(place, stray, 3).result is Trust.VERIFIED
+
+
+def test_what_was_pruned_from_the_first_store_does_not_come_back_from_a_copy(
+    place: Any, second: Path, run: Run
+) -> None:
+    block(place.root)
+    stray = taken(place, run)
+    unblock(place.root)
+    place.root.mkdir(exist_ok=True)
+    ordinary = taken(place, run)
+    run(spread(place))
+    for snapshot in (stray, ordinary):
+        shutil.rmtree(place.folder(snapshot))
+    place.clock.sleep(60)
+    assert run(spread(place)) == []
+    assert ids(place, place.store) == []
+    assert ids(place, place.copies[0]) == [stray, ordinary]
+
+
+def test_when_no_store_can_hold_it_the_run_fails(place: Any, second: Path, run: Run) -> None:
+    block(place.root)
+    block(second)
+    with pytest.raises(StoreFailed):
+        taken(place, run)
+
+
+def test_a_safety_snapshot_makes_no_detour(place: Any, second: Path, run: Run) -> None:
+    block(place.root)
+    with pytest.raises(StoreFailed):
+        taken(place, run, purpose=Purpose.SAFETY)
+    assert not second.exists()
+
+
+def test_rotten_bytes_are_not_copied(place: Any, second: Path, run: Run) -> None:
+    snapshot = taken(place, run)
+    part = place.folder(snapshot) / "deployment.json.zst.age"
+    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    (problem,) = run(spread(place))
+    assert "is not what was stored" in problem
+    assert ids(place, place.copies[0]) == []
+
+
+def test_a_copy_that_rots_is_told_apart_from_its_original(place: Any, second: Path, run: Run) -> None:
+    snapshot = taken(place, run)
+    run(spread(place))
+    part = second / "prod" / snapshot / "deployment.json.zst.age"
+    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    assert verify(place, snapshot, 1).result is Trust.VERIFIED
+    assert verify(Elsewhere(place, place.copies[0]), snapshot, 1).result is Trust.FAILED
+
+
+def test_holds_go_along_and_verifications_do_not(place: Any, second: Path, run: Run) -> None:
+    snapshot = taken(place, run)
+    write_record(place, Record("hold", snapshot, "prod", place.clock.now() + timedelta(seconds=1), {"reason": "audit"}))
+    run(spread(place))
+    kinds = [record.kind for record in read_records(Elsewhere(place, place.copies[0]))]
+    assert sorted(kinds) == ["hold", "verify"]
+    assert kinds.count("verify") < 2
