@@ -6,17 +6,9 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from fnmatch import fnmatchcase
 
-
-class Standing(StrEnum):
-    """How a presented key stands to what is recorded."""
-
-    KNOWN = "known"
-    UNKNOWN = "unknown"  # nothing is recorded for this host
-    CHANGED = "changed"  # other keys are recorded for this host
-    REVOKED = "revoked"
+from maint.model.fleet import Standing as Standing
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,11 @@ from maint.model.json import Json
 from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
 from maint.model.secret import Secret
 from maint.model.site import SiteSettings
+from maint.ports.hosts import Fleet as Fleet
+from maint.ports.hosts import Ran as Ran
+from maint.ports.hosts import Shell as Shell
+from maint.ports.hosts import ShellSight as ShellSight
+from maint.ports.streams import Answer as Answer
 
 
 class Clock(Protocol):
@@ -42,13 +47,6 @@ class Secrets(Protocol):
         Raises:
             Invalid: the reference is malformed, names nothing, or a file that others can read.
         """
-
-
-class Answer(Protocol):
-    """A response body under way; `read` returns b'' at its true end and raises `CannotReach` when it was cut."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return at most so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,52 +155,6 @@ class Manager(ManagerSight, Protocol):
             AnswerMissing: it may or may not have been applied; look.
             WorkFailed: the server said no; nothing was changed.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """How a command on a host ended."""
-
-    status: int
-    out: bytes
-    err: bytes
-
-    @property
-    def ok(self) -> bool:
-        """Whether it exited 0."""
-        return self.status == 0
-
-
-class ShellSight(Protocol):
-    """Hosts over SSH, asking only. Hosts are addressed by the name that the config gives them."""
-
-    def ask(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
-        """Run a command that changes nothing (with sudo where configured) and return how it ended.
-
-        Raises:
-            CannotReach: no connection, unknown or changed host key, login refused, connection lost.
-            TimedOut: the command did not end in time (seconds).
-        """
-
-    def stream(self, host: str, command: str, *, timeout: float | None = None) -> AbstractContextManager[Answer]:
-        """Run a command that changes nothing and read what it prints while it runs.
-
-        `read` returns b'' once the command has ended well, and raises `WorkFailed` when it ended with a status other
-        than 0, `TimedOut` when nothing came for so many seconds, `CannotReach` when the connection was lost.
-        """
-
-    def read_file(self, host: str, path: str) -> bytes | None:
-        """Return a file's bytes, or None where there is no such file."""
-
-
-class Shell(ShellSight, Protocol):
-    """Hosts over SSH, acting."""
-
-    def run(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
-        """Run a command that may change something; see `ask`."""
-
-    def write_file(self, host: str, path: str, content: bytes) -> None:
-        """Replace or make a file atomically; owner and mode stay as they were, else root and 0644."""
 
 
 class StoreSight(Protocol):

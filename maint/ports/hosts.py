@@ -1,0 +1,80 @@
+"""Hosts over SSH, as Protocols: one at a time (`Shell`), or all at once with one script each (`Fleet`)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from maint.model.fleet import Presented, Reply
+from maint.model.site import HostSettings
+from maint.ports.streams import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command on a host ended."""
+
+    status: int
+    out: bytes
+    err: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Whether it exited 0."""
+        return self.status == 0
+
+
+class ShellSight(Protocol):
+    """Hosts over SSH, asking only. Hosts are addressed by the name that the config gives them."""
+
+    def ask(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
+        """Run a command that changes nothing (with sudo where configured) and return how it ended.
+
+        Raises:
+            CannotReach: no connection, unknown or changed host key, login refused, connection lost.
+            TimedOut: the command did not end in time (seconds).
+        """
+
+    def stream(self, host: str, command: str, *, timeout: float | None = None) -> AbstractContextManager[Answer]:
+        """Run a command that changes nothing and read what it prints while it runs.
+
+        `read` returns b'' once the command has ended well, and raises `WorkFailed` when it ended with a status other
+        than 0, `TimedOut` when nothing came for so many seconds, `CannotReach` when the connection was lost.
+        """
+
+    def read_file(self, host: str, path: str) -> bytes | None:
+        """Return a file's bytes, or None where there is no such file."""
+
+
+class Shell(ShellSight, Protocol):
+    """Hosts over SSH, acting."""
+
+    def run(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
+        """Run a command that may change something; see `ask`."""
+
+    def write_file(self, host: str, path: str, content: bytes) -> None:
+        """Replace or make a file atomically; owner and mode stay as they were, else root and 0644."""
+
+
+class Fleet(Protocol):
+    """Many hosts at once: one connection and one channel each, closed as soon as the host is done."""
+
+    def ask(
+        self, hosts: Sequence[HostSettings], scripts: Mapping[str, bytes], *, timeout: float | None = None
+    ) -> Iterator[Reply]:
+        """Feed each host's script to its `/bin/sh` and yield one reply a host, in the order of `hosts`.
+
+        Nothing a host does or fails to do is raised: it stands in its reply. Whoever stops iterating leaves no
+        connection and no thread behind.
+
+        Args:
+            hosts: whom to ask.
+            scripts: what to run there, by host name; it must change nothing.
+            timeout: seconds for the whole run; hosts that are not done by then say so.
+
+        Raises:
+            Invalid: the private key or the configuration cannot be used.
+        """
+
+    def keys(self, hosts: Sequence[HostSettings], *, timeout: float | None = None) -> Iterator[Presented]:
+        """Yield the host key that each host presents, in the order of `hosts`, without logging in."""
