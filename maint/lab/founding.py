@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import secrets
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from maint.lab.siteconfig import groups_of
 from maint.lab.storage import Storage
 
 _LICENSE_DAYS = 365
+_OWN_PORTS = range(20_000, 32_000)
 
 
 def found(folder: Path, storage: Storage, options: Options, chance: random.Random | None) -> None:
@@ -104,8 +106,22 @@ def _write_trees(folder: Path, names: list[str], blueprint: Doc, authority: pki.
 
 
 def _ports(options: Options) -> tuple[int, int]:
-    """Return the plain and the TLS port; both are held while a free one is looked for, so that they differ."""
+    """Return the plain and the TLS port, both held while the other is looked for, so that they differ."""
     with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", options.plain_port))
-        second.bind(("127.0.0.1", options.tls_port))
-        return int(first.getsockname()[1]), int(second.getsockname()[1])
+        return _bound(first, options.plain_port), _bound(second, options.tls_port)
+
+
+def _bound(holder: socket.socket, wanted: int) -> int:
+    """Bind to the wanted port, or to a free one below those that the system hands out by itself.
+
+    A server that restarts needs its port again: nobody who asks the system for any port can have got it meanwhile.
+    """
+    while True:
+        port = wanted or secrets.choice(_OWN_PORTS)
+        try:
+            holder.bind(("127.0.0.1", port))
+        except OSError:
+            if wanted:
+                raise
+            continue
+        return port
