@@ -65,7 +65,7 @@ class Operator:
 
     def start(self, *words: str, **more: Any) -> "subprocess.Popen[str]":
         """Start a command in a process of its own."""
-        pipes: dict[str, Any] = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return subprocess.Popen(
             [sys.executable, "-c", "from maint.cli.app import main; main()", *words, "--config", self.config],
             **{**pipes, "text": True, "env": environment(), **more},

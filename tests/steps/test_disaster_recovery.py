@@ -1,6 +1,7 @@
 """From an empty manager back to the snapshot, whatever goes wrong on the way."""
 
 import json
+import shutil
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_an_empty_manager_comes_back(lost):
     assert said.code == 0, said.err
     assert [action["kind"] for action in said.json["actions"]] == STEPS
     assert {action["outcome"] for action in said.json["actions"]} == {"done"}
-    assert lost.sent == ["POST /api/v49/cm/license", "PUT /api/v49/cm/deployment"]
+    assert lost.sent == ["POST /api/v49/cm/license", "PUT /api/v49/cm/deployment?deleteCurrentDeployment=true"]
     assert lost("cluster", "list", "-o", "json").json["clusters"][0]["name"] == "base"
 
 
@@ -72,13 +73,11 @@ def test_a_slow_deployment_is_waited_for(lost):
     assert lost.puts == 1
 
 
-def test_a_deployment_slower_than_the_whole_limit_is_found_applied_by_the_next_life(lost):
-    lost.lab.switch("slow-seconds", "2")
+def test_a_deployment_slower_than_the_limit_is_found_applied_by_the_next_life(lost):
+    lost.lab.switch("slow-seconds", "6")
     lost.lab.break_("restore", "put-slow")
     lost.forget_requests()
     first = lost.restore("--timeout", "3s")
-    if first.code == 0:
-        pytest.skip("the machine was quick enough")
     assert first.code == 1, first.err
     assert "maint playbook resume" in first.err
     said = lost("playbook", "resume")
@@ -86,24 +85,22 @@ def test_a_deployment_slower_than_the_whole_limit_is_found_applied_by_the_next_l
     assert lost.puts == 1
 
 
-def test_a_proxy_that_answers_502_in_the_servers_place_gets_no_second_deployment_from_the_run(lost):
-    lost.lab.break_("restore", "proxy-502")
+@pytest.mark.parametrize("fault", ["proxy-502", "connection-dropped"])
+def test_an_answer_that_never_came_gets_a_second_deployment_only_from_resume_after_a_restart(lost, fault):
+    lost.lab.break_("restore", fault)
     lost.forget_requests()
-    said = lost.restore()
+    said = lost.restore("--timeout", "3s")
     assert said.code == 1, said.err
+    assert "maint playbook resume" in said.err
     assert lost.puts == 1
+    assert lost("cluster", "list", "-o", "json").json["clusters"] == []
+    lost.lab.server.restart()  # what has not arrived by now never will
+    lost.lab.server.wait()
     resumed = lost("playbook", "resume")
     assert resumed.code == 0, resumed.err
-    assert lost.puts == 2  # the first never reached the server
+    assert "can no longer arrive; sending it again" in resumed.err
+    assert lost.puts == 2
     assert sum(line.startswith("POST") for line in lost.sent) == 1
-
-
-def test_a_dropped_connection_gets_no_second_deployment_from_the_run(lost):
-    lost.lab.break_("restore", "connection-dropped")
-    lost.forget_requests()
-    said = lost.restore("--timeout", "20s")
-    assert said.code == 1, said.err
-    assert lost.puts <= 1
 
 
 def test_a_deployment_that_the_server_refuses_leaves_it_as_it_was(lost):
@@ -149,7 +146,7 @@ def test_a_certificate_that_is_not_to_be_trusted_stops_the_run_after_the_restart
 def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost):
     lost.lab.break_("server", "tls-never-comes-up")
     lost.forget_requests()
-    said = lost.restore("--timeout", "5s")
+    said = lost.restore("--timeout", "4s")
     assert said.code == 1, said.err
     assert lost.puts == 1
     lost.lab.repair()
@@ -181,15 +178,6 @@ def test_values_that_the_restored_server_shows_are_all_compared(make):
     assert "not comparable" not in compared["detail"]
 
 
-def test_a_deployment_that_differs_afterwards_fails_the_run(lost):
-    said = lost.restore()
-    assert said.code == 0
-    with lost.lab.world.lock:
-        lost.lab.world.deployment["clusters"][0]["displayName"] = "Another name"
-    again = lost("playbook", "run", "disaster-recovery", "--confirm", SITE, "--dry-run")
-    assert again.code == 0, again.err
-
-
 def test_a_missing_licence_file_is_told_before_anything_is_sent(lost):
     (lost.lab.folder / "license.txt").unlink()
     lost.forget_requests()
@@ -200,8 +188,6 @@ def test_a_missing_licence_file_is_told_before_anything_is_sent(lost):
 
 
 def test_missing_certificates_on_the_host_are_told_before_anything_is_sent(lost):
-    import shutil
-
     shutil.rmtree(lost.root / "var/lib/cloudera-scm-server/certmanager")
     lost.forget_requests()
     said = lost.restore()

@@ -1,0 +1,198 @@
+"""Stop, start and retire clusters: only states are believed, nothing is sent twice."""
+
+import json
+
+import pytest
+
+from maint.lab.loading import EXAMPLE, Options
+from maint.lab.running import SITE, Lab
+from tests.steps.conftest import FAST, PASSWORD
+from tests.steps.operator import Operator
+
+STOP = "POST /api/v45/clusters/base/commands/stop"
+START = "POST /api/v45/clusters/base/commands/start"
+DELETE = "DELETE /api/v45/clusters/base"
+
+
+def stop(operator, *words):
+    operator.forget_requests()
+    return operator("cluster", "stop", "base", "--yes", *words)
+
+
+def retire(operator, name="base", *words):
+    operator.forget_requests()
+    return operator("cluster", "delete", name, "--confirm", name, *words)
+
+
+def names(operator):
+    return [cluster["name"] for cluster in operator("cluster", "list", "-o", "json").json["clusters"]]
+
+
+def outcomes(said):
+    return [action["outcome"] for action in said.json["actions"]]
+
+
+def test_a_cluster_is_stopped_and_started_once_each(loaded):
+    assert stop(loaded).code == 0
+    assert loaded.sent == [STOP]
+    loaded.forget_requests()
+    assert loaded("cluster", "start", "Base Cluster 1", "--yes").code == 0
+    assert loaded.sent == [START]
+
+
+@pytest.mark.parametrize("behaviour", ["reject", "succeed"])
+def test_a_stopped_cluster_is_left_alone(make, behaviour):
+    operator = make(stop_stopped=behaviour)
+    assert stop(operator).code == 0
+    said = stop(operator, "-o", "json")
+    assert (said.code, outcomes(said), operator.sent) == (0, ["unchanged"], [])
+
+
+def test_a_rejected_command_fails_with_the_reason(loaded):
+    loaded.lab.break_("commands", "command-rejected")
+    said = stop(loaded, "-o", "json")
+    assert said.code == 1
+    assert said.error["detail"][0]
+    assert loaded.sent == [STOP]
+
+
+def test_a_failed_command_tells_why_though_only_a_child_knows(loaded):
+    loaded.lab.break_("commands", "command-fails-in-child")
+    said = stop(loaded, "-o", "json")
+    assert said.code == 1, said.err
+    reason = said.error["detail"][0]
+    with loaded.lab.world.lock:
+        children = [command for command in loaded.lab.world.commands.values() if command.fails]
+    assert reason and reason.split(": ")[-1] in repr(children)
+    assert "maint playbook resume" in said.error["hint"]
+
+
+def test_states_are_believed_rather_than_a_command_that_failed(loaded):
+    loaded.lab.break_("commands", "command-fails-in-parent")
+    said = stop(loaded)
+    states = loaded("cluster", "list", "-o", "json").json["clusters"][0]["states"]
+    assert (said.code, states) == (0, ["NA", "STOPPED"])
+
+
+@pytest.mark.parametrize(
+    "fault", ["unauthorised-once", "bad-request-once", "error-500-once", "unavailable-once", "proxy-502"]
+)
+def test_a_passing_trouble_while_polling_is_lived_through(loaded, fault):
+    loaded.lab.switch("command-seconds", "0.5")
+    loaded.lab.break_("polling", fault)
+    said = stop(loaded)
+    assert said.code == 0, said.err
+    assert loaded.sent == [STOP]
+    assert loaded.lab.status()["faults"] == []
+
+
+@pytest.mark.parametrize("fault", ["error-500", "unauthorised"])
+def test_a_trouble_that_stays_while_polling_fails(loaded, fault):
+    loaded.lab.switch("command-seconds", "600")
+    loaded.lab.break_("polling", fault)
+    said = stop(loaded)
+    assert said.code == 1, said.err
+    assert loaded.sent == [STOP]
+
+
+def test_a_resumed_stop_waits_for_the_command_that_was_sent(loaded):
+    loaded.lab.switch("command-seconds", "3")
+    said = stop(loaded, "--timeout", "1s")
+    assert said.code == 1, said.err
+    resumed = loaded("playbook", "resume")
+    assert resumed.code == 0, resumed.err
+    assert loaded.sent == [STOP]
+
+
+def test_retiring_proves_a_backup_keeps_the_present_stops_and_deletes(loaded):
+    said = retire(loaded, "ecs-01", "-o", "json")
+    assert said.code == 0, said.err
+    kinds = [action["kind"] for action in said.json["actions"]]
+    assert kinds == ["backup.require", "snapshot.take", "cluster.stop", "cluster.delete"]
+    assert names(loaded) == ["base"]
+    assert [line.split()[0] for line in loaded.sent] == ["POST", "DELETE"]
+
+
+def test_a_second_delete_finds_no_such_cluster(loaded):
+    assert retire(loaded, "ecs-01").code == 0
+    said = retire(loaded, "ecs-01")
+    assert (said.code, loaded.sent) == (5, [])
+
+
+def test_a_lost_answer_to_a_delete_is_replaced_by_a_look(loaded):
+    loaded.lab.break_("delete", "delete-answer-lost")
+    said = retire(loaded, "ecs-01")
+    assert said.code == 0, said.err
+    assert [line.split()[0] for line in loaded.sent] == ["POST", "DELETE"]
+
+
+def test_a_backup_that_is_too_old_guards_the_cluster(loaded):
+    said = retire(loaded, "base", "--max-age", "1ms")
+    assert said.code == 5
+    assert "maint backup create --open-window" in said.err
+    assert loaded.sent == []
+
+
+def test_without_any_restorable_backup_nothing_is_destroyed(tmp_path):
+    with Lab(tmp_path / "lab", Options(new_password=PASSWORD, switches=FAST)) as lab:
+        operator = Operator(lab)
+        assert operator("backup", "create").code == 7
+        said = retire(operator)
+        assert said.code == 5
+        assert "nothing is destroyed" in said.err and "maint backup create --open-window" in said.err
+        assert operator.sent == []
+
+
+def test_a_damaged_backup_is_no_guard(loaded):
+    part = next((loaded.lab.folder / "backups" / SITE).rglob("deployment.json.zst.age"))
+    part.chmod(0o600)
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2] ^= 1
+    part.write_bytes(content)
+    said = retire(loaded)
+    assert said.code == 5, said.err
+    assert loaded.sent == []
+
+
+@pytest.fixture
+def hung(tmp_path):
+    """A manager whose base cluster carries a compute cluster or a data context."""
+    labs = []
+
+    def build(dependant):
+        document = json.loads(EXAMPLE.read_text())
+        if dependant == "compute":
+            document["clusters"].append(
+                {"name": "compute-1", "displayName": "C", "version": "CDH7", "fullVersion": "7.1.7",
+                 "clusterType": "COMPUTE_CLUSTER", "services": []}
+            )  # fmt: skip
+        else:
+            services = [{"clusterName": "base", "serviceName": document["clusters"][0]["services"][0]["name"]}]
+            document["dataContexts"] = {"items": [{"name": "context-1", "displayName": "X", "services": services}]}
+        path = tmp_path / "document.json"
+        path.write_text(json.dumps(document))
+        lab = Lab(tmp_path / "lab", Options(deployment=path, new_password=PASSWORD, switches=FAST))
+        lab.start()
+        labs.append(lab)
+        operator = Operator(lab)
+        assert operator("backup", "create", "--open-window", "--yes").code == 0
+        return operator
+
+    yield build
+    for lab in labs:
+        lab.stop()
+
+
+@pytest.mark.parametrize(("dependant", "name"), [("compute", "compute-1"), ("context", "context-1")])
+def test_a_cluster_that_others_hang_on_is_not_retired(hung, dependant, name):
+    operator = hung(dependant)
+    said = retire(operator)
+    assert said.code == 5, said.err
+    assert name in said.err
+    assert operator.sent == []
+
+
+def test_an_ecs_cluster_beside_the_base_is_only_a_warning_in_the_plan(loaded):
+    said = loaded("cluster", "delete", "base", "--dry-run")
+    assert said.code == 0, said.err
+    assert "ecs-01" in said.out

@@ -1,0 +1,204 @@
+"""Licence, TLS switch, truststore password, and the order in which a platform comes up."""
+
+import json
+import os
+import stat
+
+import pytest
+
+from maint.lab.loading import EXAMPLE, Options
+from maint.lab.running import Lab
+from tests.steps.conftest import FAST, PASSWORD
+from tests.steps.operator import Operator
+
+
+def license_(operator, *words):
+    operator.forget_requests()
+    return operator("manager", "license", "--yes", "-o", "json", *words)
+
+
+def test_a_licence_is_uploaded_once_and_then_left_alone(lost):
+    said = license_(lost)
+    assert (said.code, said.json["actions"][0]["outcome"]) == (0, "done"), said.err
+    assert lost.sent == ["POST /api/v49/cm/license"]
+    again = license_(lost)
+    assert (again.code, again.json["actions"][0]["outcome"], lost.sent) == (0, "unchanged", [])
+
+
+def test_the_licence_is_sent_byte_for_byte(lost):
+    content = (lost.lab.folder / "license.txt").read_bytes()
+    crlf = lost.lab.folder / "crlf.txt"
+    crlf.write_bytes(content.replace(b"\n", b"\r\n"))
+    said = license_(lost, str(crlf))
+    assert said.code == 0, said.err
+
+
+def test_a_file_that_is_no_licence_is_told_before_anything_is_sent(lost, tmp_path):
+    file = tmp_path / "license.txt"
+    file.write_text("hello")
+    said = license_(lost, str(file))
+    assert said.code in (3, 5), said.err
+    assert lost.sent == []
+
+
+@pytest.mark.parametrize("fault", ["bad-request-once", "error-500-once", "proxy-502"])
+def test_a_licence_that_the_manager_does_not_take_fails_and_is_sent_once(lost, fault):
+    plan = lost("manager", "license", "--dry-run")
+    assert plan.code == 0
+    lost.forget_requests()
+    lost.lab.break_("license", fault)
+    said = license_(lost)
+    assert said.code in (0, 1), said.err
+    assert len(lost.sent) <= 1
+
+
+def test_where_tls_serves_already_the_switch_is_unchanged(loaded):
+    loaded.forget_requests()
+    said = loaded("manager", "tls-switch", "--yes", "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["actions"][0]["outcome"] == "unchanged"
+    assert loaded.sent == []
+
+
+def test_a_stored_setting_takes_effect_by_the_switch(lost):
+    assert lost("manager", "license", "--yes").code == 0
+    restored = lost("manager", "restore", "--confirm", "lab")
+    assert restored.code == 0, restored.err
+    assert not lost.lab.world.tls
+    said = lost("manager", "tls-switch", "--yes", "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["actions"][0]["outcome"] == "done"
+    assert lost.lab.world.tls
+
+
+def test_where_no_tls_is_set_the_switch_is_skipped(tmp_path):
+    document = json.loads(EXAMPLE.read_text())
+    items = document["managerSettings"]["items"]
+    document["managerSettings"]["items"] = [item for item in items if item["name"] != "WEB_TLS"]
+    path = tmp_path / "plain.json"
+    path.write_text(json.dumps(document))
+    with Lab(tmp_path / "lab", Options(deployment=path, new_password=PASSWORD, switches=FAST)) as lab:
+        said = Operator(lab)("manager", "tls-switch", "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["actions"][0]["outcome"] == "skipped"
+
+
+@pytest.fixture
+def password():
+    """The password of the example's truststore."""
+    items = json.loads(EXAMPLE.read_text())["managerSettings"]["items"]
+    return next(item["value"] for item in items if item["name"] == "TRUSTSTORE_PASSWORD")
+
+
+def deliver(operator, *words):
+    return operator("manager", "truststore-password", *words)
+
+
+def everything_written(operator):
+    """All that the state folder holds, as one text."""
+    files = [path for path in operator.state.rglob("*") if path.is_file()]
+    return b"".join(path.read_bytes() for path in files)
+
+
+def test_the_password_goes_to_a_new_private_file(loaded, tmp_path, password):
+    target = tmp_path / "password"
+    said = deliver(loaded, "--file", str(target), "-v")
+    assert said.code == 0, said.err
+    assert target.read_text() == password
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert password not in said.out + said.err
+    assert password.encode() not in everything_written(loaded)
+
+
+def test_the_password_never_goes_over_a_file(loaded, tmp_path):
+    target = tmp_path / "password"
+    target.write_text("mine")
+    assert deliver(loaded, "--file", str(target)).code == 5
+    assert target.read_text() == "mine"
+
+
+def test_the_password_is_fed_to_a_command(loaded, tmp_path, password):
+    script = tmp_path / "take"
+    script.write_text(f"#!/bin/sh\ncat > {tmp_path}/got\nps -ww -o args= -p $PPID > {tmp_path}/args\nenv > {tmp_path}/env\n")
+    script.chmod(0o700)
+    said = deliver(loaded, "--command", str(script))
+    assert said.code == 0, said.err
+    assert (tmp_path / "got").read_text() == password
+    assert password not in (tmp_path / "args").read_text() + (tmp_path / "env").read_text()
+
+
+def test_a_command_that_fails_is_told_without_the_password(loaded, password):
+    said = deliver(loaded, "--command", "false")
+    assert said.code == 1
+    assert password not in said.out + said.err
+
+
+def test_show_prints_to_a_terminal_only(loaded, password):
+    said = deliver(loaded, "--show")
+    assert (said.code, password in said.out) == (5, False)
+
+
+@pytest.mark.parametrize("words", [(), ("--show", "--file", "x"), ("--file", "x", "--command", "cat")])
+def test_the_password_needs_one_place_to_go(loaded, words):
+    assert deliver(loaded, *words).code == 2
+
+
+def test_show_on_a_terminal_prints_the_password_alone(loaded, password):
+    master, slave = os.openpty()
+    process = loaded.start("manager", "truststore-password", "--show", stdout=slave)
+    process.communicate()
+    os.close(slave)
+    assert process.returncode == 0
+    assert os.read(master, 1000).decode().strip() == password
+    os.close(master)
+
+
+@pytest.mark.parametrize("kind", ["404", "500", "empty"])
+def test_without_auto_tls_there_is_no_password(tmp_path, kind):
+    document = json.loads(EXAMPLE.read_text())
+    items = document["managerSettings"]["items"]
+    document["managerSettings"]["items"] = [item for item in items if "TRUSTSTORE" not in item["name"] and "AUTO" not in item["name"]]
+    path = tmp_path / "plain.json"
+    path.write_text(json.dumps(document))
+    switches = {**FAST, "truststore-off": kind}
+    with Lab(tmp_path / "lab", Options(deployment=path, new_password=PASSWORD, switches=switches)) as lab:
+        said = deliver(Operator(lab), "--file", str(tmp_path / "target"))
+    assert said.code == 1, said.err
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_platform_comes_up_monitors_first(lost):
+    assert lost.restore().code == 0
+    lost.forget_requests()
+    said = lost("manager", "start", "--cluster", "base", "--yes", "-o", "json")
+    assert said.code == 0, said.err
+    assert [action["kind"] for action in said.json["actions"]] == [
+        "agents.start",
+        "management.start",
+        "management.start",
+        "cluster.start",
+    ]
+    posts = [line.split("?")[0] for line in lost.sent]
+    assert posts[-1] == "POST /api/v45/clusters/base/commands/start"
+    assert all("/cm/service/" in line for line in posts[:-1]) and len(posts) == 3
+    again = lost("manager", "start", "--cluster", "base", "--yes", "-o", "json")
+    assert {action["outcome"] for action in again.json["actions"]} <= {"unchanged", "skipped"}
+
+
+def test_a_role_type_that_is_left_out_does_not_start(lost):
+    assert lost.restore().code == 0
+    said = lost("manager", "start", "--without", "REPORTSMANAGER", "--yes")
+    assert said.code == 0, said.err
+    roles = lost("playbook", "plan", "start-platform", "-o", "json").json["plan"]["actions"][2]
+    assert "REPORTSMANAGER" in roles["summary"]
+
+
+def test_a_role_type_that_does_not_exist_is_refused(loaded):
+    assert loaded("manager", "start", "--without", "REPORTMANAGER", "--yes").code == 5
+
+
+def test_then_start_brings_the_platform_up_too(lost):
+    lost.forget_requests()
+    said = lost.restore("--then-start", "--yes")
+    assert said.code == 0, said.err
+    assert any("/commands/start" in line for line in lost.sent)

@@ -1,0 +1,238 @@
+"""The redaction window: opened for an export, closed whatever happens, the options file as it was."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from maint.lab.running import Lab
+from maint.steps import options
+from tests.steps.operator import Operator
+
+FILES = {
+    "with a heap": b'export CMF_JAVA_OPTS="-Xmx4G -XX:MaxPermSize=256m"\n',
+    "with comments and quotes": b"# it's \"here\"\nexport CMF_JAVA_OPTS='-Da=\"b c\" -Dd=$HOME'  # end\n\n\n",
+    "with a continued line": b'export CMF_JAVA_OPTS="-Xmx4G \\\n  -Da=b"\nOTHER=1\n',
+    "with the value true": b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=true -Xmx2G"\n',
+    "without a final newline": b'export CMF_JAVA_OPTS="-Xmx4G"',
+    "with DOS line ends": b'export CMF_JAVA_OPTS="-Xmx4G"\r\nOTHER=1\r\n',
+    "with bytes of no encoding": b'# \xff\xfe\nexport CMF_JAVA_OPTS="-Xmx4G"\n',
+    "with false in a comment": b'# export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n',
+    "empty": b"",
+    "ending in a backslash": b'export CMF_JAVA_OPTS="-Xmx4G"\nOTHER=1 \\\n',
+}
+
+
+def export(operator, *words):
+    return operator("backup", "create", "--open-window", "--yes", *words)
+
+
+def redacts(operator):
+    """Whether the running server redacts."""
+    return operator("site", "status", "-o", "json").json["redaction"] == "on"
+
+
+@pytest.mark.parametrize("content", FILES.values(), ids=FILES)
+def test_the_options_file_is_byte_for_byte_as_it_was(loaded, content):
+    loaded.options.write_bytes(content)
+    mode = loaded.options.stat().st_mode
+    said = export(loaded, "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["actions"][1]["value"]["restorable"] is True
+    assert loaded.options.read_bytes() == content
+    assert loaded.options.stat().st_mode == mode
+    assert (loaded.window, loaded.kept, redacts(loaded)) == (False, [], True)
+
+
+def test_where_somebody_switched_redaction_off_for_good_it_stays_so(loaded):
+    content = b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n'
+    loaded.options.write_bytes(content)
+    loaded.lab.server.restart()
+    loaded.lab.server.wait()
+    said = export(loaded, "-o", "json")
+    assert said.code == 0, said.err
+    assert [action["outcome"] for action in said.json["actions"]] == ["unchanged", "done", "unchanged"]
+    assert (loaded.options.read_bytes(), loaded.window) == (content, False)
+
+
+def test_a_failing_export_closes_the_window(loaded):
+    before = loaded.options.read_bytes()
+    loaded.lab.break_("export", "cut-body")
+    said = export(loaded)
+    assert said.code == 1, said.err
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
+    assert redacts(loaded)
+
+
+def test_the_limit_of_the_command_does_not_keep_the_window_open(loaded):
+    before = loaded.options.read_bytes()
+    loaded.lab.switch("get-seconds", "4")
+    said = export(loaded, "--timeout", "3s")
+    assert said.code == 1, said.err
+    assert (loaded.options.read_bytes(), loaded.window) == (before, False)
+
+
+def test_the_steps_after_a_resume_open_and_close_it_once_more(loaded):
+    before = loaded.options.read_bytes()
+    loaded.lab.break_("export", "cut-body")
+    assert export(loaded).code == 1
+    said = loaded("playbook", "resume")
+    assert said.code == 0, said.err
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
+
+
+def test_what_somebody_else_edited_meanwhile_is_kept(loaded):
+    process = stopped_in_the_window(loaded)
+    loaded.options.write_bytes(b"# new\n" + loaded.options.read_bytes())
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+    assert loaded.options.read_bytes().startswith(b"# new\n")
+    assert options.LINE.encode() not in loaded.options.read_bytes()
+    assert not loaded.window
+
+
+def stopped_in_the_window(operator):
+    """Start an export and return while the window is open and the export hangs."""
+    operator.lab.switch("get-seconds", "2")
+    operator.lab.log.path.write_text("")
+    process = operator.start("backup", "create", "--open-window", "--yes")
+    while not any(line.startswith("GET /api/v49/cm/deployment") for line in operator.lab.counts()):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    operator.lab.switch("get-seconds", "0")
+    return process
+
+
+@pytest.fixture
+def hanging(loaded):
+    """An operator, and an export that hangs within the window."""
+    loaded.before = loaded.options.read_bytes()
+    process = stopped_in_the_window(loaded)
+    assert loaded.window
+    yield loaded, process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_closes_the_window(hanging, number, code):
+    operator, process = hanging
+    process.send_signal(number)
+    assert process.wait() == code
+    assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
+    assert redacts(operator)
+
+
+def killed(process):
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_after_a_kill_reading_verbs_warn_and_change_nothing(hanging):
+    operator, process = hanging
+    assert "warning" not in operator("cluster", "list").err  # its owner still works
+    killed(process)
+    for words in (("cluster", "list"), ("backup", "create", "--open-window", "--dry-run"), ("site", "status")):
+        said = operator(*words)
+        assert said.code == 0
+        assert "left the redaction window open" in said.err
+        assert "maint manager export --close-window" in said.err
+    assert operator.window
+
+
+def test_after_a_kill_the_next_verb_that_takes_the_lock_closes_the_window_first(hanging):
+    operator, process = hanging
+    killed(process)
+    said = operator("cluster", "stop", "base", "--yes")
+    assert said.code == 0, said.err
+    assert "closing the redaction window" in said.err
+    assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
+    assert redacts(operator)
+
+
+def test_after_a_kill_the_named_command_closes_the_window(hanging):
+    operator, process = hanging
+    killed(process)
+    said = operator("manager", "export", "--close-window", "--yes")
+    assert said.code == 0, said.err
+    assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
+
+
+def test_after_a_kill_a_backup_that_opens_no_window_closes_the_one_left_open(hanging):
+    operator, process = hanging
+    killed(process)
+    said = operator("backup", "create")
+    assert said.code == 7, said.err
+    assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
+
+
+def test_after_a_kill_the_very_run_takes_the_window_over_and_closes_it_at_its_end(hanging):
+    operator, process = hanging
+    killed(process)
+    said = operator("playbook", "resume", "-o", "json")
+    assert said.code == 0, said.err
+    assert "closing the redaction window that" not in said.err
+    assert [action["kind"] for action in said.json["actions"]] == ["snapshot.take", "window.close"]
+    assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
+
+
+def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(hanging):
+    operator, process = hanging
+    killed(process)
+    operator.lab.break_(operator.lab.manager_host, "unreachable")
+    said = operator("playbook", "resume")
+    assert said.code != 0
+    assert operator.window
+    operator.lab.repair()
+    assert operator("playbook", "resume").code == 0
+    assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
+
+
+def several(backed_up, folder, named):
+    """Bring up a manager with two servers, of which the config names one or both."""
+    from maint.lab.loading import Options
+    from tests.steps.conftest import FAST, PASSWORD
+
+    lab = Lab(folder, Options(new_password=PASSWORD, switches={**FAST, "server-instances": "2"}))
+    lab.start()
+    operator = Operator(lab)
+    second = list(lab.machines)[1]
+    if named:
+        config = lab.folder / "config.yaml"
+        lines = config.read_text().splitlines()
+        at = next(number for number, line in enumerate(lines) if f'name: "{second}"' in line)
+        groups = next(number for number in range(at, at + 6) if lines[number].strip() == "groups:")
+        lines.insert(groups + 1, lines[groups].replace("groups:", '  - "manager"'))
+        config.write_text("\n".join(lines) + "\n")
+    return operator, second
+
+
+def test_a_second_server_that_the_config_does_not_name_is_told_before_anything_is_edited(backed_up, tmp_path):
+    operator, second = several(backed_up, tmp_path / "lab", named=False)
+    try:
+        before = operator.options.read_bytes()
+        said = export(operator)
+        assert said.code == 5, said.err
+        assert second in said.err and "groups: [manager]" in said.err
+        assert operator.options.read_bytes() == before
+    finally:
+        operator.lab.stop()
+
+
+def test_every_server_that_the_config_names_is_edited_and_put_back(backed_up, tmp_path):
+    operator, second = several(backed_up, tmp_path / "lab", named=True)
+    try:
+        contents = [operator.options.read_bytes(), operator.options_on(second).read_bytes()]
+        said = export(operator, "-v")
+        assert f"{options.PROPERTY}=false to {options.PATH} on {second}" in said.err, said.err
+        assert f"restarting cloudera-scm-server on {second}" in said.err
+        assert [operator.options.read_bytes(), operator.options_on(second).read_bytes()] == contents
+    finally:
+        operator.lab.stop()
+
+
+def test_a_run_that_still_works_keeps_its_window(hanging):
+    operator, process = hanging
+    assert operator("cluster", "stop", "base", "--yes").code == 6
+    assert operator.window and process.poll() is None
