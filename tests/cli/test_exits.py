@@ -213,7 +213,7 @@ def test_a_signal_ends_a_waiting_command_and_says_how_to_go_on(loaded, number, c
         time.sleep(0.02)
     time.sleep(0.2)
     process.send_signal(number)
-    out, err = process.communicate()
+    _, err = process.communicate()
     assert process.returncode == code
     run = loaded("playbook", "history", "-o", "json").json["runs"][-1]
     assert run["state"] == "interrupted"

@@ -1,9 +1,9 @@
 """Flags before and after the verb, outputs, and what needs no configuration."""
 
 import json
-import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -106,7 +106,9 @@ def test_wrong_usage_is_exit_2(folder, words):
 
 
 @pytest.mark.parametrize(
-    "words", [("--help",), ("--version",), ("version",), ("help",), ("playbook", "list"), ("playbook", "lint")], ids=" ".join
+    "words",
+    [("--help",), ("--version",), ("version",), ("help",), ("playbook", "list"), ("playbook", "lint")],
+    ids=" ".join,
 )
 def test_some_commands_need_no_configuration(tmp_path, words):
     said = maint(*words, HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
@@ -116,9 +118,9 @@ def test_some_commands_need_no_configuration(tmp_path, words):
 
 def test_the_installed_program_shows_its_version_from_any_folder(tmp_path):
     words = [sys.executable, "-m", "maint.cli.app", "--version"]
-    script = os.path.join(os.path.dirname(sys.executable), "maint")
-    if os.path.exists(script):
-        words = [script, "--version"]
+    script = Path(sys.executable).parent / "maint"
+    if script.exists():
+        words = [str(script), "--version"]
     ended = subprocess.run(words, cwd=tmp_path, env=environment(HOME=str(tmp_path)), capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (0, f"maint {package.__version__}\n")
 

@@ -76,7 +76,8 @@ def _failure(kind: str, site: Site) -> None:
     elif kind == "bug":
         raise ZeroDivisionError("a value nobody may see")
     else:
-        raise {"refused": Refused, "unreachable": CannotReach}.get(kind, WorkFailed)(f"it failed: {kind}", hint="mend it")
+        failure = {"refused": Refused, "unreachable": CannotReach}.get(kind, WorkFailed)
+        raise failure(f"it failed: {kind}", hint="mend it")
 
 
 class Changing(Reading):

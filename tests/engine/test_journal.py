@@ -3,6 +3,7 @@
 import json
 import os
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,10 @@ from maint.model.events import Outcome
 
 NOW = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)
 HEAD = "name: x\nsummary: X.\n"
-TWO = HEAD + "steps:\n  - {name: A, do: try.change, with: {target: a}}\n  - {name: B, do: try.change, with: {target: b}}\n"
+TWO = HEAD + (
+    "steps:\n  - {name: A, do: try.change, with: {target: a}}\n"
+    "  - {name: B, do: try.change, with: {target: b}}\n"
+)
 SECOND_FAILS = TWO.replace("target: b", "target: b, fail: once, count: 1")
 
 
@@ -38,10 +42,9 @@ def test_every_line_is_on_disk_when_it_is_written(bench, monkeypatch):
     seen = []
 
     def fsync(handle, real=os.fsync):
-        name = os.readlink(f"/proc/self/fd/{handle}")
-        if name.endswith(".jsonl"):
-            with open(name) as file:
-                seen.append(len(file.readlines()))
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        if path.suffix == ".jsonl":
+            seen.append(len(path.read_text().splitlines()))
         real(handle)
 
     monkeypatch.setattr(os, "fsync", fsync)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -41,13 +42,13 @@ def test_an_empty_manager_comes_back(lost):
 def test_the_report_names_what_is_left_to_do(lost):
     said = lost.restore("-o", "json")
     for kind in ("md", "html"):
-        with open(said.json["report"][kind]) as file:
-            assert "maint manager start" in file.read()
+        assert "maint manager start" in Path(said.json["report"][kind]).read_text()
 
 
 def test_where_the_snapshot_is_in_force_already_nothing_is_sent(loaded):
     loaded.forget_requests()
-    loaded.options.write_text(loaded.options.read_text() + 'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n')
+    off = 'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n'
+    loaded.options.write_text(loaded.options.read_text() + off)
     loaded.lab.server.restart()
     loaded.lab.server.wait()
     said = loaded.restore("-o", "json")
