@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from maint.backup.host_notes import kept
 from maint.backup.ids import show_time
-from maint.backup.parts import DEPLOYMENT, LICENSE
+from maint.backup.parts import DEPLOYMENT, LICENSE, TRUSTSTORE
 from maint.model.json import Json
 from maint.model.site import SiteSettings
 from maint.model.snapshot import Snapshot
@@ -34,12 +35,19 @@ def _values(snapshot: Snapshot, settings: SiteSettings, location: str) -> Mappin
         "parts": [{"name": part.name, "bytes": part.bytes, "sha256": part.sha256} for part in snapshot.parts],
         "content_bytes": deployment.content_bytes,
         "content_sha256": deployment.content_sha256,
-        "has_license": any(part.name == LICENSE for part in snapshot.parts),
-        "host_files": [_host_file(path, note) for path, note in snapshot.host_files.items()],
+        "has_license": snapshot.has(LICENSE),
+        "has_truststore": snapshot.has(TRUSTSTORE),
+        "manager_files": list(snapshot.manager_files),
+        "host_files": [_host_file(snapshot, path, note) for path, note in snapshot.host_files.items()],
         "uncovered": list(snapshot.uncovered),
     }
 
 
-def _host_file(path: str, note: Json) -> Mapping[str, object]:
+def _host_file(snapshot: Snapshot, path: str, note: Json) -> Mapping[str, object]:
     fields = note if isinstance(note, Mapping) else {}
-    return {"path": path, "present": bool(fields.get("present")), "value": fields.get("value") or ""}
+    return {
+        "path": path,
+        "present": bool(fields.get("present")),
+        "value": fields.get("value") or "",
+        "kept": kept(snapshot, path),
+    }

@@ -1,8 +1,7 @@
 """Take a snapshot: one pass over the network, two copies, read back before anything is promised."""
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -11,35 +10,19 @@ from maint.backup import host_notes
 from maint.backup.catalogue import sweep
 from maint.backup.copies import note_detour
 from maint.backup.elsewhere import Elsewhere
-from maint.backup.fingerprint import site_fingerprint
+from maint.backup.further import take_further, truststore
 from maint.backup.ids import new_id
 from maint.backup.judge import Judge, Verdict
-from maint.backup.known import Known
-from maint.backup.manifest import MANIFEST, SIGNATURE, encode
-from maint.backup.parts import (
-    DEPLOYMENT,
-    LICENSE,
-    RECIPE,
-    REDACTED_COPY,
-    Pack,
-    Read,
-    Tally,
-    from_bytes,
-    plain,
-    stored,
-    write_part,
-)
-from maint.backup.read import blocks
-from maint.backup.recipe import recipe
-from maint.backup.redact import RedactedCopy
+from maint.backup.parts import TRUSTSTORE
 from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
+from maint.backup.writing import Writing
 from maint.errors import Invalid, StoreFailed, WorkFailed
 from maint.model.manager import Account
 from maint.model.secret import Secret
-from maint.model.snapshot import Part, Purpose, Redaction, Snapshot
+from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.model.units import show_size
-from maint.ports import Answer, Sight, Site
+from maint.ports import Sight, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,119 +141,48 @@ def recipients_of(site: Sight) -> Sequence[str]:
 
 
 class _Run:
-    """One snapshot being taken; remembers what it has stored, to take it back when something fails."""
+    """One snapshot being taken from the manager."""
 
     def __init__(
         self, site: Site, purpose: Purpose, recipients: Sequence[str], snapshot_id: str, now: datetime
     ) -> None:
         self._site, self._purpose, self._recipients = site, purpose, recipients
         self._id, self._now = snapshot_id, now
-        self._folder = f"{site.settings.name}/{snapshot_id}"
-        self._known = Known()
-        self._parts: list[Part] = []
-        self._stored: list[str] = []
+        self._writing = Writing(site, snapshot_id, recipients)
+        self.commit, self.undo = self._writing.commit, self._writing.undo
 
     def capture(self, redacted: bool) -> Generator[str, None, Snapshot]:
         """Store all parts and return what the manifest will say."""
-        manager = self._site.manager
+        manager, writing = self._site.manager, self._writing
         account = manager.log_in()
         api = manager.require_api(self._site.settings.manager.deployment_api)
         release = manager.release()
         yield f"exporting from {self._site.settings.manager.host} (release {release}, API {api}) as {account.name}"
-        identity, recipient = self._site.seal.new_identity()
-        judge = Judge(account.name, _password(self._site, account), self._known)
+        judge = Judge(account.name, _password(self._site, account), writing.known)
         with manager.deployment(redacted=redacted) as answer:
-            part, verdict = self._deployment(answer, judge, recipient)
+            part, verdict = writing.deployment(answer.read, judge)
         yield f"{show_size(part.content_bytes)} received, {_said(verdict)}"
-        self._parts[0] = replace(part, restorable=verdict.restorable)
-        self._redacted_copy(part, identity)
-        yield from self._license()
+        writing.redacted_copy(part)
         host_files, uncovered = host_notes.try_look(self._site, verdict.outline)
+        further = yield from take_further(self._site, writing, verdict.outline)
+        told = truststore(verdict.outline, any(part.name == TRUSTSTORE for part in writing.parts))
         snapshot = Snapshot(
             id=self._id,
             site=self._site.settings.name,
             taken_at=self._now,
             purpose=self._purpose,
-            restorable=verdict.restorable,
-            parts=tuple(self._parts),
+            restorable=verdict.restorable and (told is None or told.passed is not False),
+            parts=(),
             versions={"manager": release, "api": api, "tool": __version__},
-            judgement=verdict.judgement,
+            judgement=replace(verdict.judgement, findings=(*verdict.judgement.findings, *([told] if told else []))),
             account=account.name,
-            uncovered=uncovered,
+            uncovered=(*host_notes.without_kept(uncovered, further.manager_files), *further.missing),
             host_files=host_files,
             recipients=tuple(self._recipients),
             manager=self._site.settings.manager.host,
+            manager_files=further.manager_files,
         )
-        text = recipe(snapshot, self._site.settings, self._site.store.location).encode()
-        self._write(RECIPE, from_bytes(text), plain)
-        return replace(snapshot, parts=tuple(self._parts))
-
-    def commit(self, snapshot: Snapshot) -> None:
-        """Write signature and manifest: from now on the snapshot exists."""
-        content = encode(snapshot)
-        for name, written in ((SIGNATURE, self._site.sign.sign(content)), (MANIFEST, content)):
-            with self._site.store.create(f"{self._folder}/{name}") as file:
-                file.write(written)
-            self._stored.append(name)
-
-    def undo(self) -> None:
-        """Take back what was stored; the manifest first, so that no moment shows a snapshot with parts missing."""
-        # What cannot be taken back now lacks its manifest, or keeps all its parts; a later sweep finds it.
-        with suppress(StoreFailed):
-            for name in reversed(self._stored):
-                self._site.store.remove(f"{self._folder}/{name}")
-
-    def _deployment(self, answer: Answer, judge: Judge, ephemeral: str) -> tuple[Part, Verdict]:
-        """Store the raw bytes as the server sends them, judging them as they pass.
-
-        They are encrypted for one recipient more, whose private key is only in memory and soon forgotten: so that
-        what was stored can be read back, and the second pass needs no plain copy on disk.
-        """
-        verdicts: list[Verdict] = []
-
-        def source(size: int) -> bytes:
-            if block := answer.read(size):
-                judge.feed(block)
-            elif not verdicts:
-                verdicts.append(judge.close())  # before anything is committed: a cut document must not be
-            return block
-
-        seal, recipients = self._site.seal, [*self._recipients, ephemeral]
-        part = self._write(DEPLOYMENT, source, lambda read, file: seal.wrap(read, file, recipients))
-        return part, verdicts[0]
-
-    def _redacted_copy(self, part: Part, identity: Secret) -> None:
-        """Read the raw part back from the store, prove it, and write the redacted copy on the way."""
-        with (
-            stored(self._site.store, f"{self._folder}/{part.name}") as (file, on_disk),
-            self._site.seal.unwrap(file, [identity]) as stream,
-        ):
-            content = Tally(stream.read)
-            copy = RedactedCopy(blocks(content.read), self._known, site_fingerprint(self._site))
-            self._write(REDACTED_COPY, copy.read, self._site.seal.compress)
-        if (on_disk.sha256, content.sha256) != (part.sha256, part.content_sha256):
-            raise WorkFailed(
-                f"{part.name} is not what was written to {self._site.store.location}",
-                hint="do not trust this disk; look at its health, then take the backup again",
-            )
-
-    def _license(self) -> Iterator[str]:
-        path = self._site.settings.manager.license
-        if path is None:
-            return
-        try:
-            content = path.read_bytes()
-        except OSError as problem:
-            yield f"the licence {path} cannot be read ({problem.strerror}): left out"
-            return
-        seal = self._site.seal
-        self._write(LICENSE, from_bytes(content), lambda read, file: seal.encrypt(read, file, self._recipients))
-
-    def _write(self, name: str, source: Read, pack: Pack) -> Part:
-        part = write_part(self._site.store, self._folder, name, source, pack)
-        self._stored.append(name)
-        self._parts.append(part)
-        return part
+        return writing.with_recipe(snapshot)
 
 
 def _password(site: Site, account: Account) -> Secret:

@@ -12,11 +12,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from maint.backup.archive import paths
 from maint.backup.catalogue import files, load
+from maint.backup.further import truststore
 from maint.backup.judge import Judge, Verdict
 from maint.backup.license import check
 from maint.backup.manifest import MANIFEST, SIGNATURE
-from maint.backup.parts import DEPLOYMENT, LICENSE, RECIPE, REDACTED_COPY, Tally, drained, from_bytes, stored
+from maint.backup.parts import (
+    DEPLOYMENT,
+    LICENSE,
+    MANAGER_FILES,
+    REDACTED_COPY,
+    TRUSTSTORE,
+    Tally,
+    drained,
+    from_bytes,
+    stored,
+)
 from maint.backup.read import BLOCK, Events
 from maint.backup.records import Record, write_record
 from maint.backup.verification import DEPTHS, Verification
@@ -142,10 +154,24 @@ def _open_part(
     if part.name == REDACTED_COPY:
         with stored(sight.store, path) as (file, _), sight.seal.decompress(file) as stream:
             _same(part, _parsed(Tally(stream.read)))
-    elif part.name != RECIPE and part.name.endswith(".zst.age"):
+    elif part.name == MANAGER_FILES:
+        with sight.store.open(path) as file, sight.seal.unwrap(file, identities) as stream:
+            _listed(snapshot, part, Tally(stream.read))
+    elif part.name.endswith(".zst.age"):
         with sight.store.open(path) as file, sight.seal.unwrap(file, identities) as stream:
             _same(part, drained(stream.read))
+    elif part.name.endswith(".age"):
+        with sight.store.open(path) as file, sight.seal.decrypt(file, identities) as stream:
+            _same(part, drained(stream.read))
     return content
+
+
+def _listed(snapshot: Snapshot, part: Part, found: Tally) -> None:
+    """Read the manager's files, and hold the paths against the manifest."""
+    listed = paths(found.read)
+    _same(part, found)
+    if listed != tuple(snapshot.manager_files):
+        raise WorkFailed("it holds other files than the manifest lists")
 
 
 def _judge(sight: Sight) -> Judge:
@@ -192,6 +218,8 @@ def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:
 def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Finding]:
     judgement = content.verdict.judgement if content.verdict else snapshot.judgement
     yield from judgement.findings
+    told = truststore(content.verdict.outline, snapshot.has(TRUSTSTORE)) if content.verdict else None
+    yield from [told] if told else []
     yield _password(sight)[1]
     if judgement.redaction is not Redaction.REDACTED:
         yield login(sight, snapshot, content.verdict)

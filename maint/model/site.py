@@ -91,7 +91,7 @@ class S3Settings:
 
 @dataclass(frozen=True, slots=True)
 class PartsSettings:
-    """Which further parts a snapshot has: None where they can be had, True where their lack is a problem, False never."""
+    """Further parts of a snapshot: None: taken where they can be had; True: their lack is a problem; False: never."""
 
     license: bool | None = None
     truststore_password: bool | None = None
@@ -163,6 +163,7 @@ class SiteSettings:
     virtual_clusters: Sequence[VirtualClusterSettings] = ()
     app_domain: str | None = None
     accepted: Sequence[Mapping[str, object]] = field(default_factory=tuple)
+    metrics: Path | None = None  # file for Prometheus' textfile collector
 
     def hosts_in(self, group: str) -> tuple[HostSettings, ...]:
         """Return the hosts of a group; the group `manager` is the manager's own address when none is listed."""

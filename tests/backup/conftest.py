@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import tarfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -117,6 +119,10 @@ class Manager:
         self.release_text = json.loads(content)["versionInfo"]["version"]
         self.cut_at: int | None = None
         self.calls: list[str] = []
+        self.truststore: Secret | None = None
+
+    def truststore_password(self) -> Secret | None:
+        return self.truststore
 
     def log_in(self) -> Account:
         return Account("admin", bootstrap=False)
@@ -148,6 +154,7 @@ class Shell:
 
     def __init__(self, present: dict[str, bytes] | None) -> None:
         self.present = present
+        self.cut_at: int | None = None
 
     def read_file(self, host: str, path: str) -> bytes | None:
         if self.present is None:
@@ -158,7 +165,23 @@ class Shell:
         if self.present is None:
             raise CannotReach(f"{host} did not answer")
         assert command.startswith("test -e ")
-        return Ran(0 if command.removeprefix("test -e ") in self.present else 1, b"", b"")
+        path = command.removeprefix("test -e ")
+        there = any(one == path or one.startswith(f"{path}/") for one in self.present)
+        return Ran(0 if there else 1, b"", b"")
+
+    @contextmanager
+    def stream(self, host: str, command: str, *, timeout: float | None = None) -> Iterator[BytesIO]:
+        if self.present is None:
+            raise CannotReach(f"{host} did not answer")
+        operands = shlex.split(command.removeprefix("tar -C / -cf - -- "))
+        archive = BytesIO()
+        with tarfile.open(fileobj=archive, mode="w", format=tarfile.GNU_FORMAT) as tar:
+            for path, content in self.present.items():
+                if any(path == f"/{one}" or path.startswith(f"/{one}/") for one in operands):
+                    member = tarfile.TarInfo(path.lstrip("/"))
+                    member.size, member.mode = len(content), 0o600
+                    tar.addfile(member, BytesIO(content))
+        yield BytesIO(archive.getvalue()[: self.cut_at])
 
 
 class Place:

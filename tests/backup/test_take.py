@@ -50,6 +50,7 @@ def test_the_layout_on_disk_is_as_promised(place: Any, tmp_path: Path, run: Run)
         "deployment.json.zst.age",
         "deployment.redacted.json.zst",
         "license.txt.age",
+        "manager-files.tar.zst.age",
         "manifest.json",
         "manifest.json.sig",
     }

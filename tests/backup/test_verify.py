@@ -36,8 +36,8 @@ def words(verification: Verification) -> str:
 def test_a_sound_snapshot_is_verified_to_each_level(place: Any, taken: Any, level: int) -> None:
     found = verify(place, taken.id, level)
     assert found.result is Trust.VERIFIED, found.findings
-    assert (found.depth, found.parts_checked, found.parts) == (level, 3, 3)
-    assert f"level {level} of {level}, 3 of 3 parts" in found.words
+    assert (found.depth, found.parts_checked, found.parts) == (level, 4, 4)
+    assert f"level {level} of {level}, 4 of 4 parts" in found.words
 
 
 def test_without_the_key_the_judgement_of_the_capture_counts_and_is_said(place: Any, taken: Any) -> None:

@@ -1,0 +1,5 @@
+"""The site of the backup tests."""
+
+from tests.backup.conftest import Place, place, run
+
+__all__ = ["Place", "place", "run"]
