@@ -5,10 +5,11 @@ from typing import Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.places import deployment_file, lab_folder
-from maint.errors import UsageError
+from maint.cli.places import deployment_file, discard_lab, is_lab, lab_folder
+from maint.errors import Refused, UsageError
 
 group = typer.Typer(no_args_is_help=True, help="A simulated manager and its hosts, on loopback.")
+_LOST = "lost"
 Folder = Annotated[str, typer.Option("--folder", help="Where the lab lives; else MAINT_LAB, else your state folder.")]
 Deployment = Annotated[str, typer.Option("--deployment", help="An export to load; else the example.")]
 
@@ -31,6 +32,9 @@ def up(
     password: Annotated[str, typer.Option("--password", help="A password to try for the administrators.")] = "",
     plain_port: Annotated[int, typer.Option("--plain-port", help="0 chooses a free one.")] = 0,
     tls_port: Annotated[int, typer.Option("--tls-port", help="0 chooses a free one.")] = 0,
+    new: Annotated[
+        bool, typer.Option("--new", help="Throw away the lab that is in the folder, and make another.")
+    ] = False,
 ) -> None:
     """Bring a lab up; prints the line that makes every other command talk to it."""
     from maint.lab import control
@@ -44,7 +48,15 @@ def up(
         plain_port=plain_port,
         tls_port=tls_port,
     )
-    found = control.up(lab_folder(folder), options)
+    place = lab_folder(folder)
+    if new:
+        discard_lab(place)
+    elif options != Options() and is_lab(place):
+        raise Refused(
+            f"there is a lab in {place} already, and it stays what it was made from",
+            hint="`maint lab up` alone brings it up again; --new makes another; --folder puts one elsewhere",
+        )
+    found = control.up(place, options)
     screen = flags.screen()
     for remark in found.get("remarks", ()):
         screen.say(f"note: {remark}")
@@ -90,7 +102,7 @@ def status(flags: Flags, folder: Folder = "") -> None:
 @command(group, "break")
 def break_(
     flags: Flags,
-    target: Annotated[str, typer.Argument(help="manager, or a host's name.")] = "",
+    target: Annotated[str, typer.Argument(help="manager, database, or a host's name.")] = "",
     fault: Annotated[str, typer.Argument(help="A fault's name.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List the faults.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Clear the named fault, or all of them.")] = False,
@@ -106,11 +118,15 @@ def break_(
     if listed:
         rows = [[name, one.target, one.meaning] for name, one in FAULTS.items()]
         rows += [[name, "a host", words] for name, words in HOST_FAULTS.items()]
+        rows.append([_LOST, "database", "the manager becomes one just installed; its hosts keep their files"])
         data = [dict(zip(("name", "target", "meaning"), row, strict=True)) for row in rows]
         screen.emit({"faults": data}, table(["FAULT", "TARGET", "MEANING"], rows))
     elif repair:
         cleared = control.repair(lab_folder(folder), fault or target)
         screen.emit({"cleared": cleared}, f"{cleared} faults cleared")
+    elif (target, fault) == ("database", _LOST):
+        control.lose_database(lab_folder(folder))
+        screen.emit({"target": target, "fault": fault}, "the database is lost; the manager is one just installed")
     elif target and fault:
         control.break_(lab_folder(folder), target, fault)
         screen.emit({"target": target, "fault": fault}, f"{target}: {fault}")

@@ -1,9 +1,10 @@
 """Where the lab and the demo keep their files, and where a file that the operator names lies."""
 
 import os
+import shutil
 from pathlib import Path
 
-from maint.errors import Invalid
+from maint.errors import Invalid, Refused
 
 
 def lab_folder(given: str) -> Path:
@@ -30,3 +31,24 @@ def deployment_file(given: str) -> Path | None:
     if not path.is_file():
         raise Invalid(f"there is no file {path}", hint="give an export as the manager sent it")
     return path
+
+
+def is_lab(folder: Path) -> bool:
+    """Whether there is a lab in a folder, up or down."""
+    return (folder / "lab.json").is_file()
+
+
+def discard_lab(folder: Path) -> None:
+    """Take the lab in a folder down and remove it.
+
+    Raises:
+        Refused: the folder holds something that is no lab.
+    """
+    from maint.lab import control
+
+    if not folder.exists():
+        return
+    if not is_lab(folder) and any(folder.iterdir()):
+        raise Refused(f"{folder} is not empty and holds no lab", hint="name another folder")
+    control.down(folder)
+    shutil.rmtree(folder)
