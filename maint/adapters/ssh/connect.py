@@ -3,10 +3,11 @@
 import logging
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from fabric import Config, Connection
 from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig, Transport
@@ -21,6 +22,7 @@ from maint.model.site import SshSettings
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _DEAD_AFTER = 60  # seconds without a sign of life until the kernel gives a connection up
+Opening: TypeAlias = Callable[[socket.socket | Channel], None]
 _SECOND_NAMES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # one key, several ways to sign with it
 
 
@@ -61,19 +63,25 @@ class Connector:
         self._config = Config(ssh_config=SSHConfig(), lazy=True)
         self._building = threading.Lock()
 
-    def connect(self, address: Address, through: Transport | None = None) -> Connection:
+    def connect(
+        self,
+        address: Address,
+        through: Transport | None = None,
+        opening: Opening | None = None,
+    ) -> Connection:
         """Return an open connection.
 
         Args:
             address: where to.
             through: connection to a jump host, where there is one.
+            opening: given the socket before anything is sent on it; whoever shuts it down ends the attempt.
 
         Raises:
             CannotReach: no answer, no SSH, unknown or changed host key.
             LoginRefused: the account was not let in.
         """
         try:
-            sock = self._socket(address) if through is None else self._tunnel(address, through)
+            sock = self.reach(address, through, opening)
             connection = self._build(address, sock)
             try:
                 connection.open()
@@ -83,11 +91,26 @@ class Connector:
                     sock.close()
                 raise
         except (OSError, SSHException, EOFError) as error:
-            _explain(address, error, self._settings)
+            explain(address, error, self._settings)
         return connection
 
-    def _socket(self, address: Address) -> socket.socket:
-        sock = socket.create_connection((address.host, address.port), self._settings.connect_timeout)
+    def reach(
+        self,
+        address: Address,
+        through: Transport | None = None,
+        opening: Opening | None = None,
+    ) -> socket.socket | Channel:
+        """Return a socket that leads to a host, before any SSH on it; see `connect`.
+
+        Raises:
+            OSError, SSHException: there is no way there.
+        """
+        if through is not None:
+            tunnel = self._tunnel(address, through)
+            if opening:
+                opening(tunnel)
+            return tunnel
+        sock = self._reached(address, opening)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in (
@@ -98,6 +121,22 @@ class Connector:
         ):
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
         return sock
+
+    def _reached(self, address: Address, opening: Opening | None) -> socket.socket:
+        """Try the addresses of a host one after the other; `socket.create_connection` would hide the socket."""
+        failure: OSError = OSError("its name has no address")
+        for family, kind, protocol, _, place in socket.getaddrinfo(address.host, address.port, 0, socket.SOCK_STREAM):
+            sock = socket.socket(family, kind, protocol)
+            sock.settimeout(self._settings.connect_timeout)
+            try:
+                if opening:
+                    opening(sock)
+                sock.connect(place)
+                return sock
+            except OSError as error:
+                failure = error
+                sock.close()
+        raise failure
 
     def _tunnel(self, address: Address, through: Transport) -> Channel:
         target = (address.host, address.port)
@@ -113,7 +152,7 @@ class Connector:
             "banner_timeout": limit,
             "auth_timeout": limit,
             "channel_timeout": limit,
-            "transport_factory": self._transport_factory(address),
+            "transport_factory": self.transport_factory(address),
         }
         # Fabric's configuration objects are not made for threads.
         with self._building:
@@ -128,7 +167,8 @@ class Connector:
         connection.client.set_missing_host_key_policy(_OnlyKnown(address, self._known))
         return connection
 
-    def _transport_factory(self, address: Address) -> Any:  # paramiko asks for a factory without telling its type
+    def transport_factory(self, address: Address) -> Any:  # paramiko asks for a factory without telling its type
+        """Return what makes a transport to a host that asks for the key types recorded for it first."""
         recorded = self._known.types(address.recorded)
         wanted = [name for kind in recorded for name in _SECOND_NAMES.get(kind, (kind,))]
 
@@ -190,7 +230,13 @@ def _load_key(path: Path) -> PKey:
         ) from None
 
 
-def _explain(address: Address, error: Exception, settings: SshSettings) -> NoReturn:
+def explain(address: Address, error: Exception, settings: SshSettings) -> NoReturn:
+    """Raise what a failed connection means, in words.
+
+    Raises:
+        LoginRefused: the account was not let in.
+        CannotReach: anything else.
+    """
     if isinstance(error, AuthenticationException) or "No authentication methods" in str(error):
         raise LoginRefused(
             f"{address}: {address.user} was not let in",

@@ -73,6 +73,11 @@ class Exchange:
             self._read()
         return self._ended()
 
+    @property
+    def received(self) -> bytes:
+        """What it has printed so far."""
+        return bytes(self._out)
+
     def _ended(self) -> Ran:
         status = self._status()
         if self._gate and not self._gate.opened:

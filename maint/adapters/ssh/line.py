@@ -155,9 +155,12 @@ class Line:
         return exchange
 
     def _gate(self) -> SudoGate | None:
-        if not (self._settings.sudo or self._settings.sudo_password):
-            return None
-        return SudoGate(str(self._address), self._password())
+        return sudo_gate(str(self._address), self._settings, self._password)
+
+
+def sudo_gate(host: str, settings: SshSettings, password: Callable[[], Secret | None]) -> SudoGate | None:
+    """Return a call of sudo, None where the settings want none."""
+    return SudoGate(host, password()) if settings.sudo or settings.sudo_password else None
 
 
 def _terminate(transport: Transport, channel: Channel) -> None:
@@ -194,19 +197,30 @@ class Lines:
         self._settings = settings
         self._password = password
         self._monotonic = monotonic
-        self._connector = Connector(settings, KnownHosts(_known_hosts(settings, home)))
+        self.known = KnownHosts(_known_hosts(settings, home))
+        self.connector = Connector(settings, self.known)
         self._lines: dict[str, Line] = {}
         self._lock = threading.Lock()
         self._jump = self._jump_line()
 
     def line(self, host: HostSettings) -> Line:
         """Return the way to a host."""
-        port = host.port or self._settings.port
         with self._lock:
             if host.name not in self._lines:
-                address = Address(host.name, host.address, port, self._settings.user)
-                self._lines[host.name] = self._make(address, self._jump)
+                self._lines[host.name] = self._make(self.address(host), self._jump)
             return self._lines[host.name]
+
+    def address(self, host: HostSettings) -> Address:
+        """Return where a host is reached."""
+        return Address(host.name, host.address, host.port or self._settings.port, self._settings.user)
+
+    def through(self) -> Transport | None:
+        """Return the connection to the jump host, None where there is none."""
+        return self._jump.transport() if self._jump else None
+
+    def gate(self, host: str) -> SudoGate | None:
+        """Return a call of sudo for a host, None where commands run without it."""
+        return sudo_gate(host, self._settings, self._password)
 
     def close(self) -> None:
         """Close all connections."""
@@ -218,7 +232,7 @@ class Lines:
 
     def _make(self, address: Address, jump: Line | None) -> Line:
         def connect() -> Connection:
-            return self._connector.connect(address, jump.transport() if jump else None)
+            return self.connector.connect(address, jump.transport() if jump else None)
 
         return Line(address, connect, self._settings, self._password, self._monotonic)
 
