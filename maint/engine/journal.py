@@ -202,19 +202,23 @@ def history(state: Path) -> list[Past]:
     return found
 
 
+def unfinished(state: Path) -> Past | None:
+    """Return the newest run that stopped before its end, None where there is none."""
+    return next((past for past in reversed(history(state)) if past.resumable), None)
+
+
 def find(state: Path, run: str | None) -> Past:
     """Return a run by id or its beginning; without one, the newest that stopped before its end.
 
     Raises:
         Invalid: there is no such run, or several.
     """
-    runs = history(state)
     if run is None:
-        runs = [past for past in runs if past.resumable][-1:]
-        if not runs:
+        past = unfinished(state)
+        if past is None:
             raise Invalid("no run of this site stopped before its end", hint="`maint playbook history` lists the runs")
-        return runs[0]
-    matching = [past for past in runs if past.id.startswith(run)]
+        return past
+    matching = [past for past in history(state) if past.id.startswith(run)]
     if len(matching) != 1:
         problem = "no run" if not matching else f"{len(matching)} runs"
         raise Invalid(f"{problem} of this site begins with {run!r}", hint="`maint playbook history` lists the runs")

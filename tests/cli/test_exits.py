@@ -239,7 +239,7 @@ def test_without_insecure_a_certificate_of_another_authority_is_exit_4(loaded):
 
 def test_resume_without_anything_unfinished_says_so(loaded):
     said = loaded("playbook", "resume")
-    assert "no run of this site stopped before its end" in said.err
+    assert (said.code, "no run of this site stopped before its end" in said.err) == (0, True)
 
 
 def test_a_timeout_that_is_none_is_wrong_usage(loaded):
