@@ -94,7 +94,7 @@ def test_what_somebody_else_edited_meanwhile_is_kept(loaded):
 
 def stopped_in_the_window(operator):
     """Start an export and return while the window is open and the export hangs."""
-    operator.lab.switch("get-seconds", "2")
+    operator.lab.switch("get-seconds", "4")
     operator.lab.log.path.write_text("")
     process = operator.start("backup", "create", "--open-window", "--yes")
     while not any(line.startswith("GET /api/v49/cm/deployment") for line in operator.lab.counts()):
