@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from maint.cli.flags import Flags, command
+from maint.cli.way import MANAGER, STORE
 
 group = typer.Typer(no_args_is_help=True, help="Snapshots of the site's configuration.")
 
@@ -23,7 +24,7 @@ def create(
     return carry_out(flags, "export-unredacted" if through else "export", {})
 
 
-@command(group, "list")
+@command(group, "list", STORE)
 def list_snapshots(
     flags: Flags,
     rebuild: Annotated[
@@ -43,7 +44,7 @@ def list_snapshots(
         (rebuild_list if rebuild else show_list)(site, screen)
 
 
-@command(group, "show")
+@command(group, "show", STORE)
 def show(flags: Flags, snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it.")]) -> None:
     """Show what a snapshot holds, how it was judged, and what it does not cover."""
     from maint.backup.catalogue import find
@@ -55,18 +56,23 @@ def show(flags: Flags, snapshot: Annotated[str, typer.Argument(help="Its id or t
         screen.emit({"snapshot": data}, text)
 
 
-@command(group, "verify")
+@command(group, "verify", MANAGER)
 def verify(
     flags: Flags,
     snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it; else the newest.")] = "",
-    level: Annotated[int, typer.Option("--level", min=1, max=3, help="1 bytes, 2 contents, 3 restorability.")] = 3,
+    level: Annotated[
+        int | None, typer.Option("--level", min=1, max=3, help="1 bytes, 2 contents, 3 restorability; as deep as can be.")
+    ] = None,
 ) -> int:
     """Verify a snapshot and keep the result; unreadable means failed."""
     from maint.cli.open import opened
     from maint.cli.snapshots import verified
 
+    # What a machine without a config finds is signed by a key that nobody else trusts, so it is told and not kept.
+    bare = flags.way.is_bare
+    deepest = 2 if bare and not flags.way.password else 3  # level 3 asks whether the manager's password fits
     with opened(flags) as (site, screen):
-        return verified(site, screen, snapshot, level)
+        return verified(site, screen, snapshot, level or deepest, keep=not bare)
 
 
 @command(group, "hold")
@@ -104,3 +110,34 @@ def prune(
     from maint.cli.retention import prune as prune_snapshots
 
     return prune_snapshots(flags, thaw, damaged)
+
+
+_Redacted = Annotated[bool, typer.Option("--redacted", help="Compare redacted copies, even where the key is at hand.")]
+_ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 8 when there are differences.")]
+
+
+@command(group, "diff")
+def diff(
+    flags: Flags,
+    first: Annotated[str, typer.Argument(help="The id of the first snapshot, or its beginning.")],
+    second: Annotated[str, typer.Argument(help="The id of the second.")],
+    redacted: _Redacted = False,
+    exit_code: _ExitCode = False,
+) -> int:
+    """Show what differs between two snapshots: by cluster, service, role group and property; order does not matter."""
+    from maint.cli.diff import diff as show_differences
+
+    return show_differences(flags, first, second, redacted, exit_code)
+
+
+@command(group, "drift")
+def drift(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it; else the newest.")] = "",
+    redacted: _Redacted = False,
+    exit_code: _ExitCode = False,
+) -> int:
+    """Show what has changed on the live manager since a snapshot."""
+    from maint.cli.diff import drift as show_drift
+
+    return show_drift(flags, snapshot, redacted, exit_code)

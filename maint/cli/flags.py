@@ -11,6 +11,7 @@ import typer
 
 from maint.cli.boundary import guarded
 from maint.cli.screen import Screen
+from maint.cli.way import NOTHING, Options, Way, taken_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Flags:
     dry_run: bool = False
     timeout: str | None = None
     insecure: bool = False
+    no_safety_net: str = ""  # why backup guards are lifted; an option of the commands that destroy
+    way: Way = Way()  # an option of the commands that read a store
     state: str | None = None  # no flag: where the demo keeps its state
 
     def screen(self) -> Screen:
@@ -66,18 +69,26 @@ def remember(**values: Any) -> None:  # Any: typer hands over whatever the optio
     _before = Flags(**values)
 
 
-def command(group: typer.Typer, name: str) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
-    """Register a function as a command; it receives `flags` and returns an exit code (None is 0)."""
+def command(
+    group: typer.Typer, name: str, way: Options = NOTHING
+) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
+    """Register a function as a command; it receives `flags` and returns an exit code (None is 0).
+
+    Args:
+        group: the noun.
+        name: the verb.
+        way: which flags it has to say where store and manager are; they arrive in `flags.way`.
+    """
 
     def register(function: Callable[..., int | None]) -> Callable[..., None]:
         @functools.wraps(function)
         def run(**values: Any) -> None:  # Any: typer hands over whatever the options hold
             own = {key: values.pop(key) for key in _OPTIONS}
-            flags = merged(_before, own)
+            flags = replace(merged(_before, own), way=taken_from(way, values))
             raise typer.Exit(guarded(flags.screen, lambda: function(flags, **values)))
 
-        run.__signature__ = _signature(function)  # type: ignore[attr-defined]  # typer reads the signature from here
-        run.__annotations__ = {p.name: p.annotation for p in _signature(function).parameters.values()}
+        run.__signature__ = _signature(function, way)  # type: ignore[attr-defined]  # typer reads the signature from here
+        run.__annotations__ = {p.name: p.annotation for p in _signature(function, way).parameters.values()}
         group.command(name, help=inspect.getdoc(function))(run)
         return run
 
@@ -91,13 +102,17 @@ def merged(before: Flags, own: dict[str, Any]) -> Flags:  # Any: see `remember`
 
 def options() -> list[inspect.Parameter]:
     """Return the common flags as parameters of a signature."""
+    return _parameters(_OPTIONS)
+
+
+def _parameters(given: Options) -> list[inspect.Parameter]:
     return [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-        for name, (annotation, default) in _OPTIONS.items()
+        for name, (annotation, default) in given.items()
     ]
 
 
-def _signature(function: Callable[..., int | None]) -> inspect.Signature:
+def _signature(function: Callable[..., int | None], way: Options) -> inspect.Signature:
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    return inspect.Signature([*keyword, *options()])
+    return inspect.Signature([*keyword, *_parameters(way), *options()])

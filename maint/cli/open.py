@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from maint.cli.bare import bare_settings, way_on, with_store
 from maint.cli.flags import Flags
 from maint.cli.screen import Screen
 from maint.cli.site import ConfiguredSite
@@ -14,7 +15,7 @@ from maint.config.layers import Flags as ConfigFlags
 from maint.config.layers import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets
 from maint.engine.session import abandoned_window
-from maint.errors import UsageError
+from maint.errors import MaintError, UsageError
 from maint.model.units import parse_duration
 from maint.steps.window import CLOSE_COMMAND
 
@@ -22,7 +23,12 @@ from maint.steps.window import CLOSE_COMMAND
 def settings_of(flags: Flags) -> Settings:
     """Return the configuration that the flags and the environment name."""
     named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state, output=flags.output, color=flags.color)
-    return load_settings(named, os.environ)
+    if flags.way.is_bare:
+        return bare_settings(flags, flags.way)
+    settings = load_settings(with_store(named, flags.way), os.environ)
+    if flags.way.store and settings.path is None:
+        return bare_settings(flags, flags.way)  # which tells what else it needs to know
+    return settings
 
 
 @contextmanager
@@ -43,6 +49,10 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
         if warn_of_window:
             _warn_of_window(site, screen)
         yield site, screen
+    except MaintError as error:
+        if flags.way.store and error.hint:
+            error.hint = way_on(error.hint, flags.way, settings)
+        raise
     finally:
         site.close()
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maint.cli.flags import Flags, command
+from maint.cli.waiver import NoSafetyNet, lifted
+from maint.cli.way import RESUME
 from maint.errors import Invalid, UsageError
 
 if TYPE_CHECKING:
@@ -98,9 +100,9 @@ def plan(flags: Flags, name: Name, values: Values = None) -> int:
 
 
 @command(group, "run")
-def run(flags: Flags, name: Name, values: Values = None) -> int:
+def run(flags: Flags, name: Name, values: Values = None, no_safety_net: NoSafetyNet = None) -> int:
     """Carry a playbook out."""
-    return _run(flags, name, values)
+    return _run(lifted(flags, no_safety_net), name, values)
 
 
 def _run(flags: Flags, name: str, values: list[str] | None) -> int:
@@ -109,7 +111,7 @@ def _run(flags: Flags, name: str, values: list[str] | None) -> int:
     return run_playbook(flags, _load(name), dict(given(values)))
 
 
-@command(group, "resume")
+@command(group, "resume", RESUME)
 def resume(flags: Flags, run_id: Run = None) -> int:
     """Take up a run that stopped before its end; what it left open is decided by looking."""
     from maint.cli.carry import resume as take_up

@@ -1,44 +1,119 @@
 """`maint restore`: plan and run the way from an empty manager back to a snapshot."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from maint.cli.bare import insist_on_manager
 from maint.cli.flags import Flags, command
+from maint.cli.waiver import NoSafetyNet, lifted
+from maint.cli.way import MANAGER
+from maint.model.json import Json
 
 group = typer.Typer(no_args_is_help=True, help="From an empty manager back to a snapshot.")
 SnapshotOption = Annotated[str, typer.Option("--snapshot", help="Its id; else the newest restorable one.")]
+ClusterOption = Annotated[
+    list[str] | None, typer.Option("--cluster", help="Bring back only this cluster, which the manager lacks.")
+]
+MapOption = Annotated[
+    list[str] | None, typer.Option("--map-host", help="OLD=NEW: a host that has become another machine.")
+]
+WindowOption = Annotated[
+    bool, typer.Option("--open-window", help="Take the safety export through the redaction window.")
+]
 
 
-@command(group, "plan")
-def plan(flags: Flags, snapshot: SnapshotOption = "") -> int:
-    """Show what a restore would do, in which order, and what would be lost."""
+@command(group, "plan", MANAGER)
+def plan(
+    flags: Flags,
+    snapshot: SnapshotOption = "",
+    cluster: ClusterOption = None,
+    map_host: MapOption = None,
+    open_window: WindowOption = False,
+    no_safety_net: NoSafetyNet = None,
+) -> int:
+    """Show what a restore would do, in which order, what it would meet, and what would be lost."""
     from dataclasses import replace
 
     from maint.cli.carry import carry_out
+    from maint.cli.preview import restore_preview
 
-    return carry_out(replace(flags, dry_run=True), "disaster-recovery", {"snapshot": snapshot})
+    insist_on_manager(flags.way)
+    asked = _Asked(snapshot, tuple(cluster or ()), tuple(map_host or ()), open_window)
+    name, given = _playbook(flags, asked)
+    return carry_out(replace(lifted(flags, no_safety_net), dry_run=True), name, given, beside=restore_preview)
 
 
-@command(group, "run")
+@command(group, "run", MANAGER)
 def run(
     flags: Flags,
     snapshot: SnapshotOption = "",
     planned: Annotated[
         str, typer.Option("--plan", help="Only if the plan still has this digest; or a saved plan.")
     ] = "",
+    cluster: ClusterOption = None,
+    map_host: MapOption = None,
+    open_window: WindowOption = False,
     then_start: Annotated[
         bool, typer.Option("--then-start", help="Start agents, monitors and the clusters after it.")
     ] = False,
+    no_safety_net: NoSafetyNet = None,
 ) -> int:
-    """Bring an empty manager back to a snapshot's configuration, and prove that it is back."""
+    """Bring a manager back to a snapshot's configuration, or clusters back to a manager, and prove that it is so."""
     from maint.cli.carry import carry_out
+    from maint.cli.preview import restore_preview
     from maint.cli.stale import expected_digest
 
-    code = carry_out(flags, "disaster-recovery", {"snapshot": snapshot}, expect=expected_digest(planned))
+    insist_on_manager(flags.way)
+    expect = expected_digest(planned)
+    asked = _Asked(snapshot, tuple(cluster or ()), tuple(map_host or ()), open_window).or_as_in(planned)
+    name, given = _playbook(flags, asked)
+    code = carry_out(lifted(flags, no_safety_net), name, given, expect=expect, beside=restore_preview)
     if then_start and code == 0 and not flags.dry_run:
-        return carry_out(flags, "start-platform", {"clusters": _clusters(flags, snapshot)})
+        clusters = list(asked.clusters) or _clusters(flags, str(given["snapshot"]))
+        return carry_out(flags, "start-platform", {"clusters": clusters})
     return code
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the operator wants restored."""
+
+    snapshot: str
+    clusters: tuple[str, ...]
+    map_hosts: tuple[str, ...]
+    open_window: bool
+
+    def or_as_in(self, planned: str) -> "_Asked":
+        """Return what a saved plan was made for, where nothing else is said; whatever differs makes it stale."""
+        from maint.cli.stale import planned_for
+
+        given = planned_for(planned)
+        return _Asked(
+            self.snapshot or str(given.get("snapshot") or ""),
+            self.clusters or _texts(given.get("clusters")),
+            self.map_hosts or _texts(given.get("map_hosts")),
+            self.open_window or bool(given.get("open_window")),
+        )
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
+
+
+def _playbook(flags: Flags, asked: _Asked) -> tuple[str, dict[str, Json]]:
+    """Return the playbook for what was asked, and its parameters; the snapshot by its whole id, so that plans agree."""
+    from maint.cli.open import opened
+    from maint.restore.choose import chosen
+
+    with opened(flags, warn_of_window=False) as (site, _):
+        snapshot = chosen(site, asked.snapshot).id
+    given: dict[str, Json] = {"snapshot": snapshot, "map_hosts": list(asked.map_hosts)}
+    given["open_window"] = asked.open_window
+    if asked.clusters:
+        return "restore-cluster", {**given, "clusters": list(asked.clusters)}
+    return "disaster-recovery", given
 
 
 def _clusters(flags: Flags, snapshot: str) -> list[str]:

@@ -3,6 +3,7 @@
 from maint.backup.catalogue import Entry, entries, find_id
 from maint.backup.ids import show_time
 from maint.backup.verify import record, verify
+from maint.cli.metrics import publish
 from maint.cli.screen import Screen
 from maint.cli.site import ConfiguredSite
 from maint.engine.lock import site_lock
@@ -79,8 +80,8 @@ def described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
     return data, "\n".join(lines)
 
 
-def verified(site: ConfiguredSite, screen: Screen, wanted: str, level: int) -> int:
-    """Verify one snapshot, keep the record, show it.
+def verified(site: ConfiguredSite, screen: Screen, wanted: str, level: int, *, keep: bool = True) -> int:
+    """Verify one snapshot, keep the record unless told otherwise, show it.
 
     Raises:
         WorkFailed: it failed.
@@ -89,7 +90,9 @@ def verified(site: ConfiguredSite, screen: Screen, wanted: str, level: int) -> i
     found = find_id(site, wanted) if wanted else _newest(site)
     with site_lock(site.state, site.settings.name, "backup verify", site.clock):
         judged = verify(site, found, level)
-        record(site, judged)
+        if keep:
+            record(site, judged)
+            publish(site, screen)
     screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
     if judged.result is Trust.FAILED:
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]

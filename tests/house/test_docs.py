@@ -105,7 +105,7 @@ def test_every_command_is_in_the_help_and_no_other() -> None:
 @pytest.mark.parametrize("command", list(commands()))
 def test_every_option_is_in_the_help_and_no_other(command: str) -> None:
     own = {word for word in commands()[command] if word.startswith("-")} - common_options()
-    assert set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", usages()[command])) == own
+    assert set(re.findall(r"(?<!\w)--?[a-z][a-z0-9-]*", usages()[command])) == own
 
 
 @pytest.mark.parametrize("command", list(commands()))
@@ -139,7 +139,7 @@ def read(text: str, like: object) -> object:
 
 
 def test_every_environment_variable_is_in_the_help() -> None:
-    used = {name for path in PACKAGE.rglob("*.py") for name in re.findall(r"\bMAINT_[A-Z_]+[A-Z]", path.read_text())}
+    used = {name for path in PACKAGE.rglob("*.py") for name in re.findall(r"\bMAINT_[A-Z0-9_]+[A-Z]", path.read_text())}
     told = {bare(row[0]): bare(row[1]) for row in cells(topic("configuration"), columns=2)}
     assert {name for name in told if name.startswith("MAINT_")} == used
     assert set(GENERAL) <= used
@@ -226,7 +226,7 @@ def test_every_option_that_a_text_gives_to_a_command_exists() -> None:
     known, common = commands(), common_options()
     wrong = []
     for where, noun, verb, rest in mentions():
-        options = set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", re.split(r",? and |, |\)", rest)[0]))
+        options = set(re.findall(r"(?<!\S)--?[a-z][a-z0-9-]*", re.split(r",? and |, |\)", rest)[0]))
         unknown = options - known.get(f"{noun} {verb}".strip(), options) - common
         wrong += [f"{where}: maint {noun} {verb} {option}" for option in sorted(unknown)]
     assert wrong == []

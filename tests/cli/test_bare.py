@@ -1,0 +1,165 @@
+"""A machine that has no config of ours: the store, the key, and what the operator types."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.steps.operator import Said, maint
+
+SITE = "lab"
+
+
+class Bare:
+    """An operator on a machine without a config, in a folder of their own."""
+
+    def __init__(self, lab: Any, home: Path) -> None:
+        self.lab, self.home = lab, home
+        self.folder = lab.lab.folder
+        self.status = lab.lab.status()
+        self.key = (lab.state / "keys/signing.pub").read_text().rsplit(" ", 1)[0]
+        self.store = ["--store", str(self.folder / "backups")]
+        self.trust = ["--signed-by", self.key]
+        self.identity = ["--identity", f"file:{self.folder}/identity"]
+
+    def __call__(self, *words: str, **env: str) -> Said:
+        return maint(*words, XDG_STATE_HOME=str(self.home), HOME=str(self.home), **env)
+
+    @property
+    def manager(self) -> list[str]:
+        """The flags that name the lab's manager and its host."""
+        ssh, at = self.status["ssh"], self.status["manager"]
+        plain, tls = (at[name].rpartition(":")[2] for name in ("plain", "tls"))
+        return [
+            *("--manager", f"127.0.0.1:{plain}:{tls}", "--username", "admin"),
+            *("--password", f"file:{self.folder}/password", "--bootstrap", f"file:{self.folder}/bootstrap-password"),
+            *("--ca", str(at["ca"]), "--license", str(self.folder / "license.txt")),
+            *("--ssh-key", str(ssh["key"]), "--ssh-port", str(ssh["port"]), "--known-hosts", str(ssh["known_hosts"])),
+        ]
+
+    @property
+    def everything(self) -> list[str]:
+        return [*self.store, *self.trust, *self.identity, *self.manager]
+
+
+@pytest.fixture
+def bare(lost: Any, tmp_path: Path) -> Bare:
+    return Bare(lost, tmp_path / "home")
+
+
+def test_a_manager_comes_back_with_nothing_but_store_and_key(bare: Bare) -> None:
+    said = bare("restore", "run", *bare.everything, "--confirm", SITE, "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["actions"][-1]["kind"] == "deployment.compare"
+    assert {action["outcome"] for action in said.json["actions"]} == {"done"}
+    assert bare.lab.puts == 1
+
+
+def test_a_plan_touches_nothing(bare: Bare) -> None:
+    bare.lab.forget_requests()
+    said = bare("restore", "plan", *bare.everything, "-o", "json")
+    assert said.code == 0, said.err
+    assert len(said.json["digest"]) == 64
+    assert bare.lab.sent == []
+
+
+def test_values_are_meant_from_where_the_operator_is(bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(bare.folder)
+    said = bare("backup", "verify", "--store", "backups", *bare.trust, "--identity", "file:identity", "-o", "json")
+    assert said.code == 0, said.err
+    verification = said.json["verification"]
+    assert (verification["result"], verification["depth"], verification["on_capture"]) == ("verified", 2, False)
+
+
+@pytest.mark.parametrize("words", [["backup", "list"], ["backup", "show", "2"], ["backup", "verify"]])
+def test_a_store_can_be_looked_at_without_a_private_key(bare: Bare, words: list[str]) -> None:
+    said = bare(*words, *bare.store, *bare.trust)
+    assert said.code == 0, said.err
+
+
+@pytest.mark.parametrize("words", [["backup", "list"], ["backup", "verify"], ["restore", "plan"], ["restore", "run"]])
+def test_nobody_is_trusted_on_first_sight(bare: Bare, words: list[str]) -> None:
+    flags = [*bare.store, *bare.identity, *(bare.manager if words[0] == "restore" else [])]
+    said = bare(*words, *flags, "-o", "json")
+    assert said.code == 2
+    assert "--signed-by" in said.error["hint"]
+
+
+def test_a_store_alone_says_what_else_is_needed(bare: Bare) -> None:
+    said = bare("backup", "list", *bare.store, "-o", "json")
+    assert said.code == 2
+    assert "--signed-by" in said.error["hint"]
+
+
+def test_a_snapshot_signed_by_somebody_else_is_not_restored(bare: Bare) -> None:
+    stranger = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAYfuQv//shKDBwwszxMy7/rEeDeMZCLGxDmuE/4hYTg"
+    bare.lab.forget_requests()
+    flags = [*bare.store, "--signed-by", stranger, *bare.identity, *bare.manager]
+    said = bare("restore", "run", *flags, "--confirm", SITE)
+    assert said.code == 5
+    assert bare.lab.sent == []
+    assert bare("backup", "verify", *bare.store, "--signed-by", stranger).code == 1
+
+
+def test_what_a_stranger_finds_is_not_kept_in_the_store(bare: Bare) -> None:
+    before = sorted((bare.folder / "backups").rglob("*"))
+    bare("backup", "verify", *bare.store, *bare.trust, *bare.identity)
+    assert sorted((bare.folder / "backups").rglob("*")) == before
+
+
+@pytest.mark.parametrize("absent", ["--manager", "--password", "--identity"])
+def test_a_restore_says_which_flag_is_missing(bare: Bare, absent: str) -> None:
+    flags = bare.everything
+    at = flags.index(absent)
+    said = bare("restore", "run", *flags[:at], *flags[at + 2 :], "--confirm", SITE, "-o", "json")
+    assert said.code == 2
+    assert absent in said.error["message"]
+
+
+def test_several_sites_in_a_store_must_be_told_apart(bare: Bare) -> None:
+    other = bare.folder / "backups/other/20260101T000000.000Z-0000"
+    other.mkdir(parents=True)
+    (other / "manifest.json").write_text("{}")
+    said = bare("backup", "list", *bare.store, *bare.trust, "-o", "json")
+    assert (said.code, said.error["detail"]) == (2, [SITE, "other"])
+    assert bare("backup", "list", *bare.store, *bare.trust, "--site", SITE).code == 0
+
+
+def test_an_empty_store_is_told(bare: Bare, tmp_path: Path) -> None:
+    said = bare("backup", "list", "--store", str(tmp_path / "nothing"), *bare.trust, "-o", "json")
+    assert (said.code, "no snapshot" in said.error["message"]) == (3, True)
+
+
+@pytest.mark.parametrize("manager", ["cm:1:2:3", "cm:x", ":7180", "[::1]:a"])
+def test_a_manager_that_makes_no_sense_is_refused(bare: Bare, manager: str) -> None:
+    flags = bare.everything
+    flags[flags.index("--manager") + 1] = manager
+    assert bare("restore", "plan", *flags).code in (2, 3)
+
+
+def test_what_is_kept_of_the_flags_holds_no_secret_and_takes_a_run_up_again(bare: Bare) -> None:
+    bare.lab.lab.break_("restore", "put-fails")
+    said = bare("restore", "run", *bare.everything, "--confirm", SITE, "-o", "json")
+    assert said.code == 1
+    config = bare.home / "maint/bare" / f"{SITE}.yaml"
+    assert f"--config {config}" in said.error["hint"]
+    assert stat.S_IMODE(config.stat().st_mode) == 0o600
+    for secret in ("password", "identity"):
+        assert (bare.folder / secret).read_text().strip() not in config.read_text()
+    bare.lab.lab.repair()
+    taken_up = bare("playbook", "resume", "--config", str(config))
+    assert taken_up.code == 0, taken_up.err
+
+
+def test_a_configured_site_can_read_another_store(loaded: Any, tmp_path: Path) -> None:
+    (loaded.lab.folder / "backups").rename(tmp_path / "moved")
+    assert loaded("backup", "list", "-o", "json").json["snapshots"] == []
+    said = loaded("backup", "list", "--store", str(tmp_path / "moved"), "-o", "json")
+    assert len(said.json["snapshots"]) == 1
+    assert loaded("backup", "verify", "--store", str(tmp_path / "moved")).code == 0
+
+
+def test_flags_that_stand_for_a_config_and_a_config_exclude_each_other(loaded: Any, tmp_path: Path) -> None:
+    said = loaded("backup", "list", "--store", str(tmp_path), "--identity", "file:/x", "-o", "json")
+    assert said.code == 2
