@@ -1,0 +1,240 @@
+"""Hold two configurations against each other: two snapshots, or a snapshot and the live manager.
+
+Where a private key is at hand the raw documents are compared, else the redacted copies: their secrets are fingerprints
+under the site's key, and so are those of the raw documents once they are flattened, so that the answer is the same.
+No answer holds a secret: where a text that differs holds one that either side knows, its fingerprint is shown.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from maint.backup.catalogue import entries
+from maint.backup.compare import Comparison, Difference, compare
+from maint.backup.fingerprint import Fingerprint, site_fingerprint
+from maint.backup.flatten import Tree, flatten
+from maint.backup.known import Known
+from maint.backup.parts import DEPLOYMENT, REDACTED_COPY, Tally, open_deployment, stored
+from maint.backup.read import blocks
+from maint.errors import Refused, WorkFailed
+from maint.model.snapshot import Purpose, Snapshot
+from maint.ports import Sight
+
+_FINGERPRINT = re.compile(r"fp:[0-9a-f]{16}")
+_DIGESTED = re.compile(r"\d+ characters, sha256 [0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two configurations.
+
+    Attributes:
+        label: what it is called: a snapshot's id, or the manager.
+        source: `raw`, `redacted copy` or `server`.
+        tree: the configuration, secrets as fingerprints.
+        format: release and API version: where they are equal, a field of one side only is a difference.
+        known: the secrets met on the way, to keep them out of the answer.
+    """
+
+    label: str
+    source: str
+    tree: dict[str, Tree]
+    format: tuple[str, str]
+    known: Known
+
+
+def latest(sight: Sight) -> Snapshot:
+    """Return the newest snapshot whose manifest can be believed, safety copies aside.
+
+    Raises:
+        Refused: there is none.
+    """
+    for entry in reversed(entries(sight)):
+        if entry.snapshot is not None and entry.snapshot.purpose is Purpose.BACKUP:
+            return entry.snapshot
+    raise Refused(f"there is no snapshot of {sight.settings.name} to compare with", hint="`maint backup create`")
+
+
+def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool) -> Side:
+    """Return a snapshot's side, from its raw document or from its redacted copy.
+
+    Raises:
+        Refused: the raw document is wanted, and no private key is at hand.
+        WorkFailed: the part is damaged.
+    """
+    known = Known()
+    tree = _of_copy(sight, snapshot) if redacted else _of_raw(sight, snapshot, known)
+    versions = snapshot.versions
+    return Side(
+        snapshot.id,
+        "redacted copy" if redacted else "raw",
+        tree,
+        (versions.get("manager", ""), versions.get("api", "")),
+        known,
+    )
+
+
+def of_server(sight: Sight) -> Side:
+    """Return the live manager's side, as it shows itself now."""
+    api = sight.manager.require_api(sight.settings.manager.deployment_api)
+    release = sight.manager.release()
+    known = Known()
+    with sight.manager.deployment() as answer:
+        tree = flatten(blocks(answer.read), _noting(known, site_fingerprint(sight)))
+    return Side(sight.settings.manager.host, "server", tree, (release, api), known)
+
+
+def differences(sight: Sight, before: Side, after: Side) -> Comparison:
+    """Compare two sides; differences in the order of their paths."""
+    found = compare(before.tree, after.tree)
+    if before.format == after.format:
+        added = [Difference(path, None, _shown(after.tree, path)) for path in found.added_keys]
+        found.differences, found.added_keys = [*found.differences, *added], []
+    if "redacted copy" in (before.source, after.source) and before.source != after.source:
+        _weigh_scrubbed(found, site_fingerprint(sight))
+    scrub = _scrubber((before.known, after.known), site_fingerprint(sight))
+    scrubbed = [Difference(one.path, scrub(one.before), scrub(one.after)) for one in found.differences]
+    found.differences = sorted(scrubbed, key=lambda one: one.path)
+    return found
+
+
+def unified(before: Side, after: Side, found: Comparison) -> str:
+    """Return the differences as unified text: `-path: value`, `+path: value`."""
+    return "\n".join(_unified(before, after, found))
+
+
+def place(path: str) -> tuple[str, str, str, str]:
+    """Return cluster, service, group or role, and property of a path; "" where it has none."""
+    parts = path.split("/")
+    cluster = service = group = ""
+    if parts[0] == "clusters" and len(parts) > 2:
+        cluster, parts = parts[1], parts[2:]
+        if parts[0] == "services" and len(parts) > 2:
+            service, parts = parts[1], parts[2:]
+    elif parts[0] == "managementService" and len(parts) > 1:
+        service, parts = parts[0], parts[1:]
+    if service and parts[0] in ("roleConfigGroups", "roles", "roleTypeConfigs") and len(parts) > 2:
+        group, parts = parts[1], parts[2:]
+    return cluster, service, group, "/".join(parts)
+
+
+def _unified(before: Side, after: Side, found: Comparison) -> Iterator[str]:
+    if not found.differences:
+        return
+    yield f"--- {before.label}"
+    yield f"+++ {after.label}"
+    for one in found.differences:
+        if one.before is not None:
+            yield f"-{one.path}: {_one_line(one.before)}"
+        if one.after is not None:
+            yield f"+{one.path}: {_one_line(one.after)}"
+
+
+def _one_line(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _noting(known: Known, fingerprint: Fingerprint) -> Callable[[str], str]:
+    """Return a fingerprint that remembers what it was asked for."""
+
+    def noted(value: str) -> str:
+        known.add(value)
+        return fingerprint(value)
+
+    return noted
+
+
+def _scrubber(known: Sequence[Known], fingerprint: Fingerprint) -> Callable[[str | None], str | None]:
+    def scrub(text: str | None) -> str | None:
+        for secrets in known if text else ():
+            pieces, at = [], 0
+            for start, end in secrets.found(text or ""):
+                pieces += [(text or "")[at:start], fingerprint((text or "")[start:end])]
+                at = end
+            text = "".join(pieces) + (text or "")[at:]
+        return text
+
+    return scrub
+
+
+def _of_raw(sight: Sight, snapshot: Snapshot, known: Known) -> dict[str, Tree]:
+    part = snapshot.part(DEPLOYMENT)
+    with open_deployment(sight, snapshot) as stream:
+        content = Tally(stream.read)
+        tree = flatten(blocks(content.read), _noting(known, site_fingerprint(sight)))
+    _insist(snapshot, part.name, content.sha256 == part.content_sha256)
+    return tree
+
+
+def _of_copy(sight: Sight, snapshot: Snapshot) -> dict[str, Tree]:
+    if not snapshot.has(REDACTED_COPY):
+        raise WorkFailed(f"snapshot {snapshot.id} has no redacted copy", hint="compare it where the private key is")
+    part = snapshot.part(REDACTED_COPY)
+    with (
+        stored(sight.store, f"{snapshot.site}/{snapshot.id}/{part.name}") as (file, on_disk),
+        sight.seal.decompress(file) as stream,
+    ):
+        tree = flatten(blocks(stream.read), site_fingerprint(sight))
+    _insist(snapshot, part.name, on_disk.sha256 == part.sha256)
+    return tree
+
+
+def _insist(snapshot: Snapshot, name: str, same: bool) -> None:
+    if not same:
+        hint = f"`maint backup verify {snapshot.id}` tells more"
+        raise WorkFailed(f"{name} of snapshot {snapshot.id} is not what was stored", hint=hint)
+
+
+def _shown(tree: Tree, path: str) -> str:
+    """Return a value by its path; names may hold slashes themselves."""
+    if isinstance(tree, str):
+        return tree
+    for key, child in tree.items():
+        if path == key:
+            return child if isinstance(child, str) else "all of it"
+        if path.startswith(f"{key}/") and (found := _shown(child, path[len(key) + 1 :])):
+            return found
+    return ""
+
+
+def _weigh_scrubbed(found: Comparison, fingerprint: Fingerprint) -> None:
+    """Settle texts of which a redacted copy shows parts as fingerprints, and the other side all in clear."""
+    kept = []
+    for one in found.differences:
+        same = _same_text(one.before or "", one.after or "", fingerprint)
+        if same is False:
+            kept.append(_hidden(one, fingerprint))
+        elif same is None:
+            found.not_comparable.append(one.path)
+    found.differences = kept
+
+
+def _same_text(before: str, after: str, fingerprint: Callable[[str], str]) -> bool | None:
+    """Tell whether two texts say the same; None where they are too long to tell."""
+    if _DIGESTED.fullmatch(before) and _DIGESTED.fullmatch(after):
+        return None
+    return _fits(before, after, fingerprint) or _fits(after, before, fingerprint)
+
+
+def _fits(scrubbed: str, clear: str, fingerprint: Callable[[str], str]) -> bool:
+    marks = _FINGERPRINT.findall(scrubbed)
+    if not marks or scrubbed == marks[0]:
+        return False
+    pattern = "(.+?)".join(re.escape(piece) for piece in _FINGERPRINT.split(scrubbed))
+    match = re.fullmatch(pattern, clear, re.DOTALL)
+    return match is not None and [fingerprint(value) for value in match.groups()] == marks
+
+
+def _hidden(one: Difference, fingerprint: Callable[[str], str]) -> Difference:
+    """Return a difference whose clear side holds no word that the other side shows as a fingerprint.
+
+    A free text that differs from one with fingerprints in it may hold the same secrets, or new ones: its own
+    fingerprint stands for it.
+    """
+    if not any(value and _FINGERPRINT.search(value) for value in (one.before, one.after)):
+        return one
+
+    def shown(value: str | None) -> str | None:
+        return value if value is None or _FINGERPRINT.search(value) else fingerprint(value)
+
+    return Difference(one.path, shown(one.before), shown(one.after))

@@ -1,0 +1,93 @@
+"""`maint backup diff` and `maint backup drift`: what differs between two configurations, in three forms."""
+
+from maint.backup.catalogue import find
+from maint.backup.compare import Comparison
+from maint.backup.diff import Side, differences, latest, of_server, of_snapshot, place, unified
+from maint.cli.flags import Flags
+from maint.cli.open import opened
+from maint.cli.screen import Screen, table
+from maint.errors import Differences
+from maint.model.json import Json
+
+_LONGEST = 60  # characters of a value in the table
+
+
+def diff(flags: Flags, first: str, second: str, redacted: bool, exit_code: bool) -> int:
+    """Compare two snapshots."""
+    with opened(flags) as (site, screen):
+        one, other = find(site, first), find(site, second)
+        copies = redacted or not site.identities()
+        before, after = (of_snapshot(site, snapshot, redacted=copies) for snapshot in (one, other))
+        return _told(screen, before, after, differences(site, before, after), exit_code)
+
+
+def drift(flags: Flags, wanted: str, redacted: bool, exit_code: bool) -> int:
+    """Compare a snapshot with the live manager."""
+    with opened(flags) as (site, screen):
+        snapshot = find(site, wanted) if wanted else latest(site)
+        before = of_snapshot(site, snapshot, redacted=redacted or not site.identities())
+        after = of_server(site)
+        return _told(screen, before, after, differences(site, before, after), exit_code)
+
+
+def _told(screen: Screen, before: Side, after: Side, found: Comparison, exit_code: bool) -> int:
+    if screen.output == "text":
+        text = unified(before, after, found)
+        screen.raw(text + "\n" if text else "")
+        if found.not_comparable:  # the text has no place for it, and it must not be missed
+            screen.warn(_words(before, after, found))
+    else:
+        screen.emit(_as_json(before, after, found), _as_table(before, after, found) if found.differences else "")
+    screen.say(_words(before, after, found))
+    if exit_code and found.differences:
+        return Differences.exit_code
+    return 0
+
+
+def _as_json(before: Side, after: Side, found: Comparison) -> dict[str, Json]:
+    listed: list[Json] = []
+    for one in found.differences:
+        cluster, service, group, key = place(one.path)
+        listed.append(
+            {
+                "path": one.path,
+                "cluster": cluster or None,
+                "service": service or None,
+                "group": group or None,
+                "property": key,
+                "before": one.before,
+                "after": one.after,
+            }
+        )
+    sides: dict[str, Json] = {
+        name: {"name": side.label, "source": side.source} for name, side in (("before", before), ("after", after))
+    }
+    return {**sides, "same": found.same, **found.to_json(), "differences": listed}
+
+
+def _as_table(before: Side, after: Side, found: Comparison) -> str:
+    headings = ["CLUSTER", "SERVICE", "GROUP OR ROLE", "PROPERTY", before.label.upper(), after.label.upper()]
+    rows = [
+        [*(part or "-" for part in place(one.path)), _short(one.before), _short(one.after)] for one in found.differences
+    ]
+    return table(headings, rows)
+
+
+def _short(value: str | None) -> str:
+    if value is None:
+        return "(nothing)"
+    line = value.replace("\n", "⏎")
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def _words(before: Side, after: Side, found: Comparison) -> str:
+    count = len(found.differences)
+    words = [f"{count} difference{'' if count == 1 else 's'}" if count else "nothing differs"]
+    if found.not_comparable:
+        words.append(f"{len(found.not_comparable)} not comparable, since a side hides the value")
+    if found.added_keys:
+        words.append(f"{len(found.added_keys)} fields that only {after.label} knows")
+    if found.volatile:
+        words.append(f"{found.volatile} places passed over that always differ")
+    sources = ", ".join(dict.fromkeys(f"{side.label}: {side.source}" for side in (before, after)))
+    return f"{'; '.join(words)} ({sources})"
