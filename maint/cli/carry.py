@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Mapping
 from inspect import GEN_CLOSED, getgeneratorstate
 
 from maint.cli.flags import Flags
+from maint.cli.metrics import publish
 from maint.cli.open import limit_of, opened
 from maint.cli.reports import folder, report_of
 from maint.cli.screen import Screen, confirm, plan_text
@@ -27,7 +28,12 @@ def library() -> Library:
     return Library(playbooks())
 
 
-def carry_out(flags: Flags, name: str, given: Mapping[str, Json], *, expect: str | None = None) -> int:
+Beside = Callable[[ConfiguredSite, Plan], tuple[Mapping[str, Json], str]]
+
+
+def carry_out(
+    flags: Flags, name: str, given: Mapping[str, Json], *, expect: str | None = None, beside: Beside | None = None
+) -> int:
     """Plan a shipped playbook and carry it out.
 
     Args:
@@ -35,38 +41,51 @@ def carry_out(flags: Flags, name: str, given: Mapping[str, Json], *, expect: str
         name: the playbook.
         given: its parameters.
         expect: the digest that the plan must have, None for any.
+        beside: returns what is shown beside the plan, as data and as text.
 
     Returns:
         The exit code.
     """
-    return run_playbook(flags, library().load(name), given, expect=expect)
+    return run_playbook(flags, library().load(name), given, expect=expect, beside=beside)
 
 
-def run_playbook(flags: Flags, playbook: Playbook, given: Mapping[str, Json], *, expect: str | None = None) -> int:
+def run_playbook(
+    flags: Flags,
+    playbook: Playbook,
+    given: Mapping[str, Json],
+    *,
+    expect: str | None = None,
+    beside: Beside | None = None,
+) -> int:
     """Plan a playbook, show the plan, ask, and carry it out; with `--dry-run` only show it."""
     with opened(flags) as (site, screen):
         limit, begun = limit_of(flags), site.clock.monotonic()
         with site.clock.limit(limit):
-            plan = make_plan(playbook, given, site, library())
-        refuse_stale(plan, expect)
-        if _agreed(flags, screen, plan):
+            plan = make_plan(playbook, given, site, library(), flags.no_safety_net)
+            refuse_stale(plan, expect)
+            more, text = beside(site, plan) if beside else ({}, "")
+        if flags.no_safety_net:
+            screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
+        if _agreed(flags, screen, plan, more, text):
             left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
-            return follow(site, screen, Session(site, plan, _options(site), limit=left), plan)
+            return follow(site, screen, Session(site, plan, _options(site, flags), limit=left), plan)
     return 0
 
 
-def _options(site: ConfiguredSite) -> dict[str, Json]:
+def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
     """Return what the journal keeps of how a run was asked for."""
-    return {"insecure": site.settings.manager.insecure}
+    return {"insecure": site.settings.manager.insecure, "no_safety_net": flags.no_safety_net}
 
 
-def _agreed(flags: Flags, screen: Screen, plan: Plan) -> bool:
+def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], beside: str) -> bool:
     """Show a plan and ask where it changes something; False where it was only to be shown."""
+    text = f"{plan_text(plan)}\n\n{beside}" if beside else plan_text(plan)
     if flags.dry_run:
-        screen.emit({"plan": plan.to_json(), "digest": plan.digest, "fingerprint": plan.fingerprint}, plan_text(plan))
+        shown: dict[str, Json] = {"plan": plan.to_json(), "digest": plan.digest, "fingerprint": plan.fingerprint}
+        screen.emit({**shown, **more}, text)
         return False
     if plan.effect > Effect.READ:
-        screen.say(plan_text(plan))
+        screen.say(text)
         confirm(plan, screen, yes=flags.yes, name=flags.confirm)
     return True
 
@@ -74,12 +93,15 @@ def _agreed(flags: Flags, screen: Screen, plan: Plan) -> bool:
 def resume(flags: Flags, run: str | None) -> int:
     """Take up a run that stopped before its end; what was confirmed then is not asked again."""
     with opened(flags, warn_of_window=False) as (site, screen):
-        past = journal.find(site.state, run)
+        past = journal.find(site.state, run) if run else journal.unfinished(site.state)
+        if past is None:
+            screen.say("no run of this site stopped before its end: nothing to take up")
+            return 0
         if not past.resumable:
             screen.say(f"run {past.id} is {past.state}: nothing to take up")
             return 0
         screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
-        return follow(site, screen, Session(site, past.plan, _options(site), past, limit_of(flags)), past.plan)
+        return follow(site, screen, Session(site, past.plan, _options(site, flags), past, limit_of(flags)), past.plan)
 
 
 def follow(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -> int:
@@ -99,6 +121,8 @@ def follow(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -
     except MaintError as error:
         failure = _with_way_on(error, plan, session)
     where = _written(site, session, plan)
+    if plan.locks and session.run_id:
+        publish(site, screen)
     _show(screen, plan, session, results, where, failure)
     if failure is not None:
         raise failure

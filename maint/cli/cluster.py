@@ -5,9 +5,13 @@ from typing import Annotated
 import typer
 
 from maint.cli.flags import Flags, command
+from maint.cli.waiver import NoSafetyNet, lifted
+from maint.model.json import Json
 
 group = typer.Typer(no_args_is_help=True, help="Clusters of the manager.")
 Name = Annotated[str, typer.Argument(help="Name or display name of the cluster.")]
+MaxAge = Annotated[str, typer.Option("--max-age", help="How old the restorable backup may be.")]
+OpenWindow = Annotated[bool, typer.Option("--open-window", help="Take the safety export through the redaction window.")]
 
 
 @command(group, "list")
@@ -28,11 +32,11 @@ def list_clusters(flags: Flags) -> None:
 
 
 @command(group, "stop")
-def stop(flags: Flags, name: Name) -> int:
-    """Stop a cluster and wait until every service is at rest."""
+def stop(flags: Flags, name: Name, max_age: MaxAge = "24h", no_safety_net: NoSafetyNet = None) -> int:
+    """Stop a cluster, once a restorable backup proves that it can come back."""
     from maint.cli.carry import carry_out
 
-    return carry_out(flags, "stop-cluster", {"cluster": name})
+    return carry_out(lifted(flags, no_safety_net), "stop-cluster", {"cluster": name, "max_age": max_age})
 
 
 @command(group, "start")
@@ -47,9 +51,12 @@ def start(flags: Flags, name: Name) -> int:
 def delete(
     flags: Flags,
     name: Name,
-    max_age: Annotated[str, typer.Option("--max-age", help="How old the restorable backup may be.")] = "24h",
+    max_age: MaxAge = "24h",
+    open_window: OpenWindow = False,
+    no_safety_net: NoSafetyNet = None,
 ) -> int:
     """Stop and delete a cluster, once a restorable backup proves that it can come back."""
     from maint.cli.carry import carry_out
 
-    return carry_out(flags, "retire-cluster", {"cluster": name, "max_age": max_age})
+    given: dict[str, Json] = {"cluster": name, "max_age": max_age, "open_window": open_window}
+    return carry_out(lifted(flags, no_safety_net), "retire-cluster", given)

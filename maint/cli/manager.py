@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from maint.cli.flags import Flags, command
+from maint.cli.waiver import NoSafetyNet, lifted
 from maint.errors import Refused, UsageError
+from maint.model.json import Json
 
 group = typer.Typer(no_args_is_help=True, help="The manager itself.")
 
@@ -47,11 +49,19 @@ def license_(
 
 
 @command(group, "restore")
-def restore(flags: Flags, snapshot: Annotated[str, typer.Option("--snapshot", help="Id of the snapshot.")] = "") -> int:
+def restore(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Option("--snapshot", help="Id of the snapshot.")] = "",
+    open_window: Annotated[
+        bool, typer.Option("--open-window", help="Take the safety export through the redaction window.")
+    ] = False,
+    no_safety_net: NoSafetyNet = None,
+) -> int:
     """Replace the manager's configuration by a snapshot's; TLS and everything after it is left to you."""
     from maint.cli.carry import carry_out
 
-    return carry_out(flags, "restore-deployment", {"snapshot": snapshot})
+    given: dict[str, Json] = {"snapshot": snapshot, "open_window": open_window}
+    return carry_out(lifted(flags, no_safety_net), "restore-deployment", given)
 
 
 @command(group, "tls-switch")

@@ -32,7 +32,10 @@ def report_of(past: Past) -> RunReport:
     left = _LEFT.get(past.plan.source, ()) if past.state == "done" else ()
     if past.resumable:
         left = (f"`maint playbook resume {past.id}` goes on where it stopped",)
-    return RunReport(past.id, past.plan, past.started, past.at, past.state, past.detail, lines, left, _lists(past))
+    waived = str(past.options.get("no_safety_net") or "")
+    return RunReport(
+        past.id, past.plan, past.started, past.at, past.state, past.detail, lines, left, _lists(past), waived
+    )
 
 
 def _lists(past: Past) -> dict[str, list[str]]:

@@ -1,9 +1,11 @@
 """Which plan the operator has seen: a digest, or a file that `-o json` wrote."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from maint.errors import Invalid, Refused
+from maint.model.json import Json
 from maint.model.plan import Plan
 
 _SHORTEST = 8  # characters of a digest that still tell plans apart
@@ -26,6 +28,21 @@ def expected_digest(text: str) -> str | None:
     if len(text) >= _SHORTEST and all(character in "0123456789abcdef" for character in text):
         return text
     raise Invalid(f"{text!r} is neither a file nor the digest of a plan", hint="`maint restore plan` shows the digest")
+
+
+def planned_for(text: str) -> Mapping[str, Json]:
+    """Return the parameters of the saved plan that `--plan FILE` names; empty where it names no file.
+
+    Raises:
+        Invalid: it is no saved plan.
+    """
+    path = Path(text)
+    if not text or not path.is_file():
+        return {}
+    try:
+        return Plan.from_json(json.loads(path.read_text())["plan"]).parameters
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise Invalid(f"{path} is no saved plan", hint="`maint restore plan -o json > FILE` writes one") from error
 
 
 def refuse_stale(plan: Plan, expected: str | None) -> None:

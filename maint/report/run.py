@@ -31,6 +31,7 @@ class RunReport:
         reason: why it stopped, empty when it did not.
         left: what remains to be done, one line each.
         lists: what a comparison counted, one by one, under a heading each.
+        waived: why the backup guards were lifted, empty where they were not.
     """
 
     id: str
@@ -42,6 +43,7 @@ class RunReport:
     lines: Sequence[Line]
     left: Sequence[str]
     lists: Mapping[str, Sequence[str]]
+    waived: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
@@ -57,6 +59,7 @@ class RunReport:
             "actions": [{name: getattr(line, name) for name in Line.__slots__} for line in self.lines],
             "left": list(self.left),
             "lists": {heading: list(items) for heading, items in self.lists.items()},
+            "no_safety_net": self.waived,
         }
 
 

@@ -36,8 +36,18 @@ class Server:
     unseen: str = ""
 
 
-def ready(snapshot: Snapshot, outline: Outline, verification: Verification, server: Server) -> Sequence[Finding]:
-    """Climb the ladder and return every rung; `passed` False forbids the restore, None could not be told."""
+def ready(
+    snapshot: Snapshot, outline: Outline, verification: Verification, server: Server, *, whole: bool = True
+) -> Sequence[Finding]:
+    """Climb the ladder and return every rung; `passed` False forbids the restore, None could not be told.
+
+    Args:
+        snapshot: what is to be restored.
+        outline: of the document that is sent.
+        verification: of the snapshot.
+        server: what it is restored onto.
+        whole: whether it replaces what is there; a part that is added leaves server and host as they are.
+    """
     return [
         _purpose(snapshot),
         _verified(verification),
@@ -47,7 +57,7 @@ def ready(snapshot: Snapshot, outline: Outline, verification: Verification, serv
         _licensed(server),
         _commands(server),
         _clusters(server),
-        *_host(snapshot, outline, server),
+        *(_host(snapshot, outline, server) if whole else ()),
     ]
 
 

@@ -1,13 +1,17 @@
 """Clusters: start, stop and delete them; only the services' states are believed (contract sections 5 and 6)."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
+from typing import TypeVar
 
 from maint.config.strict import did_you_mean
 from maint.errors import AnswerMissing, Refused, TimedOut, WorkFailed
+from maint.model.json import Json
 from maint.model.manager import Cluster, Command
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
+from maint.restore.choose import chosen
 from maint.steps.commands import finish, patiently, pauses
+from maint.steps.guards import Kept, Proven, cluster_proof, keep, plan_to_keep, prove_cluster, put_proof
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 _LIMIT = 3600.0  # seconds; stopping a base cluster takes minutes, and no upper bound is published
@@ -20,8 +24,21 @@ class ClusterArguments(Arguments):
     cluster: str
 
 
-class NoArguments(Arguments):
-    """Nothing to say."""
+class StopArguments(ClusterArguments, Proven):
+    """Which cluster, and how old the proof may be that it can come back."""
+
+
+class StopAllArguments(Proven):
+    """The snapshot that is about to be put over the server, where there is one (see `guards`)."""
+
+    snapshot: str | None = None
+
+
+class DeleteArguments(ClusterArguments, Proven, Kept):
+    """Which cluster, how old the proof may be, and how the present state is kept."""
+
+
+C = TypeVar("C", bound=ClusterArguments)
 
 
 def resolve(manager: ManagerSight, name: str) -> Cluster:
@@ -48,10 +65,9 @@ def restless(manager: ManagerSight, cluster: str) -> list[str]:
     return [f"{service.name} is {service.state}" for service in manager.services(cluster) if not service.at_rest]
 
 
-class _Switch(Step[ClusterArguments]):
+class _Switch(Step[C]):
     """What starting and stopping share: one command towards one state."""
 
-    arguments = ClusterArguments
     effect = Effect.CHANGE
     verb: str
     opposite: str
@@ -62,20 +78,27 @@ class _Switch(Step[ClusterArguments]):
         """Return the services that are not yet where they should be, with their states."""
         raise TypeError(f"{self.kind} wants no state")
 
-    def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: C, sight: Sight) -> Iterable[Action]:
         """Plan one command; the name is resolved once, here."""
-        yield self.switch(resolve(sight.manager, args.cluster), sight)
+        cluster = resolve(sight.manager, args.cluster)
+        yield self.switch(cluster, self.missing(sight.manager, cluster.name))
 
-    def switch(self, cluster: Cluster, sight: Sight) -> Action:
-        """Return the action for one cluster."""
-        missing = self.missing(sight.manager, cluster.name)
+    def switch(
+        self, cluster: Cluster, missing: list[str], guard: Mapping[str, Json] | None = None, proof: str = ""
+    ) -> Action:
+        """Return the action for one cluster; `guard` are the arguments of its guard, `proof` what it found."""
+        words = f"{len(missing)} services" if missing else "nothing to do"
         return self.action(
             f"cluster {cluster.name}",
-            f"{self.verb} cluster {cluster.name} ({f'{len(missing)} services' if missing else 'nothing to do'})",
-            {"cluster": cluster.name},
+            f"{self.verb} cluster {cluster.name} ({words}){proof}",
+            {"cluster": cluster.name, **(guard or {})},
             undo=f"maint cluster {self.opposite} {cluster.name}",
-            facts={"cluster": cluster.name, "moves": bool(missing)},
+            facts={"cluster": cluster.name, "moves": bool(missing), **({"proof": proof} if proof else {})},
         )
+
+    def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
+        """Prove, just before a command is sent, that it may be."""
+        yield from ()
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Send the command once, wait for it, and believe the services' states."""
@@ -83,7 +106,7 @@ class _Switch(Step[ClusterArguments]):
         if not self.missing(site.manager, name):
             return unchanged(f"cluster {name} is {self.wanted} already")
         limit = work.timeout or _LIMIT
-        sent = self._sent(name, site, work)
+        sent = yield from self._sent(action, site, work)
         finished = (yield from finish(site.manager, site.clock, sent, limit)) if sent else None
         missing = self.missing(site.manager, name)
         if finished is not None and finished.success is False and missing:
@@ -95,13 +118,14 @@ class _Switch(Step[ClusterArguments]):
         yield from self._settle(name, site, _SETTLE if finished else limit)
         return done(f"cluster {name} is {self.wanted}")
 
-    def _sent(self, name: str, site: Site, work: Work) -> Command | None:
+    def _sent(self, action: Action, site: Site, work: Work) -> Generator[str, None, Command | None]:
         """Return the command under way: the one an earlier life sent, else a new one; None: only states tell."""
-        noted = work.noted("command")
+        name, noted = str(action.arguments["cluster"]), work.noted("command")
         if isinstance(noted, int):
             return site.manager.command(noted)
         if any(service.state == self.moving for service in site.manager.services(name)):
             return None
+        yield from self.guard(action, site)
         try:
             command = site.manager.cluster_command(name, self.verb)
         except AnswerMissing:
@@ -124,23 +148,36 @@ class _Switch(Step[ClusterArguments]):
             site.clock.sleep(pause)
 
 
-class StopCluster(_Switch):
-    """Stops all services of a cluster."""
+class StopCluster(_Switch[StopArguments]):
+    """Stops all services of a cluster, once a snapshot proves that it can come back."""
 
     kind = "cluster.stop"
-    help = "Stop a cluster and wait until every service is STOPPED or NA."
+    help = "Stop a cluster and wait until every service is STOPPED or NA, once it is proven that it can come back."
+    arguments = StopArguments
     verb, opposite, moving, wanted = "stop", "start", "STOPPING", "stopped"
 
     def missing(self, manager: ManagerSight, cluster: str) -> list[str]:
         """Return the services that still run."""
         return restless(manager, cluster)
 
+    def plan(self, args: StopArguments, sight: Sight) -> Iterable[Action]:
+        """Plan one command; refuses here already where nothing proves that the cluster can come back."""
+        cluster = resolve(sight.manager, args.cluster)
+        missing = self.missing(sight.manager, cluster.name)
+        proof = proof_words(args, _proven(args, sight, cluster)) if missing else ""
+        yield self.switch(cluster, missing, args.model_dump(include={"max_age", "no_safety_net"}), proof)
 
-class StartCluster(_Switch):
-    """Starts all services of a cluster."""
+    def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
+        """Prove again that the cluster can come back."""
+        yield from prove_cluster(action, site, resolve(site.manager, str(action.arguments["cluster"])))
+
+
+class StartCluster(_Switch[ClusterArguments]):
+    """Starts all services of a cluster; that needs no guard."""
 
     kind = "cluster.start"
     help = "Start a cluster and wait until every service is STARTED or NA."
+    arguments = ClusterArguments
     verb, opposite, moving, wanted = "start", "stop", "STARTING", "started"
 
     def missing(self, manager: ManagerSight, cluster: str) -> list[str]:
@@ -148,41 +185,49 @@ class StartCluster(_Switch):
         return [f"{s.name} is {s.state}" for s in manager.services(cluster) if s.state not in ("STARTED", "NA")]
 
 
-class StopAllClusters(Step[NoArguments]):
+class StopAllClusters(Step[StopAllArguments]):
     """Stops whatever still runs; the server may or may not do it by itself on a restore (contract section 14, U17)."""
 
     kind = "clusters.stop"
-    help = "Stop every cluster that still runs, each as `cluster.stop` does."
+    help = "Stop every cluster that still runs, each as `cluster.stop` does; a snapshot about to be put is proof."
     effect = Effect.CHANGE
-    arguments = NoArguments
+    arguments = StopAllArguments
 
-    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: StopAllArguments, sight: Sight) -> Iterable[Action]:
         """Plan one `cluster.stop` for each cluster that runs."""
-        for cluster in sight.manager.clusters():
-            if restless(sight.manager, cluster.name):
-                yield StopCluster().switch(cluster, sight)
+        running = [(one, restless(sight.manager, one.name)) for one in sight.manager.clusters()]
+        running = [(cluster, missing) for cluster, missing in running if missing]
+        put = chosen(sight, args.snapshot).id if running and args.snapshot is not None else ""
+        if put and not args.no_safety_net:
+            put_proof(sight, put)
+        guard = args.model_dump(include={"max_age", "no_safety_net"}) | ({"snapshot": put} if put else {})
+        for cluster, missing in running:
+            proven = put or _proven(args, sight, cluster)
+            yield StopCluster().switch(cluster, missing, guard, proof_words(args, proven))
 
 
-class DeleteCluster(Step[ClusterArguments]):
+class DeleteCluster(Step[DeleteArguments]):
     """Deletes a stopped cluster; the call is synchronous (contract section 6)."""
 
     kind = "cluster.delete"
-    help = "Delete a cluster that is at rest and that nothing hangs on."
+    help = "Delete a cluster that is at rest and that nothing hangs on, once it is proven that it can come back."
     effect = Effect.DESTROY
-    arguments = ClusterArguments
+    arguments = DeleteArguments
 
-    def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the deletion; refuses while compute clusters or data contexts hang on the cluster."""
+    def plan(self, args: DeleteArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the deletion; refuses without a proof, and while compute clusters or data contexts hang on it."""
         cluster = resolve(sight.manager, args.cluster)
         refuse_dependants(sight.manager, cluster)
+        proven = _proven(args, sight, cluster)
         services = len(sight.manager.services(cluster.name))
         beside = ecs_beside(sight.manager, cluster)
         yield self.action(
             f"cluster {cluster.name}",
-            f"delete cluster {cluster.name} with {services} services{beside}",
-            {"cluster": cluster.name},
-            undo="restore the snapshot that the first step names (`maint restore run`)",
-            facts={"cluster": cluster.name, "services": services, "type": cluster.type},
+            f"delete cluster {cluster.name} with {services} services{beside}"
+            f"{proof_words(args, proven)}{plan_to_keep(sight, args)}",
+            {**args.model_dump(), "cluster": cluster.name},
+            undo=f"`maint restore run --cluster {cluster.name} --snapshot {proven or 'ID'}`",
+            facts={"cluster": cluster.name, "services": services, "type": cluster.type, "proof": proven},
             confirm=cluster.name,
         )
 
@@ -196,13 +241,15 @@ class DeleteCluster(Step[ClusterArguments]):
         if running := restless(manager, name):
             hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
             raise Refused(f"cluster {name} is not at rest", detail=running, hint=hint)
+        yield from prove_cluster(action, site, found[0])
+        kept = yield from keep(action, site, work)
         yield f"deleting cluster {name}"
         try:
             manager.delete_cluster(name)
         except AnswerMissing:
             yield "the answer did not come; looking whether the cluster is gone"
         yield from self._gone(name, site)
-        return done(f"cluster {name} is deleted; its hosts stay registered, its data stays on their disks")
+        return done(f"cluster {name} is deleted; its hosts stay registered, its data stays on their disks; {kept}")
 
     def _gone(self, name: str, site: Site) -> Generator[str, None, None]:
         begun = site.clock.monotonic()
@@ -241,3 +288,13 @@ def ecs_beside(manager: ManagerSight, cluster: Cluster) -> str:
         return ""
     beside = [other.name for other in manager.clusters() if other.is_ecs]
     return f"; WARNING: {', '.join(beside)} works with it and will not work without it" if beside else ""
+
+
+def proof_words(args: Proven, snapshot: str) -> str:
+    """Return what a plan says about the proof."""
+    return f"; proven by snapshot {snapshot}" if snapshot else f"; WARNING: without a proof ({args.no_safety_net})"
+
+
+def _proven(args: Proven, sight: Sight, cluster: Cluster) -> str:
+    """Return the snapshot that proves that a cluster can come back; empty where the operator goes without."""
+    return "" if args.no_safety_net else cluster_proof(sight, cluster, args.max_age).snapshot

@@ -2,40 +2,55 @@
 
 from collections.abc import Iterable
 
-from maint.backup.compare import Comparison
+from pydantic import Field
+
+from maint.backup.catalogue import find
+from maint.backup.compare import Comparison, compare
 from maint.errors import WorkFailed
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.restore.choose import chosen
-from maint.steps.applied import look, tree_of_snapshot
-from maint.steps.deployment import SnapshotArguments
+from maint.restore.outgoing import Edit, outgoing, planned_edit
+from maint.restore.partial import same_places
+from maint.restore.present import tree_of_server
+from maint.steps.deployment import EditedArguments
 from maint.steps.step import Progress, Step, done
 
 _SHOWN = 20  # differences named in a message; the value registered holds them all
 
 
-class CompareDeployment(Step[SnapshotArguments]):
+class CompareArguments(EditedArguments):
+    """With which snapshot, which of its hosts have become others, and which clusters alone are compared."""
+
+    clusters: list[str] = Field(default_factory=list)
+
+
+class CompareDeployment(Step[CompareArguments]):
     """Compares by meaning; volatile fields do not count, hidden values are counted and never called equal."""
 
     kind = "deployment.compare"
     help = "Read the deployment back and compare it with a snapshot by meaning; differences fail."
     effect = Effect.READ
-    arguments = SnapshotArguments
+    arguments = CompareArguments
 
-    def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: CompareArguments, sight: Sight) -> Iterable[Action]:
         """Plan the comparison."""
         snapshot = chosen(sight, args.snapshot)
+        edit, part = planned_edit(sight, snapshot, args.clusters, args.map_hosts), ", ".join(args.clusters)
         yield self.action(
             f"manager {sight.settings.manager.host}",
-            f"compare the configuration with snapshot {snapshot.id}",
-            {"snapshot": snapshot.id},
+            f"compare {f'cluster {part}' if part else 'the configuration'} with snapshot {snapshot.id}",
+            {"snapshot": snapshot.id, "edit": edit.to_json()},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Read and compare."""
-        snapshot = chosen(site, str(action.arguments["snapshot"]))
+        snapshot = find(site, str(action.arguments["snapshot"]))
+        out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
         yield "reading the configuration back"
-        found = look(site, tree_of_snapshot(site, snapshot)).comparison
+        site.manager.forget_login()
+        wanted, present = out.tree(site), tree_of_server(site)
+        found = compare(wanted, present if out.whole else same_places(present, wanted))
         if found.differences:
             raise WorkFailed(
                 f"the configuration differs from snapshot {snapshot.id} in {len(found.differences)} places",

@@ -1,21 +1,26 @@
-"""Put a snapshot's deployment: sent at most once by a run, and never again before it is known not to arrive."""
+"""Put a snapshot's deployment in place of what is there, or add some of its clusters to it."""
 
+import hashlib
 from collections.abc import Generator, Iterable
 
+from pydantic import Field
+
 from maint.backup.catalogue import find
-from maint.backup.flatten import Tree
-from maint.backup.parts import DEPLOYMENT, open_deployment
-from maint.errors import AnswerMissing, CannotReach, LoginRefused, Refused, WorkFailed
+from maint.backup.manifest import MANIFEST
+from maint.errors import Refused
+from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
-from maint.ports import Body, Sight, Site, Work
+from maint.ports import Sight, Site, Work
 from maint.restore.choose import chosen
-from maint.steps.applied import Fate, await_fate, baseline, fate, look, tree_of_snapshot
-from maint.steps.server import START_LIMIT, await_version, require_ssh, restart
+from maint.restore.outgoing import Edit, Outgoing, outgoing, planned_edit
+from maint.restore.partial import refuse_existing
+from maint.restore.present import meaning, tree_of_server
+from maint.steps.applied import Added, Fate, Replaced, look
+from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
+from maint.steps.sending import LIMIT, send, settled
+from maint.steps.server import require_ssh
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
-
-_LIMIT = 3600.0  # seconds; the call has no progress and big sites take long (contract section 14, U16)
-_STANDING = {Fate.NEVER: "was not applied", Fate.OPEN: "was not applied so far"}
 
 
 class SnapshotArguments(Arguments):
@@ -24,101 +29,131 @@ class SnapshotArguments(Arguments):
     snapshot: str = ""
 
 
-class PutDeployment(Step[SnapshotArguments]):
-    """Replaces the manager's whole configuration."""
+class EditedArguments(SnapshotArguments):
+    """Which snapshot, and which of its hosts have become others (`OLD=NEW`)."""
+
+    map_hosts: list[str] = Field(default_factory=list)
+
+
+class PutArguments(EditedArguments, Kept):
+    """Which snapshot, which hosts have become others, and how the present state is kept."""
+
+
+class PutDeployment(Step[PutArguments]):
+    """Replaces the manager's whole configuration, once the snapshot is proven and the present state is kept."""
 
     kind = "deployment.put"
     help = "Replace the manager's whole configuration by a snapshot's, sent once, decided by reading."
     effect = Effect.DESTROY
-    arguments = SnapshotArguments
+    arguments = PutArguments
 
-    def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
         """Plan the call, with what it will replace."""
         require_ssh(sight)
         snapshot = chosen(sight, args.snapshot)
+        put_proof(sight, snapshot.id)
+        edit = planned_edit(sight, snapshot, (), args.map_hosts)
         clusters = [cluster.name for cluster in sight.manager.clusters()]
         lost = f"; what is there now is lost: {', '.join(clusters)}" if clusters else ""
         yield self.action(
             f"manager {sight.settings.manager.host}",
-            f"replace the whole configuration by snapshot {snapshot.id}{lost}",
-            {"snapshot": snapshot.id},
-            undo="restore the safety snapshot that the step before took, where it is restorable",
-            facts={
-                "deployment": snapshot.part(DEPLOYMENT).sha256,
-                "clusters": sorted(clusters),
-                "release": sight.manager.release(),
-            },
+            f"replace the whole configuration by snapshot {snapshot.id}{_told(edit)}{lost}{plan_to_keep(sight, args)}",
+            {**args.model_dump(), "snapshot": snapshot.id, "edit": edit.to_json()},
+            undo="`maint restore run --snapshot ID` with the safety snapshot, where that is restorable",
+            facts={**facts_of(sight, snapshot), "clusters": sorted(clusters)},
             confirm=sight.settings.name,
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Send once; when the answer is missing, decide by reading."""
-        snapshot = find(site, str(action.arguments["snapshot"]))
-        if not snapshot.restorable:
-            raise Refused(f"snapshot {snapshot.id} is not restorable", hint="`maint backup list` shows those that are")
-        wanted = tree_of_snapshot(site, snapshot)
-        limit = work.timeout or _LIMIT
+        out = outgoing_of(action, site)
+        name, evidence, limit = out.snapshot.id, Replaced(out.tree(site)), work.timeout or LIMIT
         if work.noted("sent") is not None:
-            yield "an earlier life of this run has sent the deployment; looking what became of it"
-            if (yield from self._settled(site, work, snapshot, wanted, limit)) is Fate.APPLIED:
-                return done(f"snapshot {snapshot.id} is in force: it was applied although its answer was lost")
+            if (yield from settled(site, work, out, evidence, limit)) is Fate.APPLIED:
+                return done(f"snapshot {name} is in force: it was applied although its answer was lost")
             yield "it was not applied and can no longer arrive; sending it again"
-        elif look(site, wanted).proves:
-            return unchanged(f"the present configuration is that of snapshot {snapshot.id} already")
-        return (yield from self._send(site, work, snapshot, wanted, limit))
-
-    def _settled(
-        self, site: Site, work: Work, snapshot: Snapshot, wanted: dict[str, Tree], limit: float
-    ) -> Generator[str, None, Fate]:
-        """Say what became of what an earlier life sent; a restart makes sure that it can no longer arrive."""
-        decided = yield from await_fate(site, work, wanted, limit, _patience(snapshot))
-        if decided is Fate.OPEN:
-            yield "it is not there yet and might still arrive; a restart of the server rolls back what is under way"
-            yield from restart(site, work, "restart to settle")
-            yield from await_version(site, START_LIMIT)
-            decided = yield from await_fate(site, work, wanted, limit, limit)
-        return decided
-
-    def _send(self, site: Site, work: Work, snapshot: Snapshot, wanted: dict[str, Tree], limit: float) -> Progress:
-        work.note("before", baseline(site, wanted))
-        work.note("last block", None)
-        work.note("refused", None)
-        work.note("sent", site.clock.now().isoformat())
-        size = snapshot.part(DEPLOYMENT).content_bytes
-        yield f"sending {size} bytes"
-        try:
-            self._put(site, work, snapshot, limit)
-        except AnswerMissing as error:
-            yield f"{error.message}; looking whether it was applied"
-            decided = yield from await_fate(site, work, wanted, limit, _patience(snapshot))
-            if decided is not Fate.APPLIED:
-                raise WorkFailed(
-                    f"the deployment was sent, its answer never came, and it {_STANDING[decided]}",
-                    detail=[error.message, *error.detail],
-                    hint="`maint playbook resume` looks again, and sends it again only when it can no longer arrive",
-                ) from error
-            return done(f"snapshot {snapshot.id} is in force; the answer was lost, a read shows it applied")
-        except (WorkFailed, LoginRefused) as error:
-            work.note("refused", error.message)
-            if fate(site, work, wanted, limit) is Fate.APPLIED:
-                return done(f"snapshot {snapshot.id} is in force, although the server answered: {error.message}")
-            raise
-        site.manager.forget_login()
-        return done(f"snapshot {snapshot.id} was applied")
-
-    def _put(self, site: Site, work: Work, snapshot: Snapshot, limit: float) -> None:
-        part = snapshot.part(DEPLOYMENT)
-        api = int(snapshot.versions["api"].lstrip("v"))
-        with open_deployment(site, snapshot) as stream:
-            body = Body(stream.read, part.content_bytes, lambda: work.note("last block", site.clock.now().isoformat()))
-            answer = site.manager.put_deployment(body, api=api, delete_current=True, timeout=limit)
-        try:
-            while answer.read(1 << 18):
-                pass
-        except CannotReach as error:
-            raise AnswerMissing(f"the answer was cut off: {error.message}", whole=True) from error
+        elif look(site, evidence.wanted).proves:
+            return unchanged(f"the present configuration is that of snapshot {name} already")
+        kept = yield from _guard(action, site, work, name)
+        return done(f"snapshot {name} {(yield from send(site, work, out, evidence, limit))}; {kept}")
 
 
-def _patience(snapshot: Snapshot) -> float:
-    """Return for how many seconds to look for a deployment whose answer is missing: large ones take long."""
-    return 30.0 + snapshot.part(DEPLOYMENT).content_bytes / 100_000
+class AddArguments(EditedArguments, Kept):
+    """Which clusters of which snapshot, which hosts have become others, and how the present state is kept."""
+
+    clusters: list[str] = Field(min_length=1)
+
+
+class AddClusters(Step[AddArguments]):
+    """Adds clusters that the server lacks; nothing that is there is touched (contract section 8, flag false)."""
+
+    kind = "deployment.add"
+    help = "Bring back clusters that the manager lacks, from a whole snapshot; refuses what exists there already."
+    effect = Effect.CHANGE
+    arguments = AddArguments
+
+    def plan(self, args: AddArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the call; refuses here already where anything of it exists."""
+        require_ssh(sight)
+        snapshot = chosen(sight, args.snapshot)
+        put_proof(sight, snapshot.id)
+        edit = planned_edit(sight, snapshot, args.clusters, args.map_hosts)
+        assert edit.choice is not None  # clusters were named
+        refuse_existing(outgoing(sight, snapshot, edit).tree(sight), tree_of_server(sight))
+        names, hosts = ", ".join(edit.choice.clusters), len(edit.choice.hosts)
+        yield self.action(
+            f"cluster {names}",
+            f"add cluster {names} from snapshot {snapshot.id}, with {hosts} hosts that the manager lacks"
+            f"{_told(edit)}{plan_to_keep(sight, args)}",
+            {**args.model_dump(), "snapshot": snapshot.id, "edit": edit.to_json()},
+            undo="; ".join(f"maint cluster delete {name}" for name in edit.choice.clusters),
+            facts=facts_of(sight, snapshot),
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Send once; whether the clusters are there tells what became of it."""
+        out = outgoing_of(action, site)
+        assert out.edit.choice is not None  # as planned
+        names, limit = out.edit.choice.clusters, work.timeout or LIMIT
+        evidence = Added(names)
+        if work.noted("sent") is not None:
+            if (yield from settled(site, work, out, evidence, limit)) is Fate.APPLIED:
+                return done(f"cluster {', '.join(names)} is there: it was added although its answer was lost")
+            yield "it was not added and can no longer arrive; sending it again"
+        kept = yield from _guard(action, site, work, out.snapshot.id)
+        refuse_existing(out.tree(site), tree_of_server(site))
+        how = yield from send(site, work, out, evidence, limit)
+        return done(f"cluster {', '.join(names)} of snapshot {out.snapshot.id} {how}; it is not started; {kept}")
+
+
+def facts_of(sight: Sight, snapshot: Snapshot) -> dict[str, Json]:
+    """Return what a restore's plan rests on: the snapshot as signed, and what the server holds now."""
+    with sight.store.open(f"{snapshot.site}/{snapshot.id}/{MANIFEST}") as file:
+        manifest = hashlib.sha256(file.read()).hexdigest()
+    return {"manifest": manifest, "present": meaning(tree_of_server(sight)), "release": sight.manager.release()}
+
+
+def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[str, None, str]:
+    yield f"proving that snapshot {snapshot} can be restored"
+    yield put_proof(site, snapshot).words
+    return (yield from keep(action, site, work))
+
+
+def outgoing_of(action: Action, sight: Sight) -> Outgoing:
+    """Return the document that a planned action sends.
+
+    Raises:
+        Refused: the snapshot must never be restored.
+    """
+    snapshot = find(sight, str(action.arguments["snapshot"]))
+    if not snapshot.restorable:
+        raise Refused(f"snapshot {snapshot.id} is not restorable", hint="`maint backup list` shows those that are")
+    return outgoing(sight, snapshot, Edit.from_json(action.arguments["edit"]))
+
+
+def _told(edit: Edit) -> str:
+    """Return what a plan's line says about an edit."""
+    words = [f"; host {change.old_name} becomes {change.new_name}" for change in edit.changes]
+    if edit.leftovers:
+        words.append(f"; {len(edit.leftovers)} texts still name an old host")
+    return "".join([*words, *(f"; not brought back: {name}" for name in edit.left_out)])

@@ -9,10 +9,9 @@ from maint.model.json import Json
 from maint.model.manager import Role
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.steps.clusters import NoArguments
 from maint.steps.commands import finish, pauses
 from maint.steps.server import require_ssh
-from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
+from maint.steps.step import Arguments, NoArguments, Progress, Step, done, skipped, unchanged
 
 AGENT = "cloudera-scm-agent"
 MONITORS = ("HOSTMONITOR", "SERVICEMONITOR")

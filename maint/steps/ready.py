@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from pydantic import Field
+
 from maint.backup import host_notes
 from maint.backup.outline import Outline
 from maint.backup.verify import verify
@@ -11,17 +13,23 @@ from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.restore.choose import chosen
 from maint.restore.license import content_of
-from maint.restore.outline import outline_of
+from maint.restore.outgoing import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.ready import Server, insist, ready
+from maint.steps.deployment import EditedArguments
 from maint.steps.server import require_ssh
-from maint.steps.step import Arguments, Progress, Step, done
+from maint.steps.step import Progress, Step, done
 
 
-class ReadyArguments(Arguments):
-    """Which snapshot, and whether the licence must be installed already."""
+class ReadyArguments(EditedArguments):
+    """Which snapshot, edited how, and whether the licence must be installed already."""
 
-    snapshot: str = ""
+    clusters: list[str] = Field(default_factory=list)
     license: bool = False
+
+
+# What must hold of a document that was edited, besides what holds of the snapshot; a part stands on what is there.
+_OF_A_WHOLE = frozenset({"redaction", "references", "duplicates", "hosts"})
+_OF_A_PART = frozenset({"redaction", "duplicates"})
 
 
 class RestoreReady(Step[ReadyArguments]):
@@ -36,12 +44,13 @@ class RestoreReady(Step[ReadyArguments]):
         """Climb the ladder for the plan; a broken rung refuses here."""
         require_ssh(sight)
         snapshot = chosen(sight, args.snapshot)
-        findings = _climb(sight, snapshot, args.license)
+        edit = planned_edit(sight, snapshot, args.clusters, args.map_hosts)
+        findings = _climb(sight, outgoing(sight, snapshot, edit), args.license)
         insist(snapshot, findings)
         yield self.action(
             f"snapshot {snapshot.id}",
             f"prove that snapshot {snapshot.id} can be restored here ({len(findings)} rules)",
-            {"snapshot": snapshot.id, "license": args.license},
+            {"snapshot": snapshot.id, "license": args.license, "edit": edit.to_json()},
             facts={"snapshot": snapshot.id, "rules": [[finding.rule, finding.passed] for finding in findings]},
         )
 
@@ -49,16 +58,22 @@ class RestoreReady(Step[ReadyArguments]):
         """Climb it again: the server may have changed since the plan."""
         snapshot = chosen(site, str(action.arguments["snapshot"]))
         yield f"verifying snapshot {snapshot.id} and looking at the server and its host"
-        findings = _climb(site, snapshot, bool(action.arguments["license"]))
+        out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
+        findings = _climb(site, out, bool(action.arguments["license"]))
         insist(snapshot, findings)
         untold = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is None]
         words = f"{len(findings) - len(untold)} rules hold"
         return done("; could not tell: ".join([words, *(["; ".join(untold)] if untold else [])]))
 
 
-def _climb(sight: Sight, snapshot: Snapshot, installed: bool) -> Sequence[Finding]:
-    outline = outline_of(sight, snapshot)
-    return ready(snapshot, outline, verify(sight, snapshot.id, 3), _server(sight, snapshot, outline, installed))
+def _climb(sight: Sight, out: Outgoing, installed: bool) -> Sequence[Finding]:
+    snapshot, verdict = out.snapshot, out.verdict(sight)
+    server = _server(sight, snapshot, verdict.outline, installed)
+    rungs = ready(snapshot, verdict.outline, verify(sight, snapshot.id, 3), server, whole=out.whole)
+    if out.content is None:
+        return rungs
+    rules = _OF_A_WHOLE if out.whole else _OF_A_PART
+    return [*rungs, *(finding for finding in verdict.judgement.findings if finding.rule in rules)]
 
 
 def _server(sight: Sight, snapshot: Snapshot, outline: Outline, installed: bool) -> Server:

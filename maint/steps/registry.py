@@ -5,7 +5,7 @@ from typing import Any
 from maint.steps.clusters import DeleteCluster, StartCluster, StopAllClusters, StopCluster
 from maint.steps.compare import CompareDeployment
 from maint.steps.copies import CopySnapshots
-from maint.steps.deployment import PutDeployment
+from maint.steps.deployment import AddClusters, PutDeployment
 from maint.steps.license import UploadLicense
 from maint.steps.platform import StartAgents, StartManagement
 from maint.steps.ready import RestoreReady
@@ -40,6 +40,7 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         UploadLicense(),
         RestoreReady(),
         PutDeployment(),
+        AddClusters(),
         CompareDeployment(),
         DeliverPassword(),
         CheckTruststore(),

@@ -8,9 +8,8 @@ from maint.model.manager import Door
 from maint.model.plan import Action, Effect
 from maint.model.units import show_duration
 from maint.ports import ManagerSight, Sight, Site, Work
-from maint.steps.clusters import NoArguments
 from maint.steps.commands import pauses
-from maint.steps.step import Progress, Step, done
+from maint.steps.step import NoArguments, Progress, Step, done
 
 UNIT = "cloudera-scm-server"
 LOG = "/var/log/cloudera-scm-server/cloudera-scm-server.log"

@@ -1,21 +1,18 @@
 """Snapshots as steps: take one, or require that a restorable one is at hand before anything is destroyed."""
 
-import os
 from collections.abc import Iterable
-from datetime import timedelta
 
-from maint.backup.catalogue import entries, load
-from maint.backup.ids import new_id
-from maint.backup.parts import DEPLOYMENT
-from maint.backup.take import recipients_of, take
-from maint.backup.verify import verify
+from maint.backup.take import recipients_of
+from maint.config.strict import Duration
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.snapshot import Purpose, Redaction, Snapshot, Trust
-from maint.model.units import show_duration, show_size
+from maint.model.snapshot import Purpose
 from maint.ports import Sight, Site, Work
+from maint.steps.clusters import resolve
+from maint.steps.guards import cluster_proof
 from maint.steps.step import Arguments, Progress, Step, done
+from maint.steps.taking import described, taken_once
 
 
 class TakeArguments(Arguments):
@@ -48,17 +45,8 @@ class TakeSnapshot(Step[TakeArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Take it, unless an earlier life of the run has committed it already."""
         purpose = Purpose(str(action.arguments["purpose"]))
-        snapshot = _committed(site, work)
-        if snapshot is None:
-            snapshot_id = new_id(site.clock.now(), os.urandom)
-            work.note("snapshot", snapshot_id)
-            taken = yield from take(site, purpose=purpose, snapshot_id=snapshot_id)
-            snapshot = taken.snapshot
-            if taken.verification.result is Trust.FAILED:
-                raise WorkFailed(
-                    f"snapshot {snapshot.id} is stored, and is not sound", detail=[taken.verification.words]
-                )
-        words = _words(snapshot)
+        snapshot = yield from taken_once(site, work, purpose)
+        words = described(snapshot)
         if action.arguments["unredacted"] and not snapshot.restorable:
             raise WorkFailed(
                 "the export is not restorable although the redaction window is open",
@@ -71,37 +59,15 @@ class TakeSnapshot(Step[TakeArguments]):
         return done(words, value, partly=partly)
 
 
-def _committed(site: Site, work: Work) -> Snapshot | None:
-    noted = work.noted("snapshot")
-    if not isinstance(noted, str):
-        return None
-    try:
-        snapshot = load(site, noted)
-    except WorkFailed:
-        return None
-    return snapshot if verify(site, noted, 2).result is not Trust.FAILED else None
-
-
-def _words(snapshot: Snapshot) -> str:
-    size = show_size(snapshot.part(DEPLOYMENT).content_bytes)
-    if snapshot.restorable:
-        return f"snapshot {snapshot.id}: {size}, restorable"
-    why = "the manager redacts its API" if snapshot.judgement.redaction is Redaction.REDACTED else "it breaks a rule"
-    problems = "; ".join(finding.words for finding in snapshot.judgement.findings if finding.passed is False)
-    return f"snapshot {snapshot.id}: {size}, audit-only, cannot be restored: {why}" + (
-        f" ({problems})" if problems else ""
-    )
-
-
 class RequireArguments(Arguments):
     """How old the snapshot may be, and the cluster it must hold."""
 
-    max_age: float | str
+    max_age: Duration
     cluster: str = ""
 
 
 class RequireBackup(Step[RequireArguments]):
-    """Guards a destruction."""
+    """Guards a destruction that has no guard of its own, such as work on hosts."""
 
     kind = "backup.require"
     help = "Refuse to go on unless a restorable snapshot, young enough, passes verification to level 3."
@@ -109,44 +75,19 @@ class RequireBackup(Step[RequireArguments]):
     arguments = RequireArguments
 
     def plan(self, args: RequireArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the proof; refuses here already where no snapshot is young enough."""
-        limit = float(args.max_age)
-        snapshot = _young(sight, limit)
+        """Plan the proof; refuses here already where no snapshot gives it."""
+        cluster = resolve(sight.manager, args.cluster) if args.cluster else None
+        judged = cluster_proof(sight, cluster, args.max_age)
         yield self.action(
-            f"snapshot {snapshot.id}",
-            f"prove that snapshot {snapshot.id} can be restored",
-            {"snapshot": snapshot.id, "max_age": limit},
-            facts={"snapshot": snapshot.id},
+            f"snapshot {judged.snapshot}",
+            f"prove that snapshot {judged.snapshot} can be restored",
+            {"max_age": args.max_age, "cluster": cluster.name if cluster else ""},
+            facts={"snapshot": judged.snapshot},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Verify to level 3."""
-        snapshot = str(action.arguments["snapshot"])
-        yield f"verifying {snapshot}"
-        judged = verify(site, snapshot, 3)
-        if judged.result is not Trust.VERIFIED:
-            raise Refused(
-                f"snapshot {snapshot} is not proven restorable, so nothing is destroyed",
-                detail=[judged.words],
-                hint="`maint backup create --open-window` takes another one",
-            )
-        return done(judged.words, {"snapshot": snapshot})
-
-
-def _young(sight: Sight, limit: float) -> Snapshot:
-    offered = [entry.snapshot for entry in entries(sight) if entry.offered and entry.snapshot is not None]
-    if not offered:
-        raise Refused(
-            "there is no restorable snapshot, so nothing is destroyed",
-            detail=[f"looked in {sight.store.location}"],
-            hint="`maint backup create --open-window` takes one",
-        )
-    newest = offered[-1]
-    age = sight.clock.now() - newest.taken_at
-    if age > timedelta(seconds=limit):
-        raise Refused(
-            f"the newest restorable snapshot {newest.id} is {show_duration(age.total_seconds())} old, "
-            f"and {show_duration(limit)} is allowed",
-            hint="`maint backup create --open-window` takes a fresh one",
-        )
-    return newest
+        """Prove it again."""
+        name, max_age = str(action.arguments["cluster"]), float(str(action.arguments["max_age"]))
+        yield "verifying the snapshot that is to prove it"
+        judged = cluster_proof(site, resolve(site.manager, name) if name else None, max_age)
+        return done(f"snapshot {judged.snapshot}: {judged.words}", {"snapshot": judged.snapshot})

@@ -7,10 +7,9 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.restore.choose import chosen
 from maint.restore.outline import outline_of
-from maint.steps.clusters import NoArguments
 from maint.steps.deployment import SnapshotArguments
 from maint.steps.server import START_LIMIT, await_version, require_ssh, restart
-from maint.steps.step import Progress, Step, done, skipped, unchanged
+from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
 
 class AwaitTls(Step[SnapshotArguments]):

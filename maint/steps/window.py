@@ -14,9 +14,8 @@ from maint.model.plan import Action, Effect
 from maint.model.site import HostSettings, SiteSettings
 from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
 from maint.steps import options
-from maint.steps.clusters import NoArguments
 from maint.steps.server import UNIT, await_version, require_ssh
-from maint.steps.step import Progress, Step, done, unchanged
+from maint.steps.step import NoArguments, Progress, Step, done, unchanged
 
 _RECORD = "window.json"
 _LIMIT = 900.0  # seconds until a restarted server must answer

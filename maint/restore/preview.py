@@ -1,0 +1,211 @@
+"""What a restore would meet and do, for people to read before they agree: endpoints, secrets by name, hosts, losses."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from maint.backup.compare import Comparison, Difference, compare
+from maint.backup.ids import show_time
+from maint.errors import Refused
+from maint.model.json import Json
+from maint.model.manager import Presence
+from maint.model.site import SiteSettings
+from maint.model.snapshot import Snapshot
+from maint.model.units import show_duration
+from maint.ports import Sight
+from maint.restore.outgoing import Outgoing
+from maint.restore.partial import same_places
+from maint.restore.present import meaning, tree_of_server
+
+_SHOWN = 20  # differences that people see; programs get all
+
+
+@dataclass(frozen=True, slots=True)
+class HostFate:
+    """One host of the document that is sent: where it was, where it will be, and whether the manager knows it."""
+
+    name: str
+    address: str
+    host_id: str
+    was: str  # its old name, empty where it stays itself
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a restore would meet and do.
+
+    Attributes:
+        out: what is sent.
+        settings: the site's.
+        presence: which ports answer now.
+        store: where the snapshot lies.
+        hosts: those of the document.
+        losses: the present configuration against the one that is sent: `before` is what is there now.
+        now: when this was seen.
+    """
+
+    out: Outgoing
+    settings: SiteSettings
+    presence: Presence
+    store: str
+    hosts: Sequence[HostFate]
+    losses: Comparison
+    now: datetime
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON, with every difference."""
+        return {
+            "endpoints": self._endpoints(),
+            "secrets": [{"name": name, "kind": kind} for name, kind in secrets_of(self.settings)],
+            "hosts": [
+                {"name": h.name, "address": h.address, "id": h.host_id, "was": h.was or None, "known": h.known}
+                for h in self.hosts
+            ],
+            "snapshot": self._snapshot(),
+            "lost": {"counts": self.counts, **self.losses.to_json()},
+            "unmapped": list(self.out.edit.leftovers),
+            "left_out": list(self.out.edit.left_out),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for people."""
+        snapshot, age = self.out.snapshot, show_duration((self.now - self.out.snapshot.taken_at).total_seconds())
+        counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in _counts(snapshot).items() if count)
+        yield f"snapshot  {snapshot.id}, {age} old, in {self.store}: {counts}"
+        manager = self.settings.manager
+        yield (
+            f"manager   {manager.host}: port {manager.plain_port} {self.presence.plain}, TLS port {manager.tls_port} "
+            f"{self.presence.tls}; {self.presence.door} serves"
+        )
+        named = ", ".join(f"{name} ({kind})" for name, kind in secrets_of(self.settings))
+        yield f"secrets   {named}"
+        yield from self._host_lines()
+        yield from self._loss_lines()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many places only the server has, both have and differ in, only the snapshot has, and nobody can tell."""
+        return {
+            "removed": sum(1 for one in self.losses.differences if one.after is None),
+            "changed": sum(1 for one in self.losses.differences if None not in (one.before, one.after)),
+            "added": sum(1 for one in self.losses.differences if one.before is None),
+            "not_comparable": len(self.losses.not_comparable),
+        }
+
+    def _endpoints(self) -> dict[str, Json]:
+        manager = self.settings.manager
+        hosts = self.settings.hosts_in("manager") if self.settings.ssh else ()
+        default = self.settings.ssh.port if self.settings.ssh else 0
+        return {
+            "manager": manager.host,
+            "serves": self.presence.door.value,
+            "plain": {"port": manager.plain_port, "state": self.presence.plain},
+            "tls": {"port": manager.tls_port, "state": self.presence.tls},
+            "ssh": [{"host": one.name, "address": one.address, "port": one.port or default} for one in hosts],
+            "store": self.store,
+        }
+
+    def _snapshot(self) -> dict[str, Json]:
+        snapshot = self.out.snapshot
+        return {
+            "id": snapshot.id,
+            "taken_at": show_time(snapshot.taken_at),
+            "age_seconds": round((self.now - snapshot.taken_at).total_seconds()),
+            "purpose": snapshot.purpose.value,
+            "versions": dict(snapshot.versions),
+            "counts": dict(_counts(snapshot)),
+            "whole": self.out.whole,
+        }
+
+    def _host_lines(self) -> Iterator[str]:
+        moved = [f"{host.was} becomes {host.name} ({host.address})" for host in self.hosts if host.was]
+        unknown = [host.name for host in self.hosts if not host.known]
+        yield f"hosts     {len(self.hosts)}: {'; '.join(moved) or 'all stay what they are'}"
+        if unknown:
+            yield f"          not known to the manager yet: {', '.join(unknown)}"
+        for path in self.out.edit.leftovers:
+            yield f"          still names an old host, look at it afterwards: {path}"
+        for name in self.out.edit.left_out:
+            yield f"          not brought back, make it anew in the manager: {name}"
+
+    def _loss_lines(self) -> Iterator[str]:
+        counts = self.counts
+        yield (
+            f"changes   {counts['removed']} places are lost, {counts['changed']} change, {counts['added']} come back; "
+            f"{counts['not_comparable']} cannot be compared, since the manager hides them"
+        )
+        found = sorted(self.losses.differences, key=_worst_first)
+        for one in found[:_SHOWN]:
+            yield f"          {one.path}: {one.before or 'nothing'} → {one.after or 'nothing'}"
+        if len(found) > _SHOWN:
+            yield f"          … and {len(found) - _SHOWN} more; `-o json` has them all"
+
+
+def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
+    """Look at what a restore would meet, and compare what is there with what is sent.
+
+    Args:
+        sight: the site.
+        out: what is sent.
+        seen: the digest of the present configuration that the plan was made from.
+
+    Raises:
+        Refused: the configuration changed while the plan was made.
+    """
+    wanted, present = out.tree(sight), tree_of_server(sight)
+    if meaning(present) != seen:
+        raise Refused(
+            "the manager's configuration changed while the plan was made",
+            detail=["exit code 5: a plan that is stale is not carried out"],
+            hint="find out who works on it, then make the plan again",
+        )
+    return Preview(
+        out=out,
+        settings=sight.settings,
+        presence=sight.manager.presence(),
+        store=sight.store.location,
+        hosts=_hosts(sight, out, wanted.get("hosts")),
+        losses=compare(present if out.whole else same_places(present, wanted), wanted),
+        now=sight.clock.now(),
+    )
+
+
+def secrets_of(settings: SiteSettings) -> list[tuple[str, str]]:
+    """Return the secrets that a restore asks for: the config's name for each, and the kind of its reference."""
+    manager, backup = settings.manager, settings.backup
+    references = {
+        "manager.password": manager.login.password,
+        "manager.bootstrap.password": manager.bootstrap.password if manager.bootstrap else None,
+        "backup.identity": backup.identity if backup else None,
+        "backup.signing_key": backup.signing_key if backup else None,
+        "backup.fingerprint_key": backup.fingerprint_key if backup else None,
+        "ssh.key": "file" if settings.ssh and settings.ssh.key else None,
+        "ssh.sudo.password": settings.ssh.sudo_password if settings.ssh else None,
+    }
+    return [(name, reference.partition(":")[0]) for name, reference in references.items() if reference]
+
+
+def _hosts(sight: Sight, out: Outgoing, hosts: object) -> list[HostFate]:
+    known = {host.host_id for host in sight.manager.hosts()}
+    names = {change.new_id: change.old_name for change in out.edit.changes}
+    found = hosts if isinstance(hosts, Mapping) else {}
+    return [
+        HostFate(
+            name=str(host.get("hostname", "")),
+            address=str(host.get("ipAddress", "")),
+            host_id=host_id,
+            was=names.get(host_id, ""),
+            known=host_id in known,
+        )
+        for host_id, host in found.items()
+        if isinstance(host, Mapping)
+    ]
+
+
+def _counts(snapshot: Snapshot) -> Mapping[str, int]:
+    return snapshot.judgement.counts
+
+
+def _worst_first(one: Difference) -> int:
+    return 0 if one.after is None else 1 if one.before is not None else 2

@@ -1,0 +1,202 @@
+"""Prove before destroy: what must hold before a cluster is stopped or deleted and before a deployment is sent.
+
+The rules, which the steps keep by themselves, in the plan and again just before they act:
+
+- A cluster is stopped or deleted only when a restorable snapshot that holds it, no older than `max_age`, passes
+  verification to level 3. Safety copies do not count. Where a whole deployment is about to be put over the server, the
+  proof for stopping its clusters is the very snapshot to be put, whatever its age and whichever clusters it holds:
+  stopping loses nothing that the PUT would not replace a moment later, and the PUT asks for that proof itself.
+- A deployment is sent only when the very snapshot that it comes from passes level 3, whatever its age.
+- Before a delete and before anything is sent, the present state is exported besides, as a safety snapshot, and proven
+  to level 2; a redacted one will do, and says that it is audit-only. With `open_window` it is taken through the
+  redaction window, which closes again before anything is destroyed.
+
+`no_safety_net` lifts the first and the last rule and is said aloud; nothing lifts the second.
+"""
+
+from collections.abc import Generator, Iterator
+from datetime import timedelta
+
+from maint.backup.catalogue import Entry, entries
+from maint.backup.take import recipients_of
+from maint.backup.verification import Verification
+from maint.backup.verify import verify
+from maint.config.strict import Duration
+from maint.errors import Refused
+from maint.model.manager import Cluster
+from maint.model.plan import Action
+from maint.model.snapshot import Purpose, Trust
+from maint.model.units import show_duration
+from maint.ports import Sight, Site, Work
+from maint.restore.contents import clusters_in
+from maint.steps.step import Arguments, NoArguments
+from maint.steps.taking import committed, described, taken_once
+from maint.steps.window import OpenWindow, close, remembered
+
+MAX_AGE = 86400.0  # seconds; a day: what a nightly backup can keep
+WAIVER = "no_safety_net"  # the argument of guarded steps that says why their backup guards are lifted
+_EXIT = "exit code 5: a guard said no, and nothing was destroyed"
+_SHOWN = 5  # snapshots whose shortcomings are named
+_TAKE = "`maint backup create --open-window` takes one that will do"
+_WAIVE = "`--no-safety-net REASON` goes without"
+
+
+class Guarded(Arguments):
+    """What every guarded step accepts: why its backup guards are lifted; empty: they are not."""
+
+    no_safety_net: str = ""
+
+
+class Proven(Guarded):
+    """How old the snapshot may be that proves that a cluster can come back."""
+
+    max_age: Duration = MAX_AGE
+
+
+class Kept(Guarded):
+    """Whether the safety export goes through the redaction window."""
+
+    open_window: bool = False
+
+
+def cluster_proof(sight: Sight, cluster: Cluster | None, max_age: float) -> Verification:
+    """Return the verification of the newest snapshot that proves that a cluster can come back.
+
+    Args:
+        sight: the site.
+        cluster: what it must hold; None for any restorable snapshot.
+        max_age: seconds.
+
+    Raises:
+        Refused: there is none; with what is wrong with each that could have been.
+    """
+    reasons: list[str] = []
+    for entry in _candidates(sight):
+        snapshot, limit = entry.snapshot, timedelta(seconds=max_age)
+        if snapshot is not None and sight.clock.now() - snapshot.taken_at > limit:
+            age = show_duration((sight.clock.now() - snapshot.taken_at).total_seconds())
+            reasons.append(f"{entry.id} is {age} old, and {show_duration(max_age)} is allowed; so are all before it")
+            break
+        judged = None if _unfit(entry) else verify(sight, entry.id, 3)
+        reason = _unfit(entry) if judged is None else _shortcoming(sight, entry, judged, cluster)
+        if judged is not None and not reason:
+            return judged
+        reasons.append(f"{entry.id} {reason}")
+    wanted = f"cluster {cluster.name}" if cluster else "this site"
+    raise Refused(
+        f"no snapshot proves that {wanted} can come back, so nothing is destroyed",
+        detail=[*(reasons[:_SHOWN] or [f"there is no backup in {sight.store.location}"]), _EXIT],
+        hint=f"{_TAKE}; {_WAIVE}",
+    )
+
+
+def put_proof(sight: Sight, snapshot: str) -> Verification:
+    """Return the verification to level 3 of the very snapshot that is about to be put; nothing lifts this.
+
+    Raises:
+        Refused: it does not pass.
+    """
+    judged = verify(sight, snapshot, 3)
+    if judged.result is Trust.VERIFIED:
+        return judged
+    raise Refused(
+        f"snapshot {snapshot} is not proven restorable, so it is not sent",
+        detail=[judged.words, _EXIT],
+        hint="choose a sound one from `maint backup list`; `--no-safety-net` does not help here",
+    )
+
+
+def plan_to_keep(sight: Sight, args: Kept) -> str:
+    """Return words on the safety export that will be taken; refuses early where it could not be.
+
+    Raises:
+        Invalid: there is nobody to encrypt for.
+        Refused: the redaction window cannot be opened.
+    """
+    if args.no_safety_net:
+        return f"; WARNING: without a safety net ({args.no_safety_net})"
+    recipients_of(sight)
+    if not args.open_window:
+        return "; the present state is exported first"
+    list(OpenWindow().plan(NoArguments(), sight))
+    return "; the present state is exported first, through the redaction window (the manager restarts twice)"
+
+
+def keep(action: Action, site: Site, work: Work) -> Generator[str, None, str]:
+    """Store a safety snapshot of the present state, once for all lives of the run; return words for the outcome.
+
+    Args:
+        action: whose arguments are those of `Kept`.
+        site: the site.
+        work: remembers the snapshot.
+
+    Raises:
+        WorkFailed: it could not be stored and proven; nothing is destroyed then.
+    """
+    if waived := str(action.arguments["no_safety_net"]):
+        yield f"WARNING: no safety net, the present state is not kept: {waived}"
+        return f"without a safety net ({waived})"
+    through_window = bool(action.arguments["open_window"])
+    try:
+        if through_window and committed(site, work) is None:
+            yield from _open(site, work)
+        snapshot = yield from taken_once(site, work, Purpose.SAFETY)
+    finally:
+        window = remembered(site.state) if through_window else None
+        if window is not None and window.run == work.run:
+            yield from close(site, window)
+    yield f"the present state is kept: {described(snapshot)}"
+    return f"the state before is safety snapshot {snapshot.id}{'' if snapshot.restorable else ', audit-only'}"
+
+
+def prove_cluster(action: Action, site: Site, cluster: Cluster) -> Generator[str, None, None]:
+    """Prove again, just before acting, that a cluster can come back; see the module for the rule.
+
+    Args:
+        action: whose arguments are those of `Proven`, and `snapshot` where that one is about to be put.
+        site: the site.
+        cluster: what is about to be stopped or deleted.
+
+    Raises:
+        Refused: nothing proves it.
+    """
+    if waived := str(action.arguments["no_safety_net"]):
+        yield f"WARNING: no safety net, whether cluster {cluster.name} can come back is not proven: {waived}"
+        return
+    yield f"proving that cluster {cluster.name} can come back"
+    put = action.arguments.get("snapshot")
+    age = float(str(action.arguments["max_age"]))
+    judged = put_proof(site, put) if isinstance(put, str) else cluster_proof(site, cluster, age)
+    yield f"proven by snapshot {judged.snapshot}: {judged.words}"
+
+
+def _open(site: Site, work: Work) -> Generator[str, None, None]:
+    opening = OpenWindow()
+    for action in opening.plan(NoArguments(), site):
+        yield from opening.apply(action, site, work)
+
+
+def _candidates(sight: Sight) -> Iterator[Entry]:
+    """Yield what could prove something, the newest first: no safety copies."""
+    for entry in reversed(entries(sight)):
+        if entry.snapshot is None or entry.snapshot.purpose is Purpose.BACKUP:
+            yield entry
+
+
+def _unfit(entry: Entry) -> str:
+    """Return why a snapshot need not even be opened, else nothing."""
+    if entry.snapshot is None:
+        return f"cannot be believed: {entry.problem}"
+    if not entry.snapshot.restorable:
+        return "is audit-only"
+    return ""
+
+
+def _shortcoming(sight: Sight, entry: Entry, judged: Verification, cluster: Cluster | None) -> str:
+    """Return why a snapshot proves nothing, else nothing."""
+    if judged.result is not Trust.VERIFIED:
+        return f"is not proven restorable: {judged.words}"
+    assert entry.snapshot is not None  # it was verified
+    if cluster is not None and not {cluster.name, cluster.display_name} & clusters_in(sight, entry.snapshot):
+        return f"does not hold cluster {cluster.name}"
+    return ""

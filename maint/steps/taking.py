@@ -1,0 +1,62 @@
+"""Take a snapshot once for all lives of a run: what an earlier life has committed is not taken again."""
+
+import os
+from collections.abc import Generator
+
+from maint.backup.catalogue import load
+from maint.backup.ids import new_id
+from maint.backup.parts import DEPLOYMENT
+from maint.backup.take import take
+from maint.backup.verify import verify
+from maint.errors import WorkFailed
+from maint.model.snapshot import Purpose, Redaction, Snapshot
+from maint.model.units import show_size
+from maint.ports import Site, Work
+
+_NOTE = "snapshot"  # the id, written down before anything is stored
+_SOUND = 2  # the level to which what was just stored must be proven
+
+
+def taken_once(site: Site, work: Work, purpose: Purpose) -> Generator[str, None, Snapshot]:
+    """Take a snapshot, unless an earlier life of this action has committed one; it is sound to level 2.
+
+    Raises:
+        WorkFailed: the export was cut, or what is stored does not open, parse and count as it should.
+    """
+    found = committed(site, work)
+    if found is not None:
+        return found
+    snapshot_id = new_id(site.clock.now(), os.urandom)
+    work.note(_NOTE, snapshot_id)
+    taken = yield from take(site, purpose=purpose, snapshot_id=snapshot_id)
+    if taken.verification.depth < _SOUND:
+        raise WorkFailed(
+            f"snapshot {taken.snapshot.id} is stored, and is not sound",
+            detail=[taken.verification.words],
+            hint="look at the health of the store, then `maint playbook resume`",
+        )
+    return taken.snapshot
+
+
+def committed(site: Site, work: Work) -> Snapshot | None:
+    """Return the snapshot that an earlier life of this action has committed, None where there is no sound one."""
+    noted = work.noted(_NOTE)
+    if not isinstance(noted, str):
+        return None
+    try:
+        snapshot = load(site, noted)
+    except WorkFailed:
+        return None
+    return snapshot if verify(site, noted, _SOUND).depth >= _SOUND else None
+
+
+def described(snapshot: Snapshot) -> str:
+    """Return a snapshot in one line: its id, size and worth."""
+    size = show_size(snapshot.part(DEPLOYMENT).content_bytes)
+    if snapshot.restorable:
+        return f"snapshot {snapshot.id}: {size}, restorable"
+    why = "the manager redacts its API" if snapshot.judgement.redaction is Redaction.REDACTED else "it breaks a rule"
+    problems = "; ".join(finding.words for finding in snapshot.judgement.findings if finding.passed is False)
+    return f"snapshot {snapshot.id}: {size}, audit-only, cannot be restored: {why}" + (
+        f" ({problems})" if problems else ""
+    )
