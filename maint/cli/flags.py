@@ -4,7 +4,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import typer
@@ -30,7 +30,7 @@ class Flags:
     timeout: str | None = None
     insecure: bool = False
     no_safety_net: str = ""  # why backup guards are lifted; an option of the commands that destroy
-    way: Way = Way()  # an option of the commands that read a store
+    way: Way = field(default_factory=Way)  # an option of the commands that read a store
     state: str | None = None  # no flag: where the demo keeps its state
 
     def screen(self) -> Screen:

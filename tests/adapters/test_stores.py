@@ -271,7 +271,10 @@ def test_a_local_folder_is_opened_by_path_or_url(tmp_path: Path, form: str) -> N
     assert store.location == str(tmp_path)
 
 
-@pytest.mark.parametrize("location", ["backups", "./backups", "", "ftp://host/x", "file://otherhost/x", "file:x", "sftp://host/x", "s3://bucket/x"])
+@pytest.mark.parametrize(
+    "location",
+    ["backups", "./backups", "", "ftp://host/x", "file://otherhost/x", "file:x", "sftp://host/x", "s3://bucket/x"],
+)
 def test_a_location_that_is_no_absolute_path_and_no_known_scheme_is_refused(location: str) -> None:
     with pytest.raises(Invalid):
         open_store(location)
