@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from maint.backup.begun import end, unfinished
 from maint.backup.holds import Hold, held
 from maint.backup.ids import is_id, time_of
 from maint.backup.manifest import LARGEST, MANIFEST, SIGNATURE, decode
 from maint.backup.records import Record, read_records
+from maint.backup.verification import BYTES
 from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 
@@ -20,11 +23,16 @@ ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belo
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What the latest verification of a snapshot said."""
+    """What a verification of a snapshot said.
+
+    Attributes:
+        broken: the bytes themselves are wrong, whatever they say.
+    """
 
     level: int
     at: datetime
     result: Trust
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +126,20 @@ def load(sight: Sight, snapshot_id: str) -> Snapshot:
 
 
 def sweep(site: Site, now: datetime) -> int:
-    """Remove what earlier runs left: half-written files, and parts that never got a manifest; return how many."""
+    """Remove what earlier runs left: half-written files, and parts that never got a manifest; return how many.
+
+    The caller holds the site's lock: what this machine began and did not end is dead. What others began is, a day later.
+    """
     name = site.settings.name
     removed = site.store.sweep(name)
+    dead = unfinished(site.state, site.store.location)
     for snapshot_id, files in folders(site).items():
-        if MANIFEST not in files and now - time_of(snapshot_id) > ABANDONED:
+        if MANIFEST not in files and (snapshot_id in dead or now - time_of(snapshot_id) > ABANDONED):
             for file in files:
                 site.store.remove(f"{name}/{snapshot_id}/{file}")
                 removed += 1
+    for snapshot_id in dead:
+        end(site.state, snapshot_id)
     return removed
 
 
@@ -176,7 +190,13 @@ def _each_verification(past: Iterable[Record]) -> Iterator[tuple[str, Verified]]
     for record in past:
         level, result = record.facts.get("level"), record.facts.get("result")
         if record.kind == "verify" and isinstance(level, int) and result in set(Trust):
-            yield record.snapshot, Verified(level, record.at, Trust(str(result)))
+            yield record.snapshot, Verified(level, record.at, Trust(str(result)), _broken(record.facts.get("findings")))
+
+
+def _broken(findings: Json) -> bool:
+    """Tell whether findings as records hold them speak of wrong bytes."""
+    listed = findings if isinstance(findings, list) else []
+    return any(isinstance(one, dict) and one.get("passed") is False and one.get("rule") in BYTES for one in listed)
 
 
 def _read(sight: Sight, name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Hold snapshots against pruning, and release them: signed records beside the snapshots, so that the store alone tells."""
+"""Hold snapshots against pruning and release them, in signed records beside them: the store alone tells."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,13 +1,15 @@
 """Remove snapshots that nothing keeps, and clean up after a removal that was killed half-way."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from maint.backup.catalogue import Entry, entries, files, folders
+from maint.backup.elsewhere import Elsewhere
 from maint.backup.ids import time_of
 from maint.backup.manifest import MANIFEST
 from maint.backup.records import Record, read_records, write_record
 from maint.backup.retain import LEVEL, Candidate, Verdict, decide
+from maint.errors import WorkFailed
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 
@@ -20,14 +22,19 @@ def candidate(entry: Entry) -> Candidate:
     snapshot = entry.snapshot
     if snapshot is None:
         return Candidate(entry.id, time_of(entry.id), good=False, damage=entry.problem or "unreadable")
-    failed = entry.verified is not None and entry.verified.result is Trust.FAILED
     return Candidate(
         entry.id,
         snapshot.taken_at,
         good=good(entry),
         kind=_kind(snapshot),
-        damage="its verification failed" if failed else None,
+        damage="its verification failed" if _failed(entry, snapshot) else None,
     )
+
+
+def _failed(entry: Entry, snapshot: Snapshot) -> bool:
+    """Whether its verification failed: an audit-only one breaks rules of a restore by what it is, its bytes count."""
+    seen = entry.verified
+    return seen is not None and seen.result is Trust.FAILED and (snapshot.restorable or seen.broken)
 
 
 def good(entry: Entry) -> bool:
@@ -76,7 +83,8 @@ def doubt(known: Sequence[Entry], now: datetime) -> str | None:
     latest = max(backups, key=lambda one: (candidate(one).taken_at, one.id))
     if latest.snapshot is None:
         return f"the latest backup {latest.id} cannot be believed ({latest.problem})"
-    if latest.verified is None or latest.verified.result is not Trust.VERIFIED:
+    unproven = latest.verified is None or latest.verified.result is not Trust.VERIFIED
+    if unproven and (latest.snapshot.restorable or latest.verified is None or latest.verified.broken):
         how = "is not verified" if latest.verified is None else f"is {latest.verified.result.value}"
         return f"the latest backup {latest.id} {how}"
     before = [one.snapshot for one in backups if one is not latest and one.snapshot is not None and good(one)]
@@ -129,6 +137,28 @@ def leftovers(sight: Sight) -> Sequence[str]:
     """Return the ids of snapshots whose removal was begun and not finished."""
     begun = {record.snapshot for record in read_records(sight) if record.kind == PRUNE}
     return [one for one, there in folders(sight).items() if one in begun and MANIFEST not in there]
+
+
+def follow(site: Site) -> Generator[str, None, Sequence[str]]:
+    """Remove from the copies what was pruned from the first store; yields words on the progress.
+
+    Only what a signed record says was pruned, and what the first store no longer has, goes: a first store that lost
+    its snapshots takes nothing with it.
+
+    Returns:
+        What could not be done, one line each; the next run tries it again.
+    """
+    gone = {one.snapshot for one in read_records(site) if one.kind == PRUNE} - set(folders(site))
+    problems = []
+    for copy in site.copies:
+        other = Elsewhere(site, copy)
+        try:
+            for snapshot_id in sorted(gone & set(folders(other))):
+                _remove_files(other, snapshot_id)
+                yield f"removed {snapshot_id} from {copy.location}"
+        except WorkFailed as failure:
+            problems.append(": ".join([failure.message, *failure.detail]))
+    return problems
 
 
 def _remove_files(site: Site, snapshot_id: str) -> None:

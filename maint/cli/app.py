@@ -1,12 +1,27 @@
 """The command line: one group a noun, and the flags that may stand before it."""
 
 import inspect
+import os
 from typing import Any
 
 import typer
 
 import maint
-from maint.cli import backup, cluster, config, flags, lab, manager, playbook, restore, sites, topics
+from maint.cli import (
+    backup,
+    cluster,
+    config,
+    doctor,
+    flags,
+    generate,
+    lab,
+    manager,
+    playbook,
+    restore,
+    schedule,
+    sites,
+    topics,
+)
 
 app = typer.Typer(
     name="maint",
@@ -24,9 +39,12 @@ for name, group in {
     "playbook": playbook.group,
     "backup": backup.group,
     "restore": restore.group,
+    "schedule": schedule.group,
     "config": config.group,
+    "generate": generate.group,
 }.items():
     app.add_typer(group, name=name)
+doctor.register(app)
 topics.register(app)
 
 
@@ -53,4 +71,8 @@ app.callback()(_before_the_noun)
 
 def main() -> None:
     """Run the command line."""
+    if "_MAINT_COMPLETE" in os.environ:
+        from maint.cli.manual import ready_to_complete
+
+        ready_to_complete()
     app()

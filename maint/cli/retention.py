@@ -9,6 +9,7 @@ from maint.backup.prune import lines, newest_good, verdict
 from maint.backup.verify import record, verify
 from maint.cli.carry import carry_out, library
 from maint.cli.flags import Flags
+from maint.cli.metrics import publish
 from maint.cli.open import opened
 from maint.cli.screen import Screen, plan_text, table
 from maint.cli.site import ConfiguredSite
@@ -78,6 +79,7 @@ def rebuild(site: ConfiguredSite, screen: Screen) -> None:
             record(site, judged)
             screen.say(f"{entry.id}: {judged.words}")
             failed += [entry.id] if judged.result is Trust.FAILED else []
+        publish(site, screen)
     show_list(site, screen)
     if failed:
         raise WorkFailed(

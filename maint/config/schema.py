@@ -283,6 +283,11 @@ class Site(Strict):
     hosts: Sequence[Host] = Field(default=(), description="the hosts")
     backup: Backup | None = Field(default=None, description="backups")
     virtual_clusters: Sequence[VirtualCluster] = Field(default=(), description="virtual clusters")
+    metrics: FilePath | None = Field(
+        default=None,
+        description="file that each run writes for Prometheus' textfile collector; its name ends in .prom",
+        examples=["/var/lib/prometheus/node-exporter/maint.prom"],
+    )
 
 
 class Config(Strict):

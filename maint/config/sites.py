@@ -41,6 +41,7 @@ def settings(name: str, site: schema.Site, *, state: Path, place: Callable[[str]
         virtual_clusters=tuple(_virtual_cluster(cluster, place) for cluster in site.virtual_clusters),
         app_domain=site.app_domain,
         accepted=tuple(_accepted(item) for item in site.accepted),
+        metrics=_optional(site.metrics, place),
     )
 
 

@@ -61,6 +61,9 @@ class PruneSnapshots(Step[PruneArguments]):
                 prune.remove(site, snapshot_id, decided[snapshot_id])
                 removed.append(snapshot_id)
                 yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
+        problems = yield from prune.follow(site)
+        if problems:
+            return done(f"{len(removed)} removed; {'; '.join(problems)}", {"removed": removed}, partly=True)
         if not removed and not finished:
             return unchanged("nothing to remove", {"removed": []})
         words = f"{len(removed)} removed" + (f", {len(finished)} removals finished" if finished else "")

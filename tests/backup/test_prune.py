@@ -1,22 +1,27 @@
 """Pruning, holds and the list, on real stores with real signatures."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from maint.adapters.stores.local import LocalStore
 from maint.backup import holds, prune
 from maint.backup.catalogue import Entry, entries, sweep
+from maint.backup.copies import spread
+from maint.backup.elsewhere import Elsewhere
 from maint.backup.manifest import MANIFEST
 from maint.backup.records import read_records
 from maint.backup.take import take
 from maint.backup.verify import record, verify
 from maint.errors import Refused
 from maint.model.site import Keep
-from maint.model.snapshot import Purpose
+from maint.model.snapshot import Purpose, Trust
 
 Place = Any  # the fixture of this folder's conftest.py
 DAY = timedelta(days=1)
@@ -169,6 +174,20 @@ def test_the_last_verified_success_is_the_newest_that_counts(aged: Place, run: C
     assert prune.newest_good(entries(aged), aged.clock.now() - 9 * DAY) is None
 
 
+def test_a_copy_follows_what_was_pruned_and_loses_nothing_else(aged: Place, tmp_path: Path) -> None:
+    aged.copies = [LocalStore(tmp_path / "copy")]
+    list(spread(aged))
+    before = ids(aged)
+    prune_all(aged)
+    list(prune.follow(aged))
+    assert [one.id for one in entries(Elsewhere(aged, aged.copies[0]))] == before[3:]
+    for path in (aged.root / "prod").iterdir():
+        if path.name in before:
+            shutil.rmtree(path)
+    list(prune.follow(aged))
+    assert [one.id for one in entries(Elsewhere(aged, aged.copies[0]))] == before[3:]
+
+
 def shrunk(entry: Entry, **counts: int) -> Entry:
     assert entry.snapshot is not None
     judgement = replace(entry.snapshot.judgement, counts={**entry.snapshot.judgement.counts, **counts})
@@ -194,3 +213,22 @@ def test_a_latest_backup_that_nobody_verified_is_doubtful_and_freezes(aged: Plac
 def test_without_a_policy_nothing_is_decided(place: Place) -> None:
     with pytest.raises(Refused, match="no retention policy"):
         prune.verdict(place)
+
+
+def test_an_audit_only_snapshot_breaks_rules_of_a_restore_and_is_no_damaged_one_for_that(
+    aged: Place, run: Callable[..., Any]
+) -> None:
+    aged.manager.content = aged.manager.content.replace(b'"pwHash"', b'"noHash"')
+    taken = run(take(aged)).snapshot
+    assert not taken.restorable
+    aged.clock.time += timedelta(seconds=1)
+    record(aged, verify(aged, taken.id, 3))
+    entry = entries(aged)[-1]
+    assert entry.verified.result is Trust.FAILED
+    assert prune.candidate(entry).damage is None
+    assert prune.doubt(entries(aged), aged.clock.now()) is None
+    part = next(path for path in aged.folder(taken.id).iterdir() if path.name.startswith("deployment.json"))
+    part.write_bytes(part.read_bytes()[:-1])
+    aged.clock.time += timedelta(seconds=1)
+    record(aged, verify(aged, taken.id, 2))
+    assert prune.candidate(entries(aged)[-1]).damage == "its verification failed"

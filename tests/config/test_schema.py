@@ -49,6 +49,7 @@ sites:
       signing_key: file:/etc/maint/signing
       fingerprint_key: file:/etc/maint/fingerprint
       trusted_keys: ["{PUBLIC_KEY}"]
+    metrics: metrics/maint.prom
     virtual_clusters:
       - name: default-vc
         base_url: https://abcd1234.cde-efgh5678.apps.example.internal/dex/api/v1
@@ -89,6 +90,7 @@ def test_every_key_of_the_promised_sample_reaches_the_settings(tmp_path: Path) -
     assert site.ssh.jump == {"host": "bastion", "user": "ops", "port": 2222}
     assert (site.ssh.sudo, site.ssh.sudo_password, site.ssh.command_timeout) == (True, "env:SUDO", 60.0)
     assert site.accepted[0]["until"] == "2027-06-30"
+    assert site.metrics == tmp_path / "metrics/maint.prom"
     assert site.hosts_in("ecs") == (HostSettings("ecs-1", "10.0.0.21", None, ("ecs-master", "ecs")),)
     assert site.backup is not None
     assert site.backup.keep == Keep(last=3, daily=7, weekly=5, monthly=12)

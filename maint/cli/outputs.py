@@ -1,0 +1,127 @@
+"""JSON schemas: of the configuration, and of what `-o json` prints."""
+
+from collections.abc import Mapping
+
+from maint.errors import UsageError
+from maint.model.json import Json
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TEXT: Json = {"type": "string"}
+_TEXT_OR_NULL: Json = {"type": ["string", "null"]}
+_TIME: Json = {"type": "string", "format": "date-time"}
+_TEXTS: Json = {"type": "array", "items": _TEXT}
+_NUMBER: Json = {"type": "number"}
+_FLAG: Json = {"type": "boolean"}
+
+
+def schema_of(what: str) -> dict[str, Json]:
+    """Return a JSON schema.
+
+    Args:
+        what: `config`, or `output`.
+
+    Raises:
+        UsageError: neither.
+    """
+    if what == "config":
+        from maint.config.schema import Config
+
+        return {"$schema": _DRAFT, **Config.model_json_schema()}
+    if what == "output":
+        return _output()
+    raise UsageError(f"there is no schema of {what!r}", hint="there is one of config, and one of output")
+
+
+def _object(required: Mapping[str, Json], **optional: Json) -> Json:
+    """Return the schema of an object that may gain keys later."""
+    return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
+
+
+def _list(item: Json) -> Json:
+    return {"type": "array", "items": item}
+
+
+def _or_null(schema: Json) -> Json:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _output() -> dict[str, Json]:
+    """Return the schema of all outputs: the command decides which keys stand beside `schema`."""
+    answers: dict[str, Json] = {
+        "error": _ref("error"),
+        "snapshots": _list({"anyOf": [_ref("snapshot"), _ref("fate")]}),
+        "last_verified": _or_null(_ref("success")),
+        "snapshot": _ref("snapshot"),
+        "verification": _ref("verification"),
+        "runs": _list(_ref("run")),
+        "plan": _ref("plan"),
+        "digest": _TEXT,
+        "fingerprint": _TEXT,
+        "checks": _list(_ref("check")),
+        "playbooks": _list(_object({"name": _TEXT, "summary": _TEXT})),
+        "sites": _list({"anyOf": [_TEXT, _object({"name": _TEXT, "manager": _TEXT, "store": _TEXT})]}),
+        "files": {},
+        "schedule": _object({"files": _TEXTS, "when": _TEXTS, "next": _TEXT_OR_NULL}),
+        "version": _TEXT,
+        "topics": _TEXTS,
+    }
+    return {
+        "$schema": _DRAFT,
+        "title": "What maint prints with -o json; every object may gain keys",
+        "type": "object",
+        "properties": {"schema": {"const": "maint/1"}, **answers},
+        "required": ["schema"],
+        "$defs": _definitions(),
+    }
+
+
+def _definitions() -> dict[str, Json]:
+    verified = _object({"level": _NUMBER, "at": _TIME, "result": {"enum": ["verified", "failed", "not verified"]}})
+    part = _object({"name": _TEXT, "bytes": _NUMBER, "sha256": _TEXT}, restorable=_FLAG)
+    hold = _object({"reason": _TEXT, "at": _TIME, "by": _TEXT, "until": _or_null(_TIME)})
+    finding = _object({"rule": _TEXT, "passed": {"type": ["boolean", "null"]}, "words": _TEXT})
+    action = _object(
+        {"name": _TEXT, "kind": _TEXT, "target": _TEXT, "effect": {"enum": ["READ", "CHANGE", "DESTROY"]}},
+        summary=_TEXT,
+        arguments={"type": "object"},
+        undo=_TEXT_OR_NULL,
+        confirm=_TEXT_OR_NULL,
+    )
+    return {
+        "error": _object({"message": _TEXT, "detail": _TEXTS, "hint": _TEXT_OR_NULL, "exit": {"type": "integer"}}),
+        "snapshot": _object(
+            {"id": _TEXT, "restorable": _FLAG, "parts": _list(part)},
+            site=_TEXT,
+            taken_at=_TIME,
+            purpose={"enum": ["backup", "safety"]},
+            verified=_or_null(verified),
+            proven=_or_null(_object({"level": _NUMBER, "at": _TIME})),
+            holds=_list(hold),
+            problem=_TEXT,
+        ),
+        "fate": _object({"id": _TEXT, "keep": _FLAG, "reasons": _TEXTS}),
+        "success": _object({"id": _TEXT, "taken_at": _TIME, "age": _NUMBER}),
+        "verification": _object(
+            {"snapshot": _TEXT, "level": _NUMBER, "depth": _NUMBER, "result": _TEXT, "parts_checked": _NUMBER},
+            parts=_NUMBER,
+            at=_TIME,
+            findings=_list(finding),
+        ),
+        "run": _object(
+            {
+                "id": _TEXT,
+                "playbook": _TEXT,
+                "state": {"enum": ["done", "failed", "interrupted", "refused", "unfinished"]},
+                "started": _TEXT,
+                "finished": _TEXT_OR_NULL,
+            }
+        ),
+        "plan": _object({"source": _TEXT, "site": _TEXT, "actions": _list(action)}, parameters={"type": "object"}),
+        "check": _object(
+            {"label": _TEXT, "state": {"enum": ["ok", "warn", "FAIL"]}, "words": _TEXT, "hint": _TEXT_OR_NULL}
+        ),
+    }

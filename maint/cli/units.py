@@ -1,0 +1,208 @@
+"""The files that make a site's backups run by themselves: systemd units, or a line for cron."""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from maint.cli.calendar import Calendar
+from maint.config.layers import Settings
+from maint.errors import Refused, WorkFailed
+from maint.model.site import SiteSettings
+from maint.render import from_file
+
+SYSTEM_UNITS = Path("/etc/systemd/system")
+CRON_FILES = Path("/etc/cron.d")
+STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
+MARK = "# maint-schedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How the schedule is to be: its rhythm, as whom, in which form, and what runs after a backup.
+
+    Attributes:
+        form: systemd or cron.
+        user: units of the user's own service manager.
+        prune: whether to prune after each backup.
+        folder: where the files go; None for where the form wants them.
+    """
+
+    calendar: Calendar
+    form: str = "systemd"
+    user: bool = False
+    prune: bool = False
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of the schedule."""
+
+    path: Path
+    content: str
+
+
+def folder_of(form: str, user: bool, environ: Mapping[str, str]) -> Path:
+    """Return where files of a form belong."""
+    if form == "cron":
+        return CRON_FILES
+    if not user:
+        return SYSTEM_UNITS
+    home = Path(environ.get("HOME", "/"))
+    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "systemd/user"
+
+
+def timer_of(site: str) -> str:
+    """Return the name of a site's timer unit."""
+    return f"maint-backup-{site}.timer"
+
+
+def names_of(site: str, form: str) -> Sequence[str]:
+    """Return the names of a site's own files; the unit for failures serves all sites."""
+    if form == "cron":
+        return (f"maint-backup-{site.replace('.', '_')}",)  # cron passes over names with a dot
+    return f"maint-backup-{site}.service", timer_of(site)
+
+
+FAILURE = "maint-failure@.service"
+
+
+def files_of(settings: Settings, site: SiteSettings, wanted: Wanted, environ: Mapping[str, str]) -> Sequence[File]:
+    """Return the files of a site's schedule.
+
+    Raises:
+        Refused: a secret of the site would have to be typed.
+    """
+    folder = wanted.folder or folder_of(wanted.form, wanted.user, environ)
+    values = _values(settings, site, wanted)
+    if wanted.form == "cron":
+        return (File(folder / names_of(site.name, "cron")[0], from_file("cron.j2", values)),)
+    service, timer = names_of(site.name, "systemd")
+    return (
+        File(folder / service, from_file("maint-backup.service.j2", values)),
+        File(folder / timer, from_file("maint-backup.timer.j2", values)),
+        File(folder / FAILURE, from_file("maint-failure@.service.j2", {**values, **_shared(site)})),
+    )
+
+
+def _values(settings: Settings, site: SiteSettings, wanted: Wanted) -> dict[str, object]:
+    maint, state = program(), site.state.parent
+    place = ["--config", str(settings.path)]
+    commands = [[*place, "--site", site.name, "backup", "create", "--yes"]]
+    commands += [[*place, "--site", site.name, "backup", "prune", "--yes"]] if wanted.prune else []
+    credentials = dict(_credentials(settings, site)) if wanted.form == "systemd" else {}
+    environment = {"MAINT_STATE": str(state), **{one: f"credential:{name}" for one, (name, _) in credentials.items()}}
+    return {
+        "mark": f"{MARK} {site.name}",
+        "site": site.name,
+        "user": wanted.user,
+        "calendar": wanted.calendar.systemd,
+        "jitter": f"{wanted.calendar.jitter:.0f}s",
+        "commands": [_words([maint, *words]) for words in commands],
+        "doctor": _words([maint, *place, "--site"]) + " %i doctor",
+        "environment": [_word(f"{name}={value}") for name, value in environment.items()],
+        "credentials": [f"{name}:{_escaped(str(path))}" for name, path in credentials.values()],
+        "in_tmp": any(Path(one).is_relative_to(tmp) for one in _read(settings, site) for tmp in ("/tmp", "/var/tmp")),
+        "writable": [_word(f"-{path}") for path in writable(site)],
+        "cron": wanted.calendar.cron,
+        "cron_command": " && ".join(shlex.join([maint, *words, "--quiet"]) for words in commands).replace("%", "\\%"),
+        "cron_environment": {"MAINT_STATE": str(state)},
+    }
+
+
+def _shared(site: SiteSettings) -> dict[str, object]:
+    """Return what differs in the unit that serves all sites: nothing in it may belong to one of them."""
+    state = [_word(f"-{path}") for path in writable(site)[:1]]
+    variables = [_word(f"MAINT_STATE={site.state.parent}")]
+    return {"mark": MARK, "credentials": [], "environment": variables, "writable": state}
+
+
+def program() -> str:
+    """Return the absolute path of the `maint` that runs now.
+
+    Raises:
+        WorkFailed: there is none that a service could start.
+    """
+    beside = Path(sys.executable).parent / "maint"
+    for found in (Path(sys.argv[0]), beside, Path(shutil.which("maint") or "/")):
+        if found.name == "maint" and found.is_file() and os.access(found, os.X_OK):
+            return str(found.absolute())
+    raise WorkFailed("the program `maint` is not found", hint="install it, and call it by that name")
+
+
+def writable(site: SiteSettings) -> Sequence[Path]:
+    """Return the folders that a scheduled run writes to, but for those that systemd makes."""
+    backup = site.backup
+    stores = [Path(one) for one in (backup.store, *backup.copies) if one.startswith("/")] if backup else []
+    metrics = [site.metrics.parent] if site.metrics else []
+    found = dict.fromkeys([site.state.parent, *stores, *metrics])
+    return [path for path in found if not path.is_relative_to(STATE_DIRECTORY)]
+
+
+def _read(settings: Settings, site: SiteSettings) -> Sequence[Path]:
+    """Return what a run reads beside its secrets, to know whether a /tmp of its own would hide it."""
+    return [Path(program()), settings.folder, *writable(site)]
+
+
+def references(site: SiteSettings) -> Mapping[str, str]:
+    """Return every secret reference of a site: the key in the config → the reference."""
+    manager, backup, ssh = site.manager, site.backup, site.ssh
+    found = {
+        "manager.password": manager.login.password,
+        "manager.bootstrap.password": manager.bootstrap.password if manager.bootstrap else None,
+        "ssh.sudo.password": ssh.sudo_password if ssh else None,
+        "backup.identity": backup.identity if backup else None,
+        "backup.signing_key": backup.signing_key if backup else None,
+        "backup.fingerprint_key": backup.fingerprint_key if backup else None,
+    }
+    if backup and any(one.startswith("s3:") for one in (backup.store, *backup.copies)):
+        found |= {"backup.s3.access_key": backup.s3.access_key, "backup.s3.secret_key": backup.s3.secret_key}
+    for cluster in site.virtual_clusters:
+        found[f"virtual_clusters.{cluster.name}.password"] = cluster.login.password
+    return {key: reference for key, reference in found.items() if reference}
+
+
+def refuse_questions(site: SiteSettings) -> None:
+    """Refuse a schedule for a site whose secrets are typed.
+
+    Raises:
+        Refused: a scheduled run has nobody to ask.
+    """
+    typed = [key for key, reference in references(site).items() if reference.partition(":")[0] == "prompt"]
+    if typed:
+        raise Refused(
+            f"a scheduled run has nobody to ask for {', '.join(typed)}", hint="name another source, such as file:PATH"
+        )
+
+
+def _credentials(settings: Settings, site: SiteSettings) -> Iterator[tuple[str, tuple[str, Path]]]:
+    """Yield, for each secret in a file, the variable that replaces its reference, its credential, and the file."""
+    from maint.config.layers import OVERRIDES
+    from maint.config.paths import expanded
+
+    variables = {key: variable for variable, key in OVERRIDES.items()}
+    for key, reference in references(site).items():
+        kind, _, rest = reference.partition(":")
+        if kind == "file" and key in variables:
+            path = settings.folder / expanded(rest, os.environ)
+            yield variables[key], (key.replace(".", "-").replace("_", "-"), path)
+
+
+def _words(words: Sequence[str]) -> str:
+    """Return a command as `ExecStart=` takes it."""
+    return " ".join(_word(word.replace("$", "$$")) for word in words)
+
+
+def _word(text: str) -> str:
+    text = _escaped(text)
+    if text and not set(text) & set(" \t'\"\\;"):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")
