@@ -109,7 +109,14 @@ def open_deployment(sight: Sight, snapshot: Snapshot) -> Iterator[BinaryIO]:
         Refused: no private key is at hand.
         WorkFailed: it cannot be opened, or is damaged.
     """
-    path = f"{snapshot.site}/{snapshot.id}/{DEPLOYMENT}"
+    with open_part(sight, snapshot, DEPLOYMENT) as stream:
+        yield stream
+
+
+@contextmanager
+def open_part(sight: Sight, snapshot: Snapshot, name: str) -> Iterator[BinaryIO]:
+    """Open a compressed and encrypted part as a stream of its content; raises like `open_deployment`."""
+    path = f"{snapshot.site}/{snapshot.id}/{name}"
     with _opened(sight, path) as file, sight.seal.unwrap(file, _identities(sight)) as stream:
         yield stream
 

@@ -141,3 +141,17 @@ def drift(
     from maint.cli.diff import drift as show_drift
 
     return show_drift(flags, snapshot, redacted, exit_code)
+
+
+@command(group, "heal")
+def heal(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Argument(help="The redacted snapshot: its id or the beginning of it.")],
+    source: Annotated[str, typer.Option("--from", help="An older snapshot that is not redacted.")] = "",
+    secrets: Annotated[str, typer.Option("--secrets", help="A file of paths and references, 0600.")] = "",
+    purpose: Annotated[str, typer.Option("--purpose", help="backup or safety.")] = "backup",
+) -> int:
+    """Fill the secrets that a redacted snapshot lacks, and keep the result as a snapshot of its own."""
+    from maint.cli.heal import run
+
+    return run(flags, snapshot, source, secrets, purpose)

@@ -1,0 +1,165 @@
+"""A redacted snapshot gets its secrets back from an older one or from a file, and is judged anew."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.backup.catalogue import load
+from maint.backup.heal import document_of, fill, heal, values_of
+from maint.backup.marks import readable
+from maint.backup.take import take
+from maint.errors import Refused
+from maint.model.snapshot import Redaction, Trust
+
+
+def hidden(value: Any) -> Any:
+    """Return a document as a redacting server shows it."""
+    if isinstance(value, list):
+        return [hidden(member) for member in value]
+    if not isinstance(value, dict):
+        return value
+    shown = {key: hidden(child) for key, child in value.items() if key not in ("pwHash", "pwSalt", "pwLogin")}
+    if shown.get("sensitive") is True:
+        shown["value"] = "REDACTED"
+    if "url" in shown and "password" in shown:
+        shown["password"] = "REDACTED"
+    return shown
+
+
+def test_filling_a_redacted_document_from_the_full_one_gives_the_full_one(deployment: Path) -> None:
+    full = json.loads(deployment.read_bytes())
+    document = hidden(full)
+    filled, left = fill(document, values_of(full).get)
+    assert left == []
+    assert filled > 0
+    assert document == full
+
+
+@pytest.fixture
+def pair(place: Any, run: Any) -> Any:
+    """A full snapshot and a redacted one of a day later, in which a host has moved."""
+    older = run(take(place)).snapshot
+    place.clock.sleep(86400)
+    document = hidden(json.loads(place.manager.content))
+    document["hosts"][0]["rackId"] = "/moved"
+    place.manager.content = json.dumps(document).encode()
+    return older, run(take(place)).snapshot
+
+
+def test_the_healed_snapshot_is_a_new_restorable_one_that_says_where_it_comes_from(
+    place: Any, run: Any, pair: Any
+) -> None:
+    older, redacted = pair
+    assert not redacted.restorable
+    healed = run(heal(place, redacted, values_of(document_of(place, older)).get, f"snapshot {older.id}"))
+    assert (healed.left, healed.snapshot.restorable, healed.verification.result) == ([], True, Trust.VERIFIED)
+    stored = load(place, healed.snapshot.id)
+    assert stored.healed_from["redacted"] == redacted.id
+    assert older.id in stored.healed_from["from"]
+    assert stored.taken_at == redacted.taken_at
+    document = document_of(place, stored)
+    assert document["hosts"][0]["rackId"] == "/moved"
+    salts = [user["pwSalt"] for user in document_of(place, older)["users"] if "pwSalt" in user]
+    assert [user["pwSalt"] for user in document["users"] if "pwSalt" in user] == salts
+    assert load(place, redacted.id) == redacted
+
+
+def test_what_cannot_be_filled_is_listed_and_keeps_it_audit_only(place: Any, run: Any, pair: Any) -> None:
+    older, redacted = pair
+    values = dict(values_of(document_of(place, older)))
+    del values["managerSettings/LDAP_BIND_PW"], values["users/admin/pwHash"]
+    healed = run(heal(place, redacted, values.get, "what is left"))
+    assert set(healed.left) == {
+        "users/admin/pwHash",
+        "managerSettings/LDAP_BIND_PW",
+    }
+    assert not healed.snapshot.restorable
+    assert healed.snapshot.judgement.redaction is Redaction.REDACTED
+    rest = values_of(document_of(place, older)).get
+    again = run(heal(place, healed.snapshot, rest, "the rest"))
+    assert (again.filled, again.left, again.snapshot.restorable) == (2, [], True)
+
+
+def test_nothing_is_stored_where_nothing_can_be_filled(place: Any, run: Any, pair: Any) -> None:
+    before = sorted(place.root.rglob("*"))
+    with pytest.raises(Refused, match="nothing in snapshot"):
+        run(heal(place, pair[1], lambda _: None, "nowhere"))
+    with pytest.raises(Refused, match="not redacted"):
+        run(heal(place, pair[0], lambda _: None, "nowhere"))
+    assert sorted(place.root.rglob("*")) == before
+
+
+def test_further_parts_are_carried_over(place: Any, run: Any, pair: Any) -> None:
+    older, redacted = pair
+    healed = run(heal(place, redacted, values_of(document_of(place, older)).get, "x")).snapshot
+    names = {part.name for part in redacted.parts}
+    assert {part.name for part in healed.parts} == names
+    assert healed.manager_files == redacted.manager_files != ()
+
+
+def test_a_redacted_export_comes_back_into_the_manager(make: Any) -> None:
+    operator = make()
+    assert operator("backup", "create", "--yes").code == 7
+    listed = operator("backup", "list", "-o", "json").json["snapshots"]
+    full = next(one["id"] for one in listed if one["restorable"])
+    redacted = listed[-1]["id"]
+    said = operator("backup", "heal", redacted, "--from", full, "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["restorable"] is True
+    operator.lab.lose_database()
+    restored = operator.restore("--snapshot", said.json["snapshot"])
+    assert restored.code == 0, restored.err
+
+
+def test_a_secrets_file_of_references_heals_what_an_older_snapshot_cannot(make: Any, tmp_path: Path) -> None:
+    operator = make()
+    assert operator("backup", "create", "--yes").code == 7
+    listed = operator("backup", "list", "-o", "json").json["snapshots"]
+    redacted = listed[-1]["id"]
+    file = tmp_path / "secrets.yaml"
+    file.write_text("managerSettings/LDAP_BIND_PW: env:LDAP_PW\n")
+    file.chmod(0o644)
+    assert operator("backup", "heal", redacted, "--secrets", str(file)).code == 3
+    file.chmod(0o600)
+    said = operator("backup", "heal", redacted, "--secrets", str(file), "-o", "json", LDAP_PW="Canary-Ldap-Pw")
+    assert said.code == 7, said.err
+    assert said.json["filled"] == 1
+    assert "users/admin/pwHash" in said.json["left"]
+    assert "managerSettings/LDAP_BIND_PW" not in said.json["left"]
+    assert "Canary" not in said.out + said.err
+    written = subprocess.run(["grep", "-rl", "Canary-Ldap", str(operator.lab.folder)], capture_output=True, text=True)
+    assert written.stdout == ""
+
+
+def test_a_value_in_the_clear_is_refused_in_a_file_that_is_not_sealed(make: Any, tmp_path: Path) -> None:
+    operator = make()
+    assert operator("backup", "create", "--yes").code == 7
+    redacted = operator("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    file = tmp_path / "secrets.json"
+    file.write_text('{"managerSettings/LDAP_BIND_PW": "Canary-In-The-Clear"}')
+    file.chmod(0o600)
+    said = operator("backup", "heal", redacted, "--secrets", str(file))
+    assert said.code == 3
+    assert "Canary" not in said.err
+    sealed = tmp_path / "secrets.json.age"
+    recipient = next(line for line in Path(operator.config).read_text().splitlines() if "age1" in line)
+    from maint.adapters.seal import AgeSeal
+    from maint.backup.parts import from_bytes
+
+    with sealed.open("wb") as target:
+        AgeSeal().encrypt(from_bytes(file.read_bytes()), target, [recipient.strip().strip('- "')])
+    sealed.chmod(0o600)
+    said = operator("backup", "heal", redacted, "--secrets", str(sealed), "-o", "json")
+    assert said.json["filled"] == 1, said.err
+
+
+def test_a_user_without_a_hash_that_an_outside_directory_keeps_is_no_gap() -> None:
+    document = {"users": [{"name": "jdoe"}, {"name": "admin"}]}
+    values = {"users/jdoe/pwLogin": False, "users/admin/pwHash": "ab", "users/admin/pwSalt": "-7"}
+    filled, left = fill(document, values.get)
+    assert (filled, left) == (3, [])
+    assert document["users"][1] == {"name": "admin", "pwHash": "ab", "pwSalt": -7}
+    assert readable(document["users"][1]["pwSalt"])
