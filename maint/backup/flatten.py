@@ -10,6 +10,7 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import TypeAlias
 
+from maint.backup.elements import Config, Elements, Group, Item, Role, UnsetType, plain
 from maint.backup.fold import Fields, Rules, fold
 from maint.backup.marks import REDACTED, SECRET_FIELDS, sensitive
 
@@ -24,6 +25,12 @@ class Mark(str):
 
 class Items(dict[str, "Tree"]):
     """What was a list: its elements by identity."""
+
+
+class Clear(dict[str, "Tree"]):
+    """An object in which nothing is hidden, so that two that are equal need no closer look."""
+
+    __slots__ = ()
 
 
 Tree: TypeAlias = "str | dict[str, Tree]"
@@ -54,15 +61,95 @@ class _Builder:
     def __init__(self, fingerprint: Callable[[str], str]) -> None:
         self._fingerprint = fingerprint
         self._texts: dict[str, str] = {}  # one copy of each name and short value, of which documents repeat few
+        self._objects_seen: dict[tuple[object, ...], dict[str, Tree]] = {}
+        self._hidden = 0  # how many values the document hides, so far
 
     def rules(self) -> Rules:
         settings = ("config", "managerSettings", "allHostsConfig", "roleTypeConfigs[]")
-        return Rules({}, {f"{holder}.items[]": self._setting for holder in settings}, otherwise=self._object)
+        return Rules(
+            {},
+            {f"{holder}.items[]": self._setting for holder in settings},
+            otherwise=self._object,
+            whole={self._setting: self._settings, self._object: self._objects},
+        )
+
+    def _settings(self, items: list[Item]) -> Iterator[_Setting]:
+        for item in items:
+            yield self._setting(plain([item])[0])
+
+    def _objects(self, elements: Elements) -> Iterator[dict[str, Tree]]:
+        for element in elements:
+            if isinstance(element, Role):
+                yield self._role(element)
+            elif isinstance(element, Group):
+                yield self._group(element)
+            else:
+                yield self._object(plain([element])[0])
+
+    def _role(self, role: Role) -> dict[str, Tree]:
+        hidden = self._hidden
+        tree: dict[str, Tree] = {}
+        if isinstance(role.name, str):
+            tree["name"] = role.name if len(role.name) <= LONGEST else self._text(role.name)
+        if isinstance(role.type, str):
+            tree["type"] = self._text(role.type)
+        if host := role.hostRef:
+            tree["hostRef"] = self._shared("hostId", host.hostId, "hostname", host.hostname)
+        self._config(role.config, tree)
+        if group := role.roleConfigGroupRef:
+            tree["roleConfigGroupRef"] = self._shared("roleConfigGroupName", group.roleConfigGroupName)
+        return tree if self._hidden > hidden else Clear(tree)
+
+    def _group(self, group: Group) -> dict[str, Tree]:
+        hidden = self._hidden
+        tree: dict[str, Tree] = {}
+        for key in ("name", "displayName", "roleType"):
+            if isinstance(value := getattr(group, key), str):
+                tree[key] = self._text(value)
+        if isinstance(group.base, bool):
+            tree["base"] = self._text(group.base)
+        if owner := group.serviceRef:
+            tree["serviceRef"] = self._shared("clusterName", owner.clusterName, "serviceName", owner.serviceName)
+        self._config(group.config, tree)
+        return tree if self._hidden > hidden else Clear(tree)
+
+    def _shared(self, *fields: object) -> dict[str, Tree]:
+        """Return a small object, the same one whenever it says the same: documents repeat few of them very often."""
+        if fields not in self._objects_seen:
+            pairs = zip(fields[::2], fields[1::2], strict=True)
+            self._objects_seen[fields] = {str(key): self._text(value) for key, value in pairs if isinstance(value, str)}
+        return self._objects_seen[fields]
+
+    def _config(self, config: Config | UnsetType, tree: dict[str, Tree]) -> None:
+        if isinstance(config, UnsetType):
+            return
+        if isinstance(config.items, UnsetType):
+            tree["config"] = {}
+            return
+        tree["config"] = found = Items()
+        for item in config.items:
+            name, value, flag = item.name, item.value, item.sensitive
+            if not isinstance(name, str) or not isinstance(value, str) or len(value) > LONGEST:
+                setting = self._setting(plain([item])[0])
+                name, value = setting.name, setting.value
+            elif flag is False:  # most are
+                value = self._texts.setdefault(value, value)
+            elif value == REDACTED:
+                self._hidden += 1
+                value = Mark(REDACTED)
+            elif sensitive(name, flag):
+                value = self._secret(value)
+            else:
+                value = self._texts.setdefault(value, value)
+            if name in found:
+                name = _free(name, found)
+            found[self._texts.setdefault(name, name)] = value
 
     def _setting(self, item: Fields) -> _Setting:
         name, value, flag = str(item.get("name")), item.get("value"), item.get("sensitive")
         text = self._text(value)
         if value == REDACTED and flag is not False:
+            self._hidden += 1
             text = Mark(REDACTED)
         elif sensitive(name, flag):
             text = self._secret(value)

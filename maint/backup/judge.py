@@ -4,9 +4,12 @@ The rules are those of contract sections 7.1 (redaction), 7.2 (shape) and 8 (wha
 """
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from maint.backup.accounts import Accounts
+from maint.backup.condense import Condenser
+from maint.backup.elements import Group, Item, Role, items_of
 from maint.backup.fold import Fields, Fold, Rules, drop
 from maint.backup.known import Known
 from maint.backup.marks import readable
@@ -50,8 +53,9 @@ class Judge:
         self._release = ""
         self._settings: dict[str, str] = {}
         self._truststore_password = False
-        self._fold = Fold(self._rules())
-        self._events = Events(self._fold)
+        condenser = Condenser()
+        self._fold = Fold(self._rules(), condenser)
+        self._events = Events(self._fold, condenser=condenser)
 
     def feed(self, block: bytes) -> None:
         """Take the next bytes; raises `WorkFailed` when they are no JSON."""
@@ -132,7 +136,26 @@ class Judge:
                 **dict.fromkeys(KEPT, references.keep),
             },
             otherwise=drop,
+            whole={references.role: self._roles, references.group: self._groups, self._item: self._items},
         )
+
+    def _roles(self, roles: list[Role]) -> Iterable[tuple[object, object]]:
+        for role in roles:
+            self._config(role)
+            yield self._references.decoded_role(role)
+
+    def _groups(self, groups: list[Group]) -> Iterable[tuple[object, object, object]]:
+        for group in groups:
+            self._config(group)
+            yield self._references.decoded_group(group)
+
+    def _config(self, element: Role | Group) -> None:
+        if items := items_of(element):
+            self._references.items({"items": self._items(items)})
+
+    def _items(self, items: Sequence[Item]) -> list[str]:
+        self._redactions.items(items)
+        return [item.name for item in items if isinstance(item.name, str)]
 
     def _item(self, item: Fields) -> object:
         self._redactions.item(item)

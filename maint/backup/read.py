@@ -12,6 +12,7 @@ from typing import TypeAlias
 import ijson
 from ijson import utils
 
+from maint.backup.condense import Condenser
 from maint.errors import WorkFailed
 
 Scalar: TypeAlias = str | int | Decimal | bool | None
@@ -33,12 +34,19 @@ class Events:
     Args:
         target: receives each batch; it must not keep the list, which is emptied afterwards.
         backend: an ijson backend; the fastest installed one when not given.
+        condenser: takes long lists out before the parser sees them; the target knows what stands in for them.
     """
 
-    def __init__(self, target: Callable[[Sequence[Event]], None], backend: object | None = None) -> None:
+    def __init__(
+        self,
+        target: Callable[[Sequence[Event]], None],
+        backend: object | None = None,
+        condenser: Condenser | None = None,
+    ) -> None:
         self._batch: list[Event] = utils.sendable_list()
         self._parser = (backend or _fastest()).basic_parse_coro(self._batch)  # type: ignore[attr-defined]  # untyped
         self._target = target
+        self._condenser = condenser
         self._position = 0
         self._seen = False
 
@@ -49,6 +57,14 @@ class Events:
             WorkFailed: it is not JSON; the message tells between which bytes.
         """
         start, self._position = self._position, self._position + len(block)
+        if self._condenser is not None:
+            start -= self._condenser.waiting
+            block = self._condenser.feed(block)
+        self._parse(block, start)
+
+    def _parse(self, block: bytes, start: int) -> None:
+        if not block:  # which the parser would take for the end
+            return
         try:
             self._parser.send(block)
         except _PROBLEMS as problem:
@@ -61,6 +77,9 @@ class Events:
         Raises:
             WorkFailed: the document is not complete.
         """
+        if self._condenser is not None:
+            start = self._position - self._condenser.waiting
+            self._parse(self._condenser.end(), start)
         try:
             self._parser.close()
         except _PROBLEMS as problem:

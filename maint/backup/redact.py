@@ -5,11 +5,12 @@ Printed in the manager's own style (contract section 2.3), as a stream: what is 
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from json.encoder import encode_basestring
 
+from maint.backup.condense import Condenser
 from maint.backup.known import Known
 from maint.backup.marks import SECRET_FIELDS, readable, sensitive
 from maint.backup.read import Event, Events, Scalar
+from maint.backup.spelling import ElementSpeller, Speller
 
 # Fields by which things are found: kept as they are, because a document without them could not be read or compared.
 IDENTITY = frozenset(
@@ -26,7 +27,7 @@ IDENTITY = frozenset(
         "timestamp",
     }
 )
-_REMEMBERED = 8192  # texts; a document repeats few of them very often
+_REMEMBERED = 8192  # keys; a document repeats few of them very often
 
 
 class RedactedCopy:
@@ -40,7 +41,9 @@ class RedactedCopy:
 
     def __init__(self, blocks: Iterator[bytes], known: Known, fingerprint: Callable[[str], str]) -> None:
         self._blocks = blocks
-        self._events = Events(_Writer(known, fingerprint, self._ready))
+        condenser = Condenser()
+        writer = _Writer(Speller(known, fingerprint), self._ready, condenser)
+        self._events = Events(writer, condenser=condenser)
         self._out = bytearray()
         self._ended = False
 
@@ -79,13 +82,13 @@ class _Frame:
 
 
 class _Writer:
-    def __init__(self, known: Known, fingerprint: Callable[[str], str], write: Callable[[str], None]) -> None:
-        self._known, self._fingerprint, self._write = known, fingerprint, write
+    def __init__(self, speller: Speller, write: Callable[[str], None], condenser: Condenser) -> None:
+        self._speller, self._write, self._condenser = speller, write, condenser
+        self._elements = ElementSpeller(speller)
         self._frames: list[_Frame] = []
         self._key = ""
         self._indent = ""  # a line break and the blanks before a field of the innermost object
         self._out: list[str] = []
-        self._free = lru_cache(maxsize=_REMEMBERED)(self._scrubbed)
         self._field = lru_cache(maxsize=_REMEMBERED)(self._spelled_key)
 
     def __call__(self, events: Sequence[Event]) -> None:
@@ -102,11 +105,16 @@ class _Writer:
             elif frame.is_map:
                 frame.pending.append((key, value))
             else:
-                self._out.append(f"{', ' if frame.started else ' '}{self._spell(value)}")
+                shown = self._taken() if value == self._condenser.stand_in else self._spell(value)
+                self._out.append(f"{', ' if frame.started else ' '}{shown}")
                 frame.started = True
         self._key = key
         self._write("".join(self._out))
         self._out.clear()
+
+    def _taken(self) -> str:
+        """Spell the elements that were taken out of the list that is being written."""
+        return self._elements.spell(self._condenser.taken.popleft(), (self._indent or "\n") + "  ")
 
     def _open(self, frame: _Frame, key: str, is_map: bool) -> _Frame:
         """Begin an object or list inside another; `frame` is a stand-in where there is no other."""
@@ -148,9 +156,9 @@ class _Writer:
 
     def _shown(self, frame: _Frame, key: str, value: Scalar, whole: bool) -> str:
         if key in SECRET_FIELDS or (key == "value" and self._secret(frame, whole)):
-            return encode_basestring(self._fingerprint(str(value))) if readable(value) else self._spell(value)
+            return self._speller.secret(str(value)) if readable(value) else self._spell(value)
         if key in IDENTITY and isinstance(value, str):
-            return encode_basestring(value)
+            return self._speller.name(value)
         return self._spell(value)
 
     @staticmethod
@@ -160,20 +168,12 @@ class _Writer:
     def _spell(self, value: Scalar) -> str:
         """Spell a value as JSON, known secrets inside a text replaced."""
         if isinstance(value, str):
-            return self._free(value)
+            return self._speller.free(value)
         if value is None:
             return "null"
         if isinstance(value, bool):
             return "true" if value else "false"
         return str(value)
 
-    def _scrubbed(self, text: str) -> str:
-        pieces, at = [], 0
-        for start, end in self._known.found(text):
-            pieces += [text[at:start], self._fingerprint(text[start:end])]
-            at = end
-        return encode_basestring("".join(pieces) + text[at:])
-
-    @staticmethod
-    def _spelled_key(key: str) -> str:
-        return f"{encode_basestring(key)} : "
+    def _spelled_key(self, key: str) -> str:
+        return f"{self._speller.name(key)} : "

@@ -1,5 +1,8 @@
 """Tell by the values of an export whether the server redacted it (contract section 7.1)."""
 
+from collections.abc import Sequence
+
+from maint.backup.elements import Item, text
 from maint.backup.fold import Fields
 from maint.backup.known import Known
 from maint.backup.marks import REDACTED, readable, sensitive
@@ -38,6 +41,21 @@ class Redactions:
         elif sensitive(name, flag):
             self._secret += 1
             self._show(value)
+
+    def items(self, items: Sequence[Item]) -> None:
+        """Take config items that were decoded whole; see `item`."""
+        for item in items:
+            flag = item.sensitive
+            if flag is False:  # most are
+                self.flagged = True
+            elif flag is True and item.value != REDACTED:
+                self.flagged = True
+                self._secret += 1
+                self._show(text(item.value))
+            else:
+                self._items -= 1
+                self.item({"name": text(item.name), "value": text(item.value), "sensitive": flag or None})
+        self._items += len(items)
 
     def peer(self, peer: Fields) -> None:
         """Take one replication peer, whose password is never flagged."""

@@ -6,6 +6,7 @@ Names are only compared, never taken apart: a generated role name may be cut at 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from maint.backup.elements import Group, Role, plain, text
 from maint.backup.fold import Fields
 from maint.model.snapshot import Finding
 
@@ -55,11 +56,27 @@ class References:
             self._missing.append(f"role {role.get('name')} stands on no host")
         return role.get("name"), _ref(role.get("roleConfigGroupRef"), "roleConfigGroupName")
 
+    def decoded_role(self, role: Role) -> tuple[object, object]:
+        """Take one role that was decoded whole; see `role`."""
+        host = role.hostRef.hostId if role.hostRef else None
+        if not isinstance(host, str):
+            return self.role(plain([role])[0])
+        self._role_hosts[host] += 1
+        group = role.roleConfigGroupRef
+        return text(role.name), text(group.roleConfigGroupName) if group else None
+
     def group(self, group: Fields) -> tuple[object, object, object]:
         """Take one config group; return its name, and the cluster and service that it says it belongs to."""
         self._counts["groups"] += 1
         owner = group.get("serviceRef")
         return group.get("name"), _ref(owner, "clusterName"), _ref(owner, "serviceName")
+
+    def decoded_group(self, group: Group) -> tuple[object, object, object]:
+        """Take one config group that was decoded whole; see `group`."""
+        self._counts["groups"] += 1
+        if owner := group.serviceRef:
+            return text(group.name), text(owner.clusterName), text(owner.serviceName)
+        return text(group.name), None, None
 
     def service(self, service: Fields) -> tuple[object, list[str], set[str]]:
         """Take one service of a cluster; return its name, its groups, and the clusters that they name."""

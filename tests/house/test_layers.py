@@ -37,6 +37,7 @@ HOMES = {
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
     "botocore": ("maint.adapters.stores.s3",),
     "ijson": ("maint.backup.read",),
+    "msgspec": ("maint.backup.elements",),
 }
 
 

@@ -1,0 +1,103 @@
+"""Take the long lists of elements out of a document's bytes, so that a parser sees a short document instead.
+
+Works on the server's own style (contract section 2.3), where an element of a list ends on a line of its own, as far
+indented as the line on which the list began. A document in another style passes through unchanged.
+
+Why the short document is JSON exactly when the long one is: what is taken out has been decoded, so it is a run of
+whole elements; and what stands in for it is a text of one word. Where a list goes on, that is an element. Inside a
+text, its first quote would end that text, and the letters after it would be an error.
+"""
+
+import re
+import secrets
+from collections import deque
+
+from maint.backup.elements import KINDS, Elements, decode
+
+LONGEST = 1 << 20  # bytes of one element that are waited for; a longer one is left to the parser
+_LINE = 160  # bytes; longer than the line on which a list begins
+_BEGIN = re.compile(rb'\n( *)"(%s)" : \[ \{\n' % b"|".join(KINDS))
+
+
+class Condenser:
+    """Takes blocks of a document and gives out blocks of a shorter one.
+
+    Attributes:
+        stand_in: the text that stands in the short document where elements were; nobody can guess it.
+        taken: these elements, in order; whoever meets the stand-in takes them from the left.
+    """
+
+    def __init__(self) -> None:
+        self.stand_in = f"maint{secrets.token_hex(16)}"
+        self.taken: deque[Elements] = deque()
+        self._mark = b'"%s"' % self.stand_in.encode()
+        self._rest = b""
+        self._kind = b""
+        self._close: bytes | None = None  # the end of an element's last line, inside a list
+        self._at = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes are held back until more is known."""
+        return len(self._rest)
+
+    def feed(self, block: bytes) -> bytes:
+        """Take a block; return what of the short document is certain by now."""
+        content = self._rest + block if self._rest else block
+        out: list[bytes] = []
+        self._at = 0
+        while self._inside(content, out) if self._close else self._outside(content, out):
+            pass
+        self._rest = content[self._at :]
+        return b"".join(out)
+
+    def end(self) -> bytes:
+        """Say that the document has ended; return the rest of the short one."""
+        rest, self._rest, self._close = self._rest, b"", None
+        return rest
+
+    def _outside(self, content: bytes, out: list[bytes]) -> bool:
+        """Look for the beginning of a list; False where there is none in sight."""
+        found = _BEGIN.search(content, self._at)
+        if found is None:
+            keep = content.rfind(b"\n", max(self._at, len(content) - _LINE))
+            stop = len(content) if keep < 0 else keep
+            out.append(content[self._at : stop])
+            self._at = stop
+            return False
+        begin = found.end() - 2
+        out.append(content[self._at : begin])
+        self._at, self._kind, self._close = begin, found[2], b"\n" + found[1] + b"}"
+        return True
+
+    def _inside(self, content: bytes, out: list[bytes]) -> bool:
+        """Take what is whole of a list; False where more must be seen first."""
+        assert self._close
+        end = content.find(self._close + b" ]", self._at)
+        last = end >= 0
+        if not last:
+            end = content.rfind(self._close + b", {\n", self._at)
+            if end < 0:
+                if len(content) - self._at > LONGEST:
+                    self._leave(content, out)
+                    return True
+                return False
+        end += len(self._close)
+        elements = decode(self._kind, b"[%b]" % content[self._at : end])
+        if elements is None:
+            self._leave(content, out)
+            return True
+        self.taken.append(elements)
+        out.append(self._mark)
+        self._at = end
+        if last:
+            self._close = None
+            return True
+        out.append(b", ")
+        self._at += 2
+        return False
+
+    def _leave(self, content: bytes, out: list[bytes]) -> None:
+        """Leave a list to the parser; lists inside its elements may still be taken."""
+        out.append(content[self._at : self._at + 1])
+        self._at, self._close = self._at + 1, None

@@ -1,0 +1,131 @@
+"""Spell texts and decoded elements as the redacted copy shows them, in the server's style (contract section 2.3)."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from json.encoder import encode_basestring
+
+from maint.backup.elements import Config, Elements, Flag, Group, Item, Role, Text, UnsetType
+from maint.backup.known import Known
+from maint.backup.marks import readable, sensitive
+
+_REMEMBERED = 8192  # texts; a document repeats few of them very often
+
+
+class Speller:
+    """Spells texts as JSON, every secret in them replaced.
+
+    Args:
+        known: the secrets that are looked for inside free text.
+        fingerprint: what to write in place of a secret.
+    """
+
+    def __init__(self, known: Known, fingerprint: Callable[[str], str]) -> None:
+        self._known, self._fingerprint = known, fingerprint
+        self.free = lru_cache(maxsize=_REMEMBERED)(self._scrubbed)
+        self.name = lru_cache(maxsize=_REMEMBERED)(encode_basestring)
+
+    def secret(self, value: str) -> str:
+        """Spell the fingerprint of a secret."""
+        return encode_basestring(self._fingerprint(value))
+
+    def _scrubbed(self, text: str) -> str:
+        pieces, at = [], 0
+        for start, end in self._known.found(text):
+            pieces += [text[at:start], self._fingerprint(text[start:end])]
+            at = end
+        return encode_basestring("".join(pieces) + text[at:])
+
+
+class ElementSpeller:
+    """Spells lists of decoded elements exactly as their events would be spelled."""
+
+    def __init__(self, speller: Speller) -> None:
+        self._speller = speller
+        self._name = speller.name
+
+    def spell(self, elements: Elements, pad: str) -> str:
+        """Return the elements as they stand between the brackets of their list.
+
+        Args:
+            elements: what to spell.
+            pad: a line break and the blanks before each of their fields.
+        """
+        return ", ".join([self._element(element, pad) for element in elements])
+
+    def _element(self, element: Item | Role | Group, pad: str) -> str:
+        if isinstance(element, Item):
+            return self._item(element, pad)
+        return self._role(element, pad) if isinstance(element, Role) else self._group(element, pad)
+
+    def _item(self, item: Item, pad: str) -> str:
+        name, value, flag = item.name, item.value, item.sensitive
+        if not isinstance(name, str) or not isinstance(value, str):
+            return self._odd_item(item, pad)
+        secret = sensitive(name, flag) and readable(value)
+        shown = self._speller.secret(value) if secret else self._speller.free(value)
+        text = f'{{{pad}"name" : {self._name(name)},{pad}"value" : {shown}'
+        if isinstance(flag, UnsetType):
+            return f"{text}{pad[:-2]}}}"
+        return f'{text},{pad}"sensitive" : {_flag(flag)}{pad[:-2]}}}'
+
+    def _odd_item(self, item: Item, pad: str) -> str:
+        shown = item.value
+        if isinstance(shown, str) and sensitive(item.name, item.sensitive) and readable(shown):
+            value = [f'"value" : {self._speller.secret(shown)}']
+        else:
+            value = _field("value", shown, self._speller.free)
+        return _object([*_field("name", item.name, self._name), *value, *_flagged("sensitive", item.sensitive)], pad)
+
+    def _role(self, role: Role, pad: str) -> str:
+        inner = pad + "  "
+        fields = [*_field("name", role.name, self._name), *_field("type", role.type, self._name)]
+        if host := role.hostRef:
+            place = [*_field("hostId", host.hostId, self._name), *_field("hostname", host.hostname, self._name)]
+            fields.append(f'"hostRef" : {_object(place, inner)}')
+        fields += self._config(role.config, inner)
+        if group := role.roleConfigGroupRef:
+            named = _field("roleConfigGroupName", group.roleConfigGroupName, self._name)
+            fields.append(f'"roleConfigGroupRef" : {_object(named, inner)}')
+        return _object(fields, pad)
+
+    def _group(self, group: Group, pad: str) -> str:
+        inner = pad + "  "
+        fields = [
+            *_field("name", group.name, self._name),
+            *_field("displayName", group.displayName, self._speller.free),
+            *_field("roleType", group.roleType, self._name),
+            *_flagged("base", group.base),
+        ]
+        if owner := group.serviceRef:
+            named = [
+                *_field("clusterName", owner.clusterName, self._name),
+                *_field("serviceName", owner.serviceName, self._name),
+            ]
+            fields.append(f'"serviceRef" : {_object(named, inner)}')
+        return _object([*fields, *self._config(group.config, inner)], pad)
+
+    def _config(self, config: Config | UnsetType, pad: str) -> list[str]:
+        if isinstance(config, UnsetType):
+            return []
+        if isinstance(config.items, UnsetType):
+            return ['"config" : { }']
+        shown = f" {self.spell(config.items, pad + '  ')} " if config.items else " "
+        return [f'"config" : {{{pad}"items" : [{shown}]{pad[:-2]}}}']
+
+
+def _object(fields: list[str], pad: str) -> str:
+    return f"{{{pad}{f',{pad}'.join(fields)}{pad[:-2]}}}" if fields else "{ }"
+
+
+def _field(name: str, value: Text, spell: Callable[[str], str]) -> list[str]:
+    if isinstance(value, UnsetType):
+        return []
+    return [f'"{name}" : {"null" if value is None else spell(value)}']
+
+
+def _flagged(name: str, flag: Flag) -> list[str]:
+    return [] if isinstance(flag, UnsetType) else [f'"{name}" : {_flag(flag)}']
+
+
+def _flag(flag: bool | None) -> str:
+    return "null" if flag is None else "true" if flag else "false"
