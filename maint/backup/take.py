@@ -7,6 +7,7 @@ from datetime import datetime
 
 from maint import __version__
 from maint.backup import host_notes
+from maint.backup.begun import begin, end
 from maint.backup.catalogue import sweep
 from maint.backup.copies import note_detour
 from maint.backup.elsewhere import Elsewhere
@@ -103,13 +104,16 @@ def _detour(site: Site, order: _Order, failure: StoreFailed) -> Generator[str, N
 def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     now = site.clock.now()
     sweep(site, now)
-    run = _Run(site, order.purpose, order.recipients, order.snapshot_id or new_id(now, order.chance), now)
+    snapshot_id = order.snapshot_id or new_id(now, order.chance)
+    begin(site.state, snapshot_id, site.store.location)
+    run = _Run(site, order.purpose, order.recipients, snapshot_id, now)
     try:
         snapshot = yield from run.capture(order.redacted)
         run.commit(snapshot)
     except BaseException:
         run.undo()
         raise
+    end(site.state, snapshot.id)
     yield f"stored as {snapshot.id}"
     verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2, opening=False)
     record(site, verification)

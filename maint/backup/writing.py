@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from maint.backup.archive import paths
+from maint.backup.begun import end
 from maint.backup.fingerprint import site_fingerprint
 from maint.backup.judge import Judge, Verdict
 from maint.backup.known import Known
@@ -133,6 +134,7 @@ class Writing:
         with suppress(StoreFailed):
             for name in reversed(self._stored):
                 self._site.store.remove(f"{self._folder}/{name}")
+            end(self._site.state, self._id)
 
     @property
     def _for_us_too(self) -> Pack:
