@@ -7,7 +7,6 @@ from datetime import datetime
 
 from maint import __version__
 from maint.backup import host_notes
-from maint.backup.begun import begin, end
 from maint.backup.catalogue import sweep
 from maint.backup.copies import note_detour
 from maint.backup.elsewhere import Elsewhere
@@ -105,7 +104,6 @@ def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     now = site.clock.now()
     sweep(site, now)
     snapshot_id = order.snapshot_id or new_id(now, order.chance)
-    begin(site.state, snapshot_id, site.store.location)
     run = _Run(site, order.purpose, order.recipients, snapshot_id, now)
     try:
         snapshot = yield from run.capture(order.redacted)
@@ -113,7 +111,6 @@ def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     except BaseException:
         run.undo()
         raise
-    end(site.state, snapshot.id)
     yield f"stored as {snapshot.id}"
     verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2, opening=False)
     record(site, verification)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from maint.backup.archive import paths
-from maint.backup.begun import end
+from maint.backup.begun import begin, end
 from maint.backup.fingerprint import site_fingerprint
 from maint.backup.judge import Judge, Verdict
 from maint.backup.known import Known
@@ -43,7 +43,8 @@ class Writing:
     """
 
     def __init__(self, site: Site, snapshot_id: str, recipients: Sequence[str]) -> None:
-        self._site, self._recipients = site, recipients
+        begin(site.state, snapshot_id, site.store.location)
+        self._site, self._recipients, self._id = site, recipients, snapshot_id
         self._folder = f"{site.settings.name}/{snapshot_id}"
         self._identity, self._recipient = site.seal.new_identity()
         self._stored: list[str] = []
@@ -127,6 +128,7 @@ class Writing:
             with self._site.store.create(f"{self._folder}/{name}") as file:
                 file.write(written)
             self._stored.append(name)
+        end(self._site.state, self._id)
 
     def undo(self) -> None:
         """Take back what was stored; the manifest first, so that no moment shows a snapshot with parts missing."""
