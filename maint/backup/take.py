@@ -160,9 +160,13 @@ class _Run:
         release = manager.release()
         yield f"exporting from {self._site.settings.manager.host} (release {release}, API {api}) as {account.name}"
         judge = Judge(account.name, _password(self._site, account), writing.known)
+        begun = self._site.clock.monotonic()
         with manager.deployment(redacted=redacted) as answer:
-            part, verdict = writing.deployment(answer.read, judge)
-        yield f"{show_size(part.content_bytes)} received, {_said(verdict)}"
+            part = writing.raw(answer.read)
+        took = self._site.clock.monotonic() - begun
+        yield f"{show_size(part.content_bytes)} received and stored in {took:.2f} s"
+        part, verdict = writing.judged(judge)
+        yield _said(verdict)
         writing.redacted_copy(part)
         host_files, uncovered = host_notes.try_look(self._site, verdict.outline)
         further = yield from take_further(self._site, writing, verdict.outline)

@@ -52,21 +52,37 @@ class Writing:
         self.parts: list[Part] = []
 
     def deployment(self, read: Read, judge: Judge) -> tuple[Part, Verdict]:
-        """Store the raw bytes as they come, judging them as they pass.
+        """Store the raw bytes, then judge them.
 
         Raises:
             WorkFailed: the document is cut or is no deployment.
         """
+        self.raw(read)
+        return self.judged(judge)
+
+    def raw(self, read: Read) -> Part:
+        """Store the raw bytes as they come: hashed, compressed, encrypted, on disk. Whoever sends does not wait for us.
+
+        Raises:
+            CannotReach: the document was cut; nothing is stored then.
+        """
+        return self.write(DEPLOYMENT, read, self._for_us_too)
+
+    def judged(self, judge: Judge) -> tuple[Part, Verdict]:
+        """Read the raw part back, just stored, prove it, and judge it on the way.
+
+        Raises:
+            WorkFailed: it is not complete or no deployment, or not what was written.
+        """
+        part = self.parts[-1]
         verdicts: list[Verdict] = []
 
-        def source(size: int) -> bytes:
-            if block := read(size):
+        def judge_all(content: Tally) -> None:
+            for block in blocks(content.read):
                 judge.feed(block)
-            elif not verdicts:
-                verdicts.append(judge.close())  # before anything is committed: a cut document must not be
-            return block
+            verdicts.append(judge.close())
 
-        part = self.write(DEPLOYMENT, source, self._for_us_too)
+        self._read_back(part, judge_all)
         self.parts[-1] = part = replace(part, restorable=verdicts[0].restorable)
         return part, verdicts[0]
 
