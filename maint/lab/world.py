@@ -178,8 +178,13 @@ class World:
 
     # -- changes
 
-    def replace_deployment(self, deployment: Doc) -> None:
-        """Put another deployment in force, as a PUT does (contract section 8, U10, U17, U18)."""
+    def replace_deployment(self, deployment: Doc, *, added: bool = False) -> None:
+        """Put another deployment in force, as a PUT does (contract section 8, U10, U17, U18).
+
+        Args:
+            deployment: all of it.
+            added: whether it holds what was there before: that stays as it is, running too.
+        """
         before = self.role_states
         self.deployment = deployment
         self.shape = recorded_at(deployment)
@@ -192,7 +197,7 @@ class World:
             self.commands.clear()
             self.next_command += 100
         self._stand_everything(STOPPED)
-        if self.switches["put-stops-clusters"] == "no":
+        if added or self.switches["put-stops-clusters"] == "no":
             self.role_states.update({name: state for name, state in before.items() if name in self.role_states})
 
     def changed(self) -> None:

@@ -28,7 +28,7 @@ def replace(world: World, request: Request) -> Response:
         deployment = restore.prepared(world, body, request.api, request.flag("deleteCurrentDeployment"))
     except restore.NotAccepted as error:
         raise ApiError(400, str(error)) from error
-    world.replace_deployment(deployment)
+    world.replace_deployment(deployment, added=not request.flag("deleteCurrentDeployment"))
     return Response(value=exported(world, request.user, False), whole=True)
 
 
