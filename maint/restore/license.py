@@ -75,4 +75,7 @@ def content_of(sight: Sight, *, file: str, snapshot: str | None) -> tuple[bytes,
         found = chosen(sight, snapshot)
         if any(part.name == LICENSE for part in found.parts):
             return read_part(sight, found, LICENSE), f"snapshot {found.id}"
-    raise Invalid("there is no licence to upload", hint="set `manager.license` in the config, or give `--file`")
+    raise Invalid(
+        "there is no licence to upload",
+        hint="set `manager.license` in the config, or name a file: `maint manager license FILE`",
+    )

@@ -111,7 +111,7 @@ def _api(snapshot: Snapshot, server: Server) -> Finding:
 def _licensed(server: Server) -> Finding:
     if server.licensed:
         return Finding("licensed", True, "a licence is there")
-    words = "no licence is installed and none at hand; set manager.license, or run maint manager license --file FILE"
+    words = "no licence is installed and none at hand; set manager.license, or run maint manager license FILE"
     return Finding("licensed", False, words)
 
 
