@@ -1,0 +1,163 @@
+"""Hold, release, prune and the list, as an operator uses them."""
+
+import fcntl
+import json
+
+import pytest
+
+from maint.lab.running import SITE
+
+
+@pytest.fixture
+def keeping(loaded):
+    """An operator whose site keeps one backup, and who has two."""
+    keep(loaded, "keep: {last: 1}", "minimum: 1")
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    return loaded
+
+
+def keep(operator, *lines):
+    path = operator.lab.folder / "config.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("    backup:\n", "    backup:\n" + "".join(f"      {line}\n" for line in lines)))
+
+
+def listed(operator):
+    return operator("backup", "list", "-o", "json").json
+
+
+def ids(operator):
+    return [one["id"] for one in listed(operator)["snapshots"]]
+
+
+def test_without_a_policy_pruning_is_refused(loaded):
+    said = loaded("backup", "prune", "--yes", "-o", "json")
+    assert said.code == 5
+    assert "no retention policy" in said.error["message"]
+
+
+def test_a_dry_run_tells_the_reason_for_each_snapshot_and_removes_none(keeping):
+    old, new = ids(keeping)
+    told = keeping("backup", "prune", "--dry-run", "-o", "json")
+    assert told.code == 0
+    assert told.json["snapshots"] == [
+        {"id": old, "keep": False, "reasons": ["no rule keeps it"]},
+        {"id": new, "keep": True, "reasons": ["last 1 of 1", "minimum 1 of 1"]},
+    ]
+    assert ids(keeping) == [old, new]
+
+
+def test_pruning_asks_first(keeping):
+    before = ids(keeping)
+    said = keeping("backup", "prune", given="")
+    assert (said.code, "--yes" in said.err) == (5, True)
+    assert ids(keeping) == before
+
+
+@pytest.mark.parametrize("answer", [("--yes",), ()], ids=["flag", "piped"])
+def test_pruning_removes_what_nothing_keeps_and_a_second_time_nothing(keeping, answer):
+    _, new = ids(keeping)
+    assert keeping("backup", "prune", *answer, given="" if answer else "y\n").code == 0
+    assert ids(keeping) == [new]
+    again = keeping("backup", "prune", "-o", "json")
+    assert again.code == 0
+    assert again.json["actions"][0]["outcome"] == "unchanged"
+
+
+def test_what_is_held_stays_until_it_is_released(keeping):
+    old, new = ids(keeping)
+    assert keeping("backup", "hold", old, "--reason", "before the upgrade").code == 0
+    (hold,) = listed(keeping)["snapshots"][0]["holds"]
+    assert (hold["reason"], hold["until"]) == ("before the upgrade", None)
+    assert "before the upgrade" in keeping("backup", "list").out
+    assert keeping("backup", "prune", "--yes").code == 0
+    assert ids(keeping) == [old, new]
+    assert keeping("backup", "release", old, "--reason", "the upgrade went well").code == 0
+    assert listed(keeping)["snapshots"][0]["holds"] == []
+    assert keeping("backup", "prune", "--yes").code == 0
+    assert ids(keeping) == [new]
+
+
+def test_a_hold_twice_is_one_hold(keeping):
+    old = ids(keeping)[0]
+    for outcome in ("done", "unchanged"):
+        said = keeping("backup", "hold", old, "--reason", "audit", "--until", "2999-12-31", "-o", "json")
+        assert said.json["actions"][0]["outcome"] == outcome
+    assert len(listed(keeping)["snapshots"][0]["holds"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--reason", "x", "--until", "tomorrow"), 3),
+        (("--reason", "x", "--until", "2020-01-01"), 3),
+        (("--reason", "  "), 3),
+        ((), 2),
+    ],
+)
+def test_a_hold_without_sense_is_refused(loaded, words, code):
+    assert loaded("backup", "hold", ids(loaded)[0], *words).code == code
+    assert listed(loaded)["snapshots"][0]["holds"] == []
+
+
+def test_a_dry_run_holds_nothing(loaded):
+    assert loaded("backup", "hold", ids(loaded)[0], "--reason", "x", "--dry-run").code == 0
+    assert listed(loaded)["snapshots"][0]["holds"] == []
+
+
+def test_the_list_tells_the_age_of_the_last_verified_success(loaded):
+    found = listed(loaded)
+    assert found["last_verified"]["id"] == found["snapshots"][0]["id"]
+    assert 0 <= found["last_verified"]["age"] < 86_400
+    assert found["snapshots"][0]["proven"]["level"] == 3
+
+
+def test_a_redacted_export_is_no_verified_success(loaded):
+    before = listed(loaded)["last_verified"]["id"]
+    assert loaded("backup", "create").code == 7
+    assert listed(loaded)["last_verified"]["id"] == before
+
+
+def test_while_another_run_is_at_work_a_scheduled_one_leaves_with_6_and_the_age_is_told(loaded):
+    with (loaded.state / "lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert loaded("backup", "create", "--yes", given="").code == 6
+        assert listed(loaded)["last_verified"]["id"] == ids(loaded)[0]
+
+
+def test_pruning_waits_for_a_restore_that_was_killed(keeping):
+    runs = keeping.state / "runs"
+    line = json.loads(sorted(runs.glob("*.jsonl"))[0].read_text().splitlines()[0])
+    line["plan"]["actions"][0]["kind"] = "deployment.put"
+    line["id"] = "29991231T000000.000Z-0000"
+    (runs / f"{line['id']}.jsonl").write_text(json.dumps(line) + "\n")
+    for words in (("--dry-run",), ("--yes",)):
+        said = keeping("backup", "prune", *words, "-o", "json")
+        assert said.code == 5
+        assert line["id"] in said.error["message"]
+    assert keeping("backup", "prune", "--yes", "--thaw", "that server is scrap").code == 0
+    assert len(ids(keeping)) == 1
+
+
+def test_the_list_is_made_anew_from_the_objects_alone(keeping):
+    before = listed(keeping)
+    keeping("backup", "hold", before["snapshots"][0]["id"], "--reason", "audit")
+    records = keeping.lab.folder / "backups" / SITE / "records"
+    for path in records.glob("*-verify-*"):
+        path.unlink()
+    assert listed(keeping)["last_verified"] is None
+    said = keeping("backup", "list", "--rebuild", "-o", "json")
+    assert said.code == 0
+    assert said.json["last_verified"]["id"] == before["last_verified"]["id"]
+    assert [one["proven"]["level"] for one in said.json["snapshots"]] == [3, 3]
+    assert said.json["snapshots"][0]["holds"][0]["reason"] == "audit"
+
+
+def test_rebuilding_finds_what_was_damaged(keeping):
+    old, new = ids(keeping)
+    part = keeping.lab.folder / "backups" / SITE / old / "deployment.json.zst.age"
+    part.write_bytes(part.read_bytes()[:-1])
+    said = keeping("backup", "list", "--rebuild", "-o", "json")
+    assert said.code == 1
+    assert [one["verified"]["result"] for one in said.json["snapshots"]] == ["failed", "verified"]
+    assert said.json["last_verified"]["id"] == new

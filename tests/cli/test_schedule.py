@@ -1,0 +1,277 @@
+"""Units and cron lines: accepted by systemd, enough for a run, and only our own files are touched."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from maint.cli import installed
+from maint.cli.calendar import calendar
+from maint.errors import UsageError
+from maint.lab.running import SITE
+from tests.steps.operator import environment, maint
+
+CONFIG = """\
+sites:
+  {name}:
+    metrics: metrics/maint.prom
+    manager: {{host: cm, password: "file:{secret}"}}
+    backup: {{store: {store}, recipients: [age1{q}], identity: "file:identity"}}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Write a config, and return its path."""
+
+    def write(name="prod", folder="etc", secret="password", store="/srv/backups"):
+        path = tmp_path / folder / "config.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(CONFIG.format(name=name, secret=secret, store=store, q="q" * 58))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def units(tmp_path):
+    return tmp_path / "units"
+
+
+def install(config, units, *words):
+    return maint("schedule", "install", "--config", str(config), "--folder", str(units), "--yes", *words)
+
+
+def settings(unit: Path) -> dict[str, list[str]]:
+    """Return the settings of a unit, each with all its values."""
+    found: dict[str, list[str]] = {}
+    for line in unit.read_text().splitlines():
+        if "=" in line and not line.startswith("#"):
+            key, _, value = line.partition("=")
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def accepted(folder: Path) -> str:
+    """Return what systemd finds wrong with the units in a folder."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    names = [str(path) for path in sorted(folder.iterdir())]
+    ran = subprocess.run([program, "verify", *names], capture_output=True, text=True, check=False)
+    return ran.stdout + ran.stderr + (f"exit {ran.returncode}" if ran.returncode else "")
+
+
+@pytest.mark.parametrize("words", [(), ("--at", "Sun 03:00", "--prune"), ("--every", "15m", "--jitter", "1m")])
+def test_systemd_accepts_the_units(config, units, words):
+    assert install(config(), units, "--form", "systemd", *words).code == 0
+    assert accepted(units) == ""
+
+
+def test_systemd_accepts_units_with_odd_paths(config, units):
+    path = config(folder="a b%c$d'e\"f", secret="pass%word", store="/srv/back ups%n")
+    assert install(path, units, "--form", "systemd").code == 0
+    assert accepted(units) == ""
+
+
+def test_systemd_accepts_the_units_of_a_user(config, units):
+    assert install(config(), units, "--form", "systemd", "--user").code == 0
+    assert accepted(units) == ""
+    assert "ProtectSystem" not in settings(units / "maint-backup-prod.service")
+
+
+def test_systemd_would_have_said_what_is_wrong(config, units):
+    install(config(), units, "--form", "systemd")
+    service = units / "maint-backup-prod.service"
+    service.write_text(service.read_text().replace("ExecStart=/", "ExecStart=relative/"))
+    assert accepted(units) != ""
+
+
+def test_the_service_is_confined_and_a_held_lock_is_no_failure(config, units):
+    install(config(), units, "--form", "systemd")
+    service, timer = settings(units / "maint-backup-prod.service"), settings(units / "maint-backup-prod.timer")
+    wanted = {
+        "Type": "oneshot",
+        "SuccessExitStatus": "6",
+        "NoNewPrivileges": "yes",
+        "ProtectSystem": "strict",
+        "StateDirectory": "maint",
+        "OnFailure": "maint-failure@prod.service",
+    }
+    assert {key: service[key] for key in wanted} == {key: [value] for key, value in wanted.items()}
+    assert "-/srv/backups" in service["ReadWritePaths"]
+    assert timer["Persistent"] == ["true"]
+    assert timer["RandomizedDelaySec"] == ["900s"]
+
+
+def test_every_secret_in_a_file_is_handed_over_as_a_credential(config, units):
+    path = config()
+    install(path, units, "--form", "systemd")
+    service = settings(units / "maint-backup-prod.service")
+    assert service["LoadCredential"] == [
+        f"manager-password:{path.parent / 'password'}",
+        f"backup-identity:{path.parent / 'identity'}",
+    ]
+    assert "MAINT_MANAGER_PASSWORD=credential:manager-password" in service["Environment"]
+    assert "MAINT_BACKUP_IDENTITY=credential:backup-identity" in service["Environment"]
+
+
+def test_what_the_unit_says_is_enough_for_a_run(loaded, units, tmp_path):
+    """Do what systemd would: credentials in a folder, the unit's environment and nothing else, no terminal."""
+    assert install(loaded.config, units, "--form", "systemd").code == 0
+    service = settings(units / f"maint-backup-{SITE}.service")
+    credentials = tmp_path / "credentials"
+    credentials.mkdir(mode=0o700)
+    for line in service["LoadCredential"]:
+        name, _, source = line.partition(":")
+        shutil.move(source, credentials / name)  # so that it can come from nowhere else
+        (credentials / name).chmod(0o400)
+    given = dict(word.partition("=")[::2] for line in service["Environment"] for word in shlex.split(line))
+    env = {"PATH": os.environ["PATH"], "CREDENTIALS_DIRECTORY": str(credentials), **given}
+    (command,) = service["ExecStart"]
+    words = shlex.split(command)
+    ran = subprocess.run(words, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert ran.returncode == 7, ran.stderr  # redacted, as this manager gives it
+    assert "audit-only" in ran.stderr
+
+
+def test_installing_twice_changes_nothing_and_asks_nothing(config, units):
+    path = config()
+    install(path, units, "--form", "systemd")
+    before = {one: one.stat().st_mtime_ns for one in units.iterdir()}
+    again = maint("schedule", "install", "--config", str(path), "--folder", str(units), "--form", "systemd", given="")
+    assert again.code == 0
+    assert {one: one.stat().st_mtime_ns for one in units.iterdir()} == before
+
+
+def test_another_time_changes_the_timer_alone(config, units):
+    path = config()
+    install(path, units, "--form", "systemd")
+    said = install(path, units, "--form", "systemd", "--at", "04:30", "-o", "json")
+    assert said.json["written"] == [str(units / "maint-backup-prod.timer")]
+
+
+@pytest.mark.parametrize("verb", ["install", "remove"])
+def test_without_an_answer_nothing_is_changed(config, units, verb):
+    path = config()
+    form = ("--form", "systemd") if verb == "install" else ()
+    if verb == "remove":
+        install(path, units, "--form", "systemd")
+    before = sorted(units.iterdir()) if units.exists() else None
+    said = maint("schedule", verb, "--config", str(path), "--folder", str(units), *form, given="")
+    assert (said.code, "--yes" in said.err) == (5, True)
+    assert (sorted(units.iterdir()) if units.exists() else None) == before
+
+
+def test_a_dry_run_shows_the_files_and_writes_none(config, units):
+    said = install(config(), units, "--form", "systemd", "--dry-run")
+    assert said.code == 0
+    assert "[Timer]" in said.out
+    assert not units.exists()
+
+
+def test_a_file_of_somebody_else_is_never_replaced_and_never_removed(config, units):
+    path = config()
+    units.mkdir()
+    theirs = units / "maint-backup-prod.service"
+    theirs.write_text("[Service]\nExecStart=/bin/true\n")
+    assert install(path, units, "--form", "systemd").code == 5
+    assert maint("schedule", "remove", "--config", str(path), "--folder", str(units), "--yes").code == 0
+    assert [one.name for one in units.iterdir()] == [theirs.name]
+
+
+def test_removing_takes_all_that_was_installed_and_leaves_other_sites_alone(config, units):
+    one, other = config(), config(name="test", folder="other")
+    for path in (one, other):
+        install(path, units, "--form", "systemd")
+    assert maint("schedule", "remove", "--config", str(one), "--folder", str(units), "--yes").code == 0
+    left = {"maint-backup-test.service", "maint-backup-test.timer", "maint-failure@.service"}
+    assert {path.name for path in units.iterdir()} == left
+    assert maint("schedule", "remove", "--config", str(other), "--folder", str(units), "--yes").code == 0
+    assert list(units.iterdir()) == []
+
+
+def test_show_tells_what_is_installed(loaded, units):
+    assert "no schedule" in loaded("schedule", "show", "--folder", str(units)).out
+    install(loaded.config, units, "--form", "systemd", "--at", "04:30")
+    told = loaded("schedule", "show", "--folder", str(units), "-o", "json").json
+    assert told["schedule"]["when"] == ["OnCalendar=*-*-* 04:30:00"]
+    assert told["last_verified"]["id"]
+
+
+def test_a_secret_that_is_typed_cannot_be_scheduled(config, units):
+    path = config()
+    path.write_text(path.read_text().replace('"file:password"', "prompt"))
+    said = install(path, units, "--form", "systemd", "-o", "json")
+    assert said.code == 5
+    assert "manager.password" in said.error["message"]
+
+
+def test_without_systemd_a_line_for_cron_is_written(config, units):
+    path = config(name="prod.east")
+    said = install(path, units, "--form", "cron", "--every", "30m", "--prune", "-o", "json")
+    (written,) = said.json["written"]
+    assert Path(written).name == "maint-backup-prod_east"  # cron passes over names with a dot
+    line = Path(written).read_text().splitlines()[-1]
+    assert re.match(r"\*/30 \* \* \* \* root /.*backup create --yes --quiet && .*backup prune --yes --quiet", line)
+    assert line.endswith("|| test $? -eq 6")
+
+
+def test_the_form_follows_what_runs_the_machine(config, units, tmp_path, monkeypatch):
+    for there, name in ((tmp_path, "maint-backup-prod.timer"), (tmp_path / "none", "maint-backup-prod")):
+        monkeypatch.setattr(installed, "MANAGED", there)
+        said = install(config(), units, "--dry-run", "-o", "json")
+        assert name in [Path(file["path"]).name for file in said.json["files"]]
+
+
+def test_generated_units_are_those_that_are_installed(config, units):
+    path = config()
+    install(path, units, "--form", "systemd", "--at", "05:00")
+    told = maint("generate", "systemd", "--at", "05:00", "--config", str(path), "-o", "json").json["files"]
+    found = {Path(file["path"]).name: file["content"] for file in told}
+    assert found == {one.name: one.read_text() for one in units.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("at", "every", "systemd", "cron"),
+    [
+        ("", "", "*-*-* 02:15:00", "15 2 * * *"),
+        ("23:05", "", "*-*-* 23:05:00", "5 23 * * *"),
+        ("Sun 02:15", "", "Sun *-*-* 02:15:00", "15 2 * * Sun"),
+        ("", "15m", "*-*-* *:00/15:00", "*/15 * * * *"),
+        ("", "60m", "*-*-* 00/1:00:00", "0 */1 * * *"),
+        ("", "6h", "*-*-* 00/6:00:00", "0 */6 * * *"),
+        ("", "24h", "*-*-* 02:15:00", "15 2 * * *"),
+    ],
+)
+def test_a_rhythm_is_spelled_for_both(at, every, systemd, cron):
+    found = calendar(at, every)
+    assert (found.systemd, found.cron) == (systemd, cron)
+    assert 0 < found.jitter <= 900
+
+
+@pytest.mark.parametrize(
+    ("at", "every"),
+    [("24:00", ""), ("2:15", ""), ("Sunday 02:15", ""), ("", "7m"), ("", "5h"), ("", "90m"), ("", "0s"), ("", "x"),
+     ("02:15", "6h"), ("", "20s")],
+)  # fmt: skip
+def test_a_rhythm_that_cannot_be_kept_is_refused(at, every):
+    with pytest.raises(UsageError):
+        calendar(at, every)
+
+
+def test_systemd_reads_the_rhythms_as_they_are_meant():
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    for every, count in (("15m", 96), ("1h", 24), ("6h", 4), ("24h", 1)):
+        words = [program, "calendar", "--base-time=2026-11-21 00:00:01", f"--iterations={count + 1}"]
+        told = subprocess.run(
+            [*words, calendar("", every).systemd], env=environment(TZ="UTC"), capture_output=True, text=True, check=True
+        ).stdout
+        times = re.findall(r"2026-11-2\d \d\d:\d\d:\d\d", told)
+        assert times[-1].split()[1] == times[0].split()[1], every
