@@ -1,0 +1,147 @@
+"""A disk that says no at any moment: a reader sees the old state or the new one, and the next run cleans up.
+
+The fault sits below the store, where it calls the operating system: the n-th of those calls fails, once or from then
+on, with ENOSPC or EIO; then the next one, until a run needs no further call.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.adapters.stores.local import LocalStore
+from maint.backup.catalogue import entries, folders
+from maint.backup.copies import spread
+from maint.backup.elsewhere import Elsewhere
+from maint.backup.manifest import MANIFEST
+from maint.backup.take import take
+from maint.backup.verify import verify
+from maint.errors import WorkFailed
+from maint.model.snapshot import Trust
+from tests.backup.conftest import EXAMPLE, Place
+from tests.campaigns.size import size
+from tests.campaigns.test_flips import run
+
+CALLS = frozenset({"write", "fsync", "link", "unlink", "mkdir", "rename", "open", "stat"})
+STRIDE = size(9, 1)
+LAYERS = ("maint.adapters.stores.local", "maint.adapters.durable")
+
+
+class Disk:
+    """The operating system's file calls, counted; from the n-th on, or only then, they fail."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.at = 0
+        self.lasting = False
+        self.error = errno.ENOSPC
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(os, name)
+        return self._counted(real) if name in CALLS else real
+
+    def _counted(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            self.calls += 1
+            if self.at and (self.calls == self.at or (self.lasting and self.calls > self.at)):
+                raise OSError(self.error, os.strerror(self.error))
+            return real(*given, **named)
+
+        return call
+
+    def break_at(self, at: int, error: int, *, lasting: bool) -> None:
+        self.calls, self.at, self.error, self.lasting = 0, at, error, lasting
+
+    def repair(self) -> None:
+        self.at = 0
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    disk = Disk()
+    for layer in LAYERS:
+        monkeypatch.setattr(f"{layer}.os", disk)  # no real disk fails at the wanted moment
+    yield disk
+    disk.repair()
+
+
+def sound(place: Any) -> list[str]:
+    """Return the ids that a reader sees; each of them must be whole."""
+    found = [entry.id for entry in entries(place)]
+    for snapshot in found:
+        assert verify(place, snapshot, 1).result is Trust.VERIFIED
+    return found
+
+
+def left_over(place: Any, root: Path) -> list[str]:
+    """Return what lies about and belongs to nothing."""
+    staged = [str(path) for path in root.rglob(".staging-*")]
+    return staged + [one for one, names in folders(place).items() if MANIFEST not in names]
+
+
+def moments(disk: Disk, calls: int, first: int) -> Iterator[tuple[int, int, bool]]:
+    for at in range(first, calls + 1, STRIDE):
+        for error in (errno.ENOSPC, errno.EIO):
+            for lasting in (False, True):
+                yield at, error, lasting
+
+
+@pytest.mark.parametrize("first", range(1, 1 + (1 if STRIDE == 1 else 3)))
+def test_a_backup_whose_disk_fails_at_any_call_leaves_the_old_state_or_the_new(
+    tmp_path: Path, disk: Disk, first: int
+) -> None:
+    place: Any = Place(tmp_path, EXAMPLE.read_bytes())
+    run(take(place))
+    place.clock.sleep(60)
+    disk.break_at(0, 0, lasting=False)
+    run(take(place))
+    calls, struck = disk.calls, 0
+    for at, error, lasting in moments(disk, calls, first):
+        before = sound(place)
+        place.clock.sleep(60)
+        disk.break_at(at, error, lasting=lasting)
+        try:
+            new = run(take(place)).snapshot.id
+        except WorkFailed:
+            new, struck = None, struck + 1
+        disk.repair()
+        after = sound(place)
+        assert after[: len(before)] == before
+        assert len(after) - len(before) in ((1,) if new else (0, 1)), (at, error, lasting)
+        place.clock.sleep(60)
+        run(take(place))
+        assert left_over(place, place.root) == [], (at, error, lasting)
+        for snapshot in sound(place)[1:]:  # the next round begins small again
+            for path in place.folder(snapshot).iterdir():
+                path.unlink()
+    assert struck > calls // STRIDE
+
+
+@pytest.mark.parametrize("first", range(1, 1 + (1 if STRIDE == 1 else 3)))
+def test_a_copy_whose_disk_fails_at_any_call_is_whole_or_absent_and_the_next_run_completes_it(
+    tmp_path: Path, disk: Disk, first: int
+) -> None:
+    place: Any = Place(tmp_path, EXAMPLE.read_bytes())
+    snapshot = run(take(place)).snapshot.id
+    disk.break_at(0, 0, lasting=False)
+    place.copies = [LocalStore(tmp_path / "measured")]
+    run(spread(place))
+    for number, (at, error, lasting) in enumerate(moments(disk, disk.calls, first)):
+        root = tmp_path / f"copy{number}"
+        place.copies = [LocalStore(root)]
+        copy: Any = Elsewhere(place, place.copies[0])
+        disk.break_at(at, error, lasting=lasting)
+        try:
+            run(spread(place))
+        except WorkFailed as failure:  # the first store's own disk is the same one
+            assert failure.message
+        disk.repair()
+        assert set(sound(copy)) <= {snapshot}
+        assert sound(place) == [snapshot]
+        place.clock.sleep(60)
+        assert run(spread(place)) == []
+        assert sound(copy) == [snapshot]
+        assert left_over(copy, root) == []
