@@ -61,7 +61,8 @@ def verify(
     flags: Flags,
     snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it; else the newest.")] = "",
     level: Annotated[
-        int | None, typer.Option("--level", min=1, max=3, help="1 bytes, 2 contents, 3 restorability; as deep as can be.")
+        int | None,
+        typer.Option("--level", min=1, max=4, help="1 bytes, 2 contents, 3 restorability, 4 drill; else 3 at most."),
     ] = None,
 ) -> int:
     """Verify a snapshot and keep the result; unreadable means failed."""
@@ -71,6 +72,10 @@ def verify(
     # What a machine without a config finds is signed by a key that nobody else trusts, so it is told and not kept.
     bare = flags.way.is_bare
     deepest = 2 if bare and not flags.way.password else 3  # level 3 asks whether the manager's password fits
+    if level == 4:
+        from maint.cli.drill import run
+
+        return run(flags, snapshot, [])
     with opened(flags) as (site, screen):
         return verified(site, screen, snapshot, level or deepest, keep=not bare)
 
@@ -155,3 +160,17 @@ def heal(
     from maint.cli.heal import run
 
     return run(flags, snapshot, source, secrets, purpose)
+
+
+@command(group, "drill")
+def drill(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it; else the newest restorable.")] = "",
+    switch: Annotated[
+        list[str] | None, typer.Option("--switch", help="NAME=VALUE: a behaviour of the throw-away manager.")
+    ] = None,
+) -> int:
+    """Rehearse a restore in a throw-away manager: send, restart, read back, compare, measure, and keep the evidence."""
+    from maint.cli.drill import run
+
+    return run(flags, snapshot, list(switch or ()))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from maint.backup.catalogue import Entry, entries, sweep
+from maint.backup.drills import Drill, drills, last_good
 from maint.backup.ids import show_time
 from maint.backup.prune import lines, newest_good, verdict
 from maint.backup.verify import record, verify
@@ -38,11 +39,23 @@ def show_list(site: ConfiguredSite, screen: Screen) -> None:
     """Show all snapshots, their holds, and the age of the last verified success."""
     now, known = site.clock.now(), entries(site)
     data, words = last_success(known, now)
+    drill = last_good(drills(site))
+    words = f"{words}\n{_drill_words(drill, now)}"
     listed = table(_HEADINGS, [_row(one, now) for one in known])
     screen.emit(
-        {"snapshots": [_json(one, now) for one in known], "last_verified": data},
+        {
+            "snapshots": [_json(one, now) for one in known],
+            "last_verified": data,
+            "last_drill": drill.to_json(now) if drill else None,
+        },
         f"{listed}\n{words}" if known else words,
     )
+
+
+def _drill_words(drill: Drill | None, now: datetime) -> str:
+    if drill is None:
+        return "last good drill: none"
+    return f"last good drill: {show_duration((now - drill.at).total_seconds())} ago, of {drill.snapshot}"
 
 
 def _row(entry: Entry, now: datetime) -> list[str]:

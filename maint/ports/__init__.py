@@ -20,6 +20,7 @@ from maint.ports.hosts import Ran as Ran
 from maint.ports.hosts import Shell as Shell
 from maint.ports.hosts import ShellSight as ShellSight
 from maint.ports.streams import Answer as Answer
+from maint.ports.vc import VirtualCluster, VirtualClusterSight
 
 
 class Clock(Protocol):
@@ -253,11 +254,31 @@ class Undo(Protocol):
         """Forget it."""
 
 
-class Rehearsal(Protocol):
-    """A throw-away manager in which a restore can be tried."""
+class Stage(Protocol):
+    """A throw-away manager that is up: just installed, of the release and with the host files of a deployment."""
 
-    def manager(self, release: str) -> AbstractContextManager[Manager]:
-        """Bring up an empty manager of that release, and take it down afterwards."""
+    @property
+    def manager(self) -> Manager:
+        """Its API, for the site's account, and for the factory account before a restore."""
+
+    def restart(self) -> None:
+        """Restart its server; returns once it answers."""
+
+    def admit(self) -> None:
+        """Let the site's account in by its configured password, whatever hash the restored users carry."""
+
+
+class Rehearsal(Protocol):
+    """Where a restore can be tried without touching anything."""
+
+    def stage(self, document: BinaryIO, size: int, api: int) -> AbstractContextManager[Stage]:
+        """Bring up a throw-away manager, and take it down without a trace afterwards.
+
+        Args:
+            document: the deployment whose release, hosts and host files it has; the manager itself stays empty.
+            size: bytes of it.
+            api: the highest API version that it announces.
+        """
 
 
 class Work(Protocol):
@@ -324,6 +345,16 @@ class Sight(Protocol):
     def identities(self) -> Sequence[Secret]:
         """Return the private keys at hand; empty on a machine that only takes backups."""
 
+    def virtual_cluster(self, name: str) -> VirtualClusterSight:
+        """Return a virtual cluster by the name that the config gives it, reading.
+
+        Args:
+            name: its name; empty: the only one that is configured.
+
+        Raises:
+            Invalid: none of that name is configured, or there are several to choose from.
+        """
+
 
 class Site(Sight, Protocol):
     """A site that can be changed."""
@@ -343,6 +374,9 @@ class Site(Sight, Protocol):
     @property
     def copies(self) -> Sequence[Store]:
         """Further stores, into which every snapshot is copied."""
+
+    def virtual_cluster(self, name: str) -> VirtualCluster:
+        """Return a virtual cluster, acting."""
 
     @property
     def undo(self) -> Undo:

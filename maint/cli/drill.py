@@ -1,0 +1,58 @@
+"""`maint backup drill`: rehearse the restore of a snapshot, and tell what came of it."""
+
+from collections.abc import Mapping
+
+from maint.backup.catalogue import newest_restorable
+from maint.cli.flags import Flags
+from maint.cli.open import opened
+from maint.cli.rehearsal import LabRehearsal
+from maint.cli.screen import Screen
+from maint.cli.site import ConfiguredSite
+from maint.engine.lock import site_lock
+from maint.errors import UsageError, WorkFailed
+from maint.lab.switches import UnknownSwitch, parse
+from maint.restore.choose import chosen
+from maint.restore.drill import Drilled, drill
+
+
+def run(flags: Flags, wanted: str, switches: list[str]) -> int:
+    """Drill a snapshot that was named, else the newest restorable one."""
+    try:
+        behaviours = parse(switches)
+    except UnknownSwitch as error:
+        raise UsageError(str(error), hint="`maint help lab` lists the switches") from None
+    with opened(flags) as (site, screen):
+        return rehearsed(site, screen, wanted, behaviours)
+
+
+def rehearsed(site: ConfiguredSite, screen: Screen, wanted: str, behaviours: Mapping[str, str]) -> int:
+    """Drill under the site's lock and show the result.
+
+    Raises:
+        WorkFailed: it did not pass.
+    """
+    rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, behaviours)
+    with site_lock(site.state, site.settings.name, "backup drill", site.clock):
+        snapshot = chosen(site, wanted) if wanted else newest_restorable(site)
+        steps = drill(site, rehearsal, snapshot)
+        while True:
+            try:
+                screen.say(next(steps))
+            except StopIteration as end:
+                found: Drilled = end.value
+                break
+    screen.emit({"drill": found.to_json()}, _table(found))
+    if not found.passed:
+        raise WorkFailed(
+            f"the drill of snapshot {found.snapshot} failed: {found.reason}",
+            detail=list(found.detail),
+            hint="this snapshot would not come back as it is: `maint backup create --open-window`, then drill again",
+        )
+    return 0
+
+
+def _table(found: Drilled) -> str:
+    lines = [f"{phase.name:<10}{phase.seconds:9.2f} s" for phase in found.phases]
+    if found.rto_seconds is not None:
+        lines.append(f"{'in all':<10}{found.rto_seconds:9.2f} s to the configuration read back, in a rehearsal")
+    return "\n".join([*lines, f"snapshot {found.snapshot}: {found.reason}"])

@@ -1,0 +1,213 @@
+"""Rehearse a restore: bring a snapshot back into a throw-away manager, read it back, compare, and measure.
+
+The calls are those of a real restore, by the same client: licence, PUT, restart, TLS, login, read. What no rehearsal
+can tell is how long the real server takes and whether the real hosts have their files.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from maint import __version__
+from maint.backup.compare import Comparison, compare
+from maint.backup.drills import FAILED, KIND, PASSED
+from maint.backup.fingerprint import site_fingerprint
+from maint.backup.flatten import flatten
+from maint.backup.outline import Outline
+from maint.backup.parts import DEPLOYMENT, LICENSE, open_deployment, read_part
+from maint.backup.read import BLOCK, blocks
+from maint.backup.records import Record, write_record
+from maint.backup.verification import Verification
+from maint.backup.verify import verify
+from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
+from maint.model.json import Json
+from maint.model.manager import Door
+from maint.model.snapshot import Snapshot, Trust
+from maint.ports import Body, Clock, Rehearsal, Site, Stage
+from maint.restore.outline import outline_of
+
+LIMIT = 3600.0  # seconds that the PUT may take
+_SHOWN = 5  # differences named in a reason
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase and how long it took."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(slots=True)
+class Drilled:
+    """What a drill found.
+
+    Attributes:
+        passed: whether the configuration came back whole.
+        reason: in words; the server's own where it was the server that said no.
+        detail: further lines.
+        phases: in order; the last one is where it ended.
+        rto_seconds: from opening the snapshot to the configuration read back; None where it did not get there.
+        comparison: what the read-back differs in; None where it did not get there.
+    """
+
+    snapshot: str
+    release: str
+    api: str
+    passed: bool = False
+    reason: str = ""
+    detail: Sequence[str] = ()
+    phases: list[Phase] = field(default_factory=list)
+    rto_seconds: float | None = None
+    comparison: Comparison | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON, as it also stands in records; differences are counted, never quoted."""
+        found = self.comparison
+        return {
+            "snapshot": self.snapshot,
+            "release": self.release,
+            "api": self.api,
+            "tool": __version__,
+            "result": PASSED if self.passed else FAILED,
+            "reason": self.reason,
+            "detail": list(self.detail),
+            "phases": [{"name": phase.name, "seconds": round(phase.seconds, 3)} for phase in self.phases],
+            "rto_seconds": None if self.rto_seconds is None else round(self.rto_seconds, 3),
+            "differences": len(found.differences) if found else None,
+            "not_comparable": len(found.not_comparable) if found else None,
+        }
+
+
+def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str, None, Drilled]:
+    """Rehearse the restore of one snapshot and keep the result as a signed record; yields words on the way.
+
+    Args:
+        site: the site; its lock is the caller's affair.
+        rehearsal: where it is tried.
+        snapshot: which one.
+
+    Raises:
+        Refused: this machine has no private key.
+    """
+    if not site.identities():
+        readers = ", ".join(snapshot.recipients) or "the recipients of the snapshot"
+        raise Refused(
+            "this machine cannot drill: it has no private key to open snapshots with",
+            detail=[f"snapshot {snapshot.id} opens with the private key of {readers}"],
+            hint="run `maint backup drill` where `backup.identity` is, with this store in its config",
+        )
+    found = Drilled(snapshot.id, snapshot.versions.get("manager", ""), snapshot.versions.get("api", ""))
+    try:
+        yield from _Rehearsed(site, rehearsal, snapshot, found).run()
+    except (WorkFailed, CannotReach, Invalid) as failure:
+        found.reason, found.detail = failure.message, tuple(failure.detail)
+    found.passed = not found.reason
+    found.reason = found.reason or "the configuration came back, and nothing differs"
+    write_record(site, Record(KIND, snapshot.id, site.settings.name, site.clock.now(), found.to_json()))
+    return found
+
+
+class _Rehearsed:
+    """One rehearsal under way; notes phases and findings in `found`."""
+
+    def __init__(self, site: Site, rehearsal: Rehearsal, snapshot: Snapshot, found: Drilled) -> None:
+        self._site, self._rehearsal, self._snapshot, self._found = site, rehearsal, snapshot, found
+
+    def run(self) -> Iterator[str]:
+        yield f"verifying snapshot {self._snapshot.id}"
+        with self._phase("verify"):
+            verification = verify(self._site, self._snapshot.id, 3)
+        if verification.result is not Trust.VERIFIED:
+            raise WorkFailed(f"it does not pass level 3: {verification.words}")
+        begun = self._site.clock.monotonic()
+        with self._phase("open"):
+            outline = outline_of(self._site, self._snapshot)
+        yield f"bringing up a throw-away manager of release {self._found.release}"
+        api = int(self._found.api.removeprefix("v"))
+        size = self._snapshot.part(DEPLOYMENT).content_bytes
+        with (
+            open_deployment(self._site, self._snapshot) as document,
+            self._rehearsal.stage(document, size, api) as stage,
+        ):
+            yield from self._restore(stage, outline, verification, api)
+            self._found.rto_seconds = self._site.clock.monotonic() - begun
+            yield "comparing"
+            with self._phase("compare"):
+                self._judge(self._compare(stage))
+
+    def _restore(self, stage: Stage, outline: Outline, verification: Verification, api: int) -> Iterator[str]:
+        with self._phase("licence"):
+            stage.manager.log_in()
+            if (licence := self._license()) is not None:
+                stage.manager.upload_license(licence)
+        yield f"sending {self._snapshot.part(DEPLOYMENT).content_bytes} bytes"
+        with self._phase("put"):
+            self._put(stage, api)
+        yield "restarting it"
+        with self._phase("restart"):
+            stage.restart()
+            stage.manager.forget_login()
+        if outline.web_tls:
+            with self._phase("tls"):
+                _insist_on_tls(stage)
+        yield "logging in with the restored account"
+        with self._phase("login"):
+            self._log_in(stage, verification)
+
+    def _license(self) -> bytes | None:
+        """Return the snapshot's own licence, else the one that the config names."""
+        if self._snapshot.has(LICENSE):
+            return read_part(self._site, self._snapshot, LICENSE)
+        path = self._site.settings.manager.license
+        try:
+            return path.read_bytes() if path else None
+        except OSError as problem:
+            raise Invalid(f"the licence {path} cannot be read: {problem.strerror}") from None
+
+    def _put(self, stage: Stage, api: int) -> None:
+        with open_deployment(self._site, self._snapshot) as stream:
+            body = Body(stream.read, self._snapshot.part(DEPLOYMENT).content_bytes)
+            answer = stage.manager.put_deployment(body, api=api, delete_current=True, timeout=LIMIT)
+        while answer.read(BLOCK):
+            pass
+
+    def _log_in(self, stage: Stage, verification: Verification) -> None:
+        """Log in as configured; where nobody can tell how the server hashes, the stage lets the account in."""
+        if any(one.rule == "login" and one.passed is None for one in verification.findings):
+            stage.admit()
+        account = stage.manager.log_in()
+        if account.bootstrap:
+            raise LoginRefused(f"{self._site.settings.manager.login.username} is not let in after the restore")
+
+    def _compare(self, stage: Stage) -> Comparison:
+        fingerprint = site_fingerprint(self._site)
+        with open_deployment(self._site, self._snapshot) as stream:
+            wanted = flatten(blocks(stream.read), fingerprint)
+        with stage.manager.deployment() as answer:
+            return compare(wanted, flatten(blocks(answer.read), fingerprint))
+
+    def _judge(self, comparison: Comparison) -> None:
+        self._found.comparison = comparison
+        if comparison.differences:
+            raise WorkFailed(
+                f"what came back differs in {len(comparison.differences)} places",
+                detail=[one.path for one in comparison.differences[:_SHOWN]],
+            )
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        clock: Clock = self._site.clock
+        begun = clock.monotonic()
+        try:
+            yield
+        finally:
+            self._found.phases.append(Phase(name, clock.monotonic() - begun))
+
+
+def _insist_on_tls(stage: Stage) -> None:
+    presence = stage.manager.presence()
+    if presence.door is not Door.TLS:
+        raise WorkFailed(f"TLS did not come up: plain port {presence.plain}, TLS port {presence.tls}")
+    if presence.chain is not None:
+        raise CannotReach(f"the certificate on the TLS port is not to be trusted: {presence.chain}")

@@ -1,0 +1,158 @@
+"""Restores are rehearsed in a throw-away manager, and the evidence is kept."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.backup.drills import Drill, last_good
+from maint.cli import rehearsal
+from maint.lab.loading import Options
+from maint.lab.running import Lab
+from tests.steps.conftest import FAST, PASSWORD
+from tests.steps.operator import Operator
+
+
+def left_over() -> list[Path]:
+    return [path for place in (Path("/dev/shm"), Path("/tmp")) for path in place.glob(f"{rehearsal.PREFIX}*")]
+
+
+def records(operator: Operator) -> list[Any]:
+    folder = operator.lab.folder / "backups" / "lab" / "records"
+    return [json.loads(path.read_bytes()) for path in sorted(folder.glob("*-drill-*.json"))]
+
+
+def test_a_drill_of_each_recording_passes(deployment: Path, tmp_path: Path) -> None:
+    with Lab(tmp_path / "lab", Options(deployment=deployment, new_password=PASSWORD, switches=FAST, ssh=False)) as lab:
+        lab.switch("redaction-default", "off")
+        lab.server.restart()
+        assert lab.server.wait()
+        operator = Operator(lab)
+        taken = operator("backup", "create", "--yes")
+        assert taken.code == 0, taken.err
+        operator.forget_requests()
+        said = operator("backup", "drill", "-o", "json")
+        assert said.code == 0, said.err
+        assert operator.sent == []
+    found = said.json["drill"]
+    assert (found["result"], found["differences"], found["not_comparable"]) == ("passed", 0, 0)
+    assert found["rto_seconds"] > 0
+    assert left_over() == []
+
+
+def test_the_evidence_is_a_signed_record_with_the_time_of_each_phase(loaded: Operator) -> None:
+    assert loaded("backup", "drill").code == 0
+    (record,) = records(loaded)
+    assert record["kind"] == "drill"
+    names = [phase["name"] for phase in record["facts"]["phases"]]
+    assert names == ["verify", "open", "licence", "put", "restart", "tls", "login", "compare"]
+    assert record["facts"]["release"] == "7.6.5"
+
+
+def test_what_the_server_rejects_all_the_same_fails_with_its_own_words(loaded: Operator) -> None:
+    role = loaded.lab.world.deployment["clusters"][0]["services"][0]["roles"][0]["name"]
+    said = loaded(
+        "backup", "drill", "--switch", f"reject-role={role}", "--switch", "reject-role-message=Not on this host."
+    )
+    assert said.code == 1
+    assert "Not on this host." in said.err
+    facts = records(loaded)[-1]["facts"]
+    assert (facts["result"], facts["rto_seconds"]) == ("failed", None)
+    assert "Not on this host." in facts["reason"] + " ".join(facts["detail"])
+    assert loaded("backup", "verify", "--level", "3").code == 0
+    assert left_over() == []
+
+
+def test_a_machine_without_the_private_key_says_where_it_can_be_done(loaded: Operator) -> None:
+    config = Path(loaded.config)
+    config.write_text("".join(line for line in config.read_text().splitlines(True) if "identity:" not in line))
+    said = loaded("backup", "drill", "-o", "json")
+    assert said.code == 5
+    assert "no private key" in said.error["message"]
+    assert "age1" in said.error["detail"][0]
+    assert "backup.identity" in said.error["hint"]
+    assert records(loaded) == []
+
+
+def test_level_four_of_a_verification_is_a_drill(loaded: Operator) -> None:
+    said = loaded("backup", "verify", "--level", "4", "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["drill"]["result"] == "passed"
+    assert len(records(loaded)) == 1
+
+
+def test_the_list_tells_the_age_of_the_last_good_drill(loaded: Operator) -> None:
+    assert loaded("backup", "list", "-o", "json").json["last_drill"] is None
+    assert "drill: none" in loaded("backup", "list").out
+    assert loaded("backup", "drill").code == 0
+    last = loaded("backup", "list", "-o", "json").json["last_drill"]
+    assert last["result"] == "passed"
+    assert last["age"] >= 0
+    assert last["snapshot"] in loaded("backup", "list").out
+
+
+def test_a_damaged_snapshot_fails_the_drill_before_anything_is_brought_up(loaded: Operator) -> None:
+    part = next((loaded.lab.folder / "backups").rglob("deployment.json.zst.age"))
+    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    snapshot = part.parent.name
+    said = loaded("backup", "drill", snapshot)
+    assert said.code == 1
+    assert "does not pass level 3" in said.err
+
+
+def test_what_a_killed_drill_leaves_is_swept_by_the_next_one(loaded: Operator) -> None:
+    process = loaded.start("backup", "drill", "--switch", "put-seconds=30")
+    for _ in range(600):
+        if any((path / "lab" / "lab.json").exists() for path in left_over()):
+            break
+        time.sleep(0.05)
+    (folder,) = left_over()
+    assert oct(folder.stat().st_mode & 0o777) == "0o700"
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert folder.exists()
+    assert loaded("backup", "drill").code == 0
+    assert left_over() == []
+
+
+def test_an_interrupted_drill_leaves_nothing(loaded: Operator) -> None:
+    process = loaded.start("backup", "drill", "--switch", "put-seconds=30")
+    for _ in range(600):
+        if any((path / "lab" / "lab.json").exists() for path in left_over()):
+            break
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(30) == 143
+    process.communicate()
+    assert left_over() == []
+    assert records(loaded) == []
+
+
+@pytest.mark.parametrize("hash_rule", ["other"])
+def test_where_nobody_can_tell_how_passwords_are_hashed_the_rest_is_still_rehearsed(
+    tmp_path: Path, hash_rule: str
+) -> None:
+    options = Options(new_password=PASSWORD, switches={**FAST, "pwhash-algorithm": hash_rule}, ssh=False)
+    with Lab(tmp_path / "lab", options) as lab:
+        lab.switch("redaction-default", "off")
+        lab.server.restart()
+        assert lab.server.wait()
+        operator = Operator(lab)
+        assert operator("backup", "create", "--yes").code == 0
+        said = operator("backup", "drill")
+        assert said.code == 0, said.err
+
+
+def test_the_last_good_drill_is_the_newest_that_passed() -> None:
+    from datetime import UTC, datetime
+
+    one, two, three = (
+        Drill(str(n), datetime(2026, 11, n, tzinfo=UTC), passed, "", 1.0)
+        for n, passed in ((1, True), (2, True), (3, False))
+    )
+    assert last_good([one, two, three]) is two
+    assert last_good([three]) is None
