@@ -1,7 +1,7 @@
 """Which snapshot a restore means: the one that was named, else the newest restorable one."""
 
 from maint.backup.catalogue import find, newest_restorable
-from maint.errors import Refused
+from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Redaction, Snapshot
 from maint.ports import Sight
 
@@ -14,10 +14,10 @@ def chosen(sight: Sight, wanted: str) -> Snapshot:
         wanted: its id or the beginning of it; empty for the newest restorable one.
 
     Raises:
-        Refused: it must never be restored.
-        WorkFailed: its manifest cannot be believed.
+        Refused: it must never be restored, or its manifest cannot be believed.
+        Invalid: there is none of that id.
     """
-    snapshot = find(sight, wanted) if wanted else newest_restorable(sight)
+    snapshot = _found(sight, wanted) if wanted else newest_restorable(sight)
     if snapshot.restorable:
         return snapshot
     if snapshot.judgement.redaction is Redaction.REDACTED:
@@ -27,3 +27,14 @@ def chosen(sight: Sight, wanted: str) -> Snapshot:
         )
     problems = [finding.words for finding in snapshot.judgement.findings if finding.passed is not True]
     raise Refused(f"snapshot {snapshot.id} is not restorable", detail=problems, hint="`maint backup list` shows others")
+
+
+def _found(sight: Sight, wanted: str) -> Snapshot:
+    try:
+        return find(sight, wanted)
+    except WorkFailed as error:
+        raise Refused(
+            f"snapshot {wanted} must not be restored: its manifest cannot be believed",
+            detail=[error.message, *error.detail],
+            hint="choose a sound one from `maint backup list`",
+        ) from error

@@ -61,6 +61,16 @@ def ready(
     ]
 
 
+def insist_on_bytes(snapshot: Snapshot, verification: Verification) -> None:
+    """Refuse a snapshot that need not even be opened: its bytes are not what was stored.
+
+    Raises:
+        Refused: with what is wrong with them.
+    """
+    if verification.broken_bytes:
+        insist(snapshot, [_purpose(snapshot), _verified(verification)])
+
+
 def insist(snapshot: Snapshot, findings: Sequence[Finding]) -> None:
     """Refuse the restore unless no rung is broken.
 

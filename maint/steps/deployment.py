@@ -5,9 +5,7 @@ from collections.abc import Generator, Iterable
 
 from pydantic import Field
 
-from maint.backup.catalogue import find
 from maint.backup.manifest import MANIFEST
-from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
@@ -145,9 +143,7 @@ def outgoing_of(action: Action, sight: Sight) -> Outgoing:
     Raises:
         Refused: the snapshot must never be restored.
     """
-    snapshot = find(sight, str(action.arguments["snapshot"]))
-    if not snapshot.restorable:
-        raise Refused(f"snapshot {snapshot.id} is not restorable", hint="`maint backup list` shows those that are")
+    snapshot = chosen(sight, str(action.arguments["snapshot"]))
     return outgoing(sight, snapshot, Edit.from_json(action.arguments["edit"]))
 
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from maint.backup import host_notes
 from maint.backup.outline import Outline
+from maint.backup.verification import Verification
 from maint.backup.verify import verify
 from maint.errors import Invalid
 from maint.model.plan import Action, Effect
@@ -14,7 +15,7 @@ from maint.ports import Sight, Site, Work
 from maint.restore.choose import chosen
 from maint.restore.license import content_of
 from maint.restore.outgoing import Edit, Outgoing, outgoing, planned_edit
-from maint.restore.ready import Server, insist, ready
+from maint.restore.ready import Server, insist, insist_on_bytes, ready
 from maint.steps.deployment import EditedArguments
 from maint.steps.server import require_ssh
 from maint.steps.step import Progress, Step, done
@@ -44,8 +45,9 @@ class RestoreReady(Step[ReadyArguments]):
         """Climb the ladder for the plan; a broken rung refuses here."""
         require_ssh(sight)
         snapshot = chosen(sight, args.snapshot)
+        judged = _verified(sight, snapshot)
         edit = planned_edit(sight, snapshot, args.clusters, args.map_hosts)
-        findings = _climb(sight, outgoing(sight, snapshot, edit), args.license)
+        findings = _climb(sight, outgoing(sight, snapshot, edit), judged, args.license)
         insist(snapshot, findings)
         yield self.action(
             f"snapshot {snapshot.id}",
@@ -58,18 +60,25 @@ class RestoreReady(Step[ReadyArguments]):
         """Climb it again: the server may have changed since the plan."""
         snapshot = chosen(site, str(action.arguments["snapshot"]))
         yield f"verifying snapshot {snapshot.id} and looking at the server and its host"
+        judged = _verified(site, snapshot)
         out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
-        findings = _climb(site, out, bool(action.arguments["license"]))
+        findings = _climb(site, out, judged, bool(action.arguments["license"]))
         insist(snapshot, findings)
         untold = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is None]
         words = f"{len(findings) - len(untold)} rules hold"
         return done("; could not tell: ".join([words, *(["; ".join(untold)] if untold else [])]))
 
 
-def _climb(sight: Sight, out: Outgoing, installed: bool) -> Sequence[Finding]:
+def _verified(sight: Sight, snapshot: Snapshot) -> Verification:
+    judged = verify(sight, snapshot.id, 3)
+    insist_on_bytes(snapshot, judged)
+    return judged
+
+
+def _climb(sight: Sight, out: Outgoing, judged: Verification, installed: bool) -> Sequence[Finding]:
     snapshot, verdict = out.snapshot, out.verdict(sight)
     server = _server(sight, snapshot, verdict.outline, installed)
-    rungs = ready(snapshot, verdict.outline, verify(sight, snapshot.id, 3), server, whole=out.whole)
+    rungs = ready(snapshot, verdict.outline, judged, server, whole=out.whole)
     if out.content is None:
         return rungs
     rules = _OF_A_WHOLE if out.whole else _OF_A_PART

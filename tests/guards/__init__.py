@@ -1,0 +1,1 @@
+"""Prove before destroy, told from the outside."""

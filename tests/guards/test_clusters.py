@@ -1,0 +1,205 @@
+"""No cluster is stopped or deleted before it is proven that it can come back."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.lab.running import SITE
+from tests.steps.operator import Operator, Said, maint
+
+DELETE = "DELETE /api/v45/clusters/ecs-01"
+SCRAPPED = """
+name: scrap
+summary: Delete a cluster.
+steps:
+  - name: Delete it
+    do: cluster.delete
+    with: {cluster: ecs-01}
+"""
+
+
+def store(operator: Operator) -> Path:
+    return operator.lab.folder / "backups" / SITE
+
+
+def snapshots(operator: Operator) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = operator("backup", "list", "-o", "json").json["snapshots"]
+    return found
+
+
+def purposes(operator: Operator) -> list[str]:
+    return [item["purpose"] for item in snapshots(operator)]
+
+
+def damage(operator: Operator, snapshot: str) -> None:
+    """Flip one byte in the middle of the raw part."""
+    part = store(operator) / snapshot / "deployment.json.zst.age"
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2] ^= 1
+    part.chmod(0o600)
+    part.write_bytes(content)
+
+
+def delete(operator: Operator, *words: str) -> Said:
+    operator.forget_requests()
+    return operator("cluster", "delete", "ecs-01", "--confirm", "ecs-01", *words)
+
+
+def refused(said: Said, reason: str) -> None:
+    """Assert a refusal with its reason, the meaning of its exit code, and the next step."""
+    assert said.code == 5, said.err
+    assert reason in said.err
+    assert "exit code 5" in said.err
+    assert "hint:" in said.err
+
+
+@pytest.mark.parametrize("verb", ["stop", "delete"])
+def test_without_a_backup_nothing_is_touched(loaded, verb):
+    shutil.rmtree(store(loaded))
+    loaded.forget_requests()
+    refused(loaded("cluster", verb, "ecs-01", "--confirm", "ecs-01", "--yes"), "there is no backup in")
+    assert loaded.sent == []
+
+
+def test_a_backup_that_is_too_old_stops_no_cluster(loaded):
+    loaded.forget_requests()
+    refused(loaded("cluster", "stop", "base", "--yes", "--max-age", "1ms"), "and 0.0s is allowed")
+    assert loaded.sent == []
+
+
+def test_a_damaged_backup_proves_nothing(loaded):
+    damage(loaded, snapshots(loaded)[0]["id"])
+    refused(delete(loaded), "is not what was stored")
+    assert loaded.sent == []
+
+
+def test_a_backup_without_the_cluster_proves_nothing_and_an_older_one_with_it_does(loaded):
+    older = snapshots(loaded)[0]["id"]
+    assert delete(loaded).code == 0
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    newer = snapshots(loaded)[-1]["id"]
+    said = loaded("restore", "run", "--cluster", "ecs-01", "--snapshot", older, "--yes")
+    assert said.code == 0, said.err
+    planned = delete(loaded, "--dry-run")
+    assert f"proven by snapshot {older}" in planned.out
+    shutil.rmtree(store(loaded) / older)
+    refused(delete(loaded), f"{newer} does not hold cluster ecs-01")
+    assert loaded.sent == []
+
+
+def test_a_safety_copy_proves_nothing(loaded):
+    assert delete(loaded, "--open-window").code == 0
+    assert [(item["purpose"], item["restorable"]) for item in snapshots(loaded)] == [
+        ("backup", True),
+        ("safety", True),
+    ]
+    said = loaded("restore", "run", "--cluster", "ecs-01", "--yes")
+    assert said.code == 0, said.err
+    shutil.rmtree(store(loaded) / snapshots(loaded)[0]["id"])
+    refused(delete(loaded), "there is no backup in")
+
+
+def test_what_is_at_rest_already_needs_no_proof(loaded):
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
+    shutil.rmtree(store(loaded))
+    loaded.forget_requests()
+    said = loaded("cluster", "stop", "ecs-01", "--yes")
+    assert said.code == 0, said.err
+    assert loaded.sent == []
+
+
+def test_starting_needs_no_proof(loaded):
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
+    shutil.rmtree(store(loaded))
+    assert loaded("cluster", "start", "ecs-01", "--yes").code == 0
+
+
+def test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only(loaded):
+    said = delete(loaded, "-o", "json")
+    assert said.code == 0, said.err
+    kept = snapshots(loaded)[-1]
+    assert (kept["purpose"], kept["restorable"]) == ("safety", False)
+    assert f"safety snapshot {kept['id']}, audit-only" in said.json["actions"][-1]["detail"]
+
+
+def test_with_the_window_what_is_kept_is_restorable_and_the_window_is_closed_again(loaded):
+    options = loaded.options.read_bytes()
+    said = delete(loaded, "--open-window")
+    assert said.code == 0, said.err
+    assert snapshots(loaded)[-1]["restorable"] is True
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (options, False, [])
+
+
+def test_a_failed_delete_leaves_no_window_open(loaded):
+    loaded.lab.break_("delete", "error-500")
+    options = loaded.options.read_bytes()
+    assert delete(loaded, "--open-window").code == 1
+    assert (loaded.options.read_bytes(), loaded.window) == (options, False)
+
+
+def test_a_playbook_lints_clean_without_naming_a_guard_and_is_guarded(loaded, tmp_path):
+    path = tmp_path / "scrap.yaml"
+    path.write_text(SCRAPPED)
+    assert maint("playbook", "lint", str(path)).code == 0
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
+    damage(loaded, snapshots(loaded)[0]["id"])
+    loaded.forget_requests()
+    refused(loaded("playbook", "run", str(path), "--confirm", "ecs-01"), "is not proven restorable")
+    assert loaded.sent == []
+    waived = loaded("playbook", "run", str(path), "--confirm", "ecs-01", "--no-safety-net", "scrapped for good")
+    assert waived.code == 0, waived.err
+    assert loaded.sent == [DELETE]
+
+
+def test_without_a_safety_net_it_is_loud_and_on_record(loaded):
+    shutil.rmtree(store(loaded))
+    said = delete(loaded, "--no-safety-net", "the  hosts are gone", "-o", "json", "--quiet")
+    assert said.code == 0, said.err
+    assert "NO SAFETY NET" in said.err
+    assert loaded.journal()[0]["options"]["no_safety_net"] == "the hosts are gone"
+    for kind in ("md", "html"):
+        assert "the hosts are gone" in Path(said.json["report"][kind]).read_text()
+    assert snapshots(loaded) == []
+
+
+def test_going_without_a_safety_net_changes_the_digest(loaded):
+    digests = {
+        json.loads(delete(loaded, "--dry-run", "-o", "json", *more).out)["digest"]
+        for more in ((), ("--no-safety-net", "one"), ("--no-safety-net", "two"))
+    }
+    assert len(digests) == 3
+
+
+def test_a_reason_must_be_one(loaded):
+    said = delete(loaded, "--no-safety-net", " ")
+    assert (said.code, loaded.sent) == (2, [])
+
+
+def test_a_resumed_delete_keeps_the_present_state_once(loaded):
+    loaded.lab.break_("delete", "error-500")
+    assert delete(loaded).code == 1
+    loaded.lab.repair()
+    said = loaded("playbook", "resume")
+    assert said.code == 0, said.err
+    assert purposes(loaded) == ["backup", "safety"]
+
+
+def test_a_resumed_delete_proves_no_less(loaded):
+    loaded.lab.break_("delete", "error-500")
+    assert delete(loaded).code == 1
+    loaded.lab.repair()
+    damage(loaded, snapshots(loaded)[0]["id"])
+    loaded.forget_requests()
+    refused(loaded("playbook", "resume"), "is not proven restorable")
+    assert loaded.sent == []
+
+
+def test_a_store_that_takes_nothing_stops_the_delete(loaded):
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
+    loaded.lab.break_("export", "cut-body")
+    said = delete(loaded)
+    assert said.code in (1, 4), said.err
+    assert loaded.sent == []
