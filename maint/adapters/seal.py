@@ -87,24 +87,38 @@ class AgeSeal:
         """Give the decrypted, decompressed stream; it may be left before its end.
 
         b'' is only ever read after the end has been proven: of the age file, of the zstd frame, and that nothing
-        follows either.
+        follows either. age and zstd work in two threads beside the caller, a little ahead.
 
         Raises:
             WorkFailed: at a read or when the block is left: no key fits, or it is damaged.
             Invalid: no private keys, or a malformed one.
         """
         keys = _parse_all(identities)
-        pipe = Pipe()
-        with beside(lambda: _decrypt(source.read, pipe, keys), pipe):
+        packed, plain = Pipe(), Pipe()
+
+        def unpack() -> None:
+            with _reading(packed.read) as stream:
+                while block := stream.read(_BLOCK):
+                    plain.write(block)
+            plain.end()
+
+        with beside(lambda: _decrypt(source.read, packed, keys), packed), beside(unpack, plain):
+            stream = io.BufferedReader(_Source(plain.read), _BLOCK)
             try:
-                with _reading(pipe.read) as stream:
-                    yield stream
+                yield cast(BinaryIO, stream)
+                # Whoever has read all the bytes but not yet the end still learns whether that end is true.
+                stream.read(1)
             finally:
-                pipe.break_off(Broken())
+                plain.break_off(Broken())
+                packed.break_off(Broken())
 
     def compress(self, source: Read, target: BinaryIO) -> None:
-        """Pull from `source` until b'', compress and write to `target`."""
-        _compress(source, target.write)
+        """Pull from `source` until b'', compress in a thread beside, and write to `target`."""
+        plain = Pipe()
+        with beside(lambda: _compress(plain.read, target.write), plain):
+            while block := source(_BLOCK):
+                plain.write(block)
+            plain.end()
 
     @contextmanager
     def decompress(self, source: BinaryIO) -> Iterator[BinaryIO]:
