@@ -59,9 +59,10 @@ def restore(
 ) -> int:
     """Replace the manager's configuration by a snapshot's; TLS and everything after it is left to you."""
     from maint.cli.carry import carry_out
+    from maint.cli.preview import restore_preview
 
     given: dict[str, Json] = {"snapshot": snapshot, "open_window": open_window}
-    return carry_out(lifted(flags, no_safety_net), "restore-deployment", given)
+    return carry_out(lifted(flags, no_safety_net), "restore-deployment", given, beside=restore_preview)
 
 
 @command(group, "tls-switch")

@@ -13,6 +13,10 @@ _LEFT = {
         "parcels may have to be distributed and activated again (contract section 8.3)",
         "monitoring history, audit and command history are not part of a configuration backup",
     ),
+    "restore-cluster": (
+        "the clusters do not run yet: `maint manager start --cluster NAME`",
+        "parcels may have to be distributed and activated again (contract section 8.3)",
+    ),
     "restore-deployment": (
         "restart the manager server so that its listeners follow the settings: `maint manager tls-switch`",
         "then bring the platform up: `maint manager start --cluster NAME`",

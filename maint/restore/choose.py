@@ -5,6 +5,8 @@ from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Redaction, Snapshot
 from maint.ports import Sight
 
+GUARDED = "exit code 5: a guard said no, and nothing was destroyed"  # what every refusal says of its exit code
+
 
 def chosen(sight: Sight, wanted: str) -> Snapshot:
     """Return the snapshot to restore.
@@ -23,10 +25,15 @@ def chosen(sight: Sight, wanted: str) -> Snapshot:
     if snapshot.judgement.redaction is Redaction.REDACTED:
         raise Refused(
             f"snapshot {snapshot.id} is redacted: its secrets are the word REDACTED, and restoring it would break all",
+            detail=[GUARDED],
             hint="`maint backup list` shows the restorable ones; `maint backup create --open-window` takes one",
         )
     problems = [finding.words for finding in snapshot.judgement.findings if finding.passed is not True]
-    raise Refused(f"snapshot {snapshot.id} is not restorable", detail=problems, hint="`maint backup list` shows others")
+    raise Refused(
+        f"snapshot {snapshot.id} is not restorable",
+        detail=[*problems, GUARDED],
+        hint="`maint backup list` shows others",
+    )
 
 
 def _found(sight: Sight, wanted: str) -> Snapshot:
@@ -35,6 +42,6 @@ def _found(sight: Sight, wanted: str) -> Snapshot:
     except WorkFailed as error:
         raise Refused(
             f"snapshot {wanted} must not be restored: its manifest cannot be believed",
-            detail=[error.message, *error.detail],
+            detail=[error.message, *error.detail, GUARDED],
             hint="choose a sound one from `maint backup list`",
         ) from error

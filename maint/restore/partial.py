@@ -11,6 +11,7 @@ from maint.backup.flatten import Items, Tree
 from maint.config.strict import did_you_mean
 from maint.errors import Refused
 from maint.model.manager import Cluster, Host
+from maint.restore.choose import GUARDED
 from maint.restore.document import Doc, items_of, text_of
 
 
@@ -98,7 +99,7 @@ def refuse_existing(part: dict[str, Tree], present: dict[str, Tree]) -> None:
         more = [f"and {len(twice) - 10} more"] if len(twice) > 10 else []
         raise Refused(
             "some of it exists on the server already, so nothing is sent",
-            detail=[*twice[:10], *more, "exit code 5: a guard said no, and nothing was changed"],
+            detail=[*twice[:10], *more, GUARDED],
             hint="only what the server lacks can be brought back; rename or delete what is in the way, "
             "or restore the whole snapshot: `maint restore plan`",
         )
@@ -134,7 +135,7 @@ def _refuse_clusters(wanted: Sequence[Doc], clusters: Sequence[Cluster]) -> None
             if text_of(cluster, key) in taken:
                 raise Refused(
                     f"the manager has a cluster {text_of(cluster, key)!r} already",
-                    detail=["exit code 5: a guard said no, and nothing was changed"],
+                    detail=[GUARDED],
                     hint="only what the server lacks can be brought back; to put a whole snapshot in its place: "
                     "`maint restore plan`",
                 )

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from maint.backup.host_notes import CERTMANAGER, GUID, present
+from maint.backup.host_notes import CERTMANAGER, GUID, kept, present
 from maint.backup.outline import Outline
 from maint.backup.verification import Verification
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Redaction, Snapshot, Trust
+from maint.restore.choose import GUARDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def insist(snapshot: Snapshot, findings: Sequence[Finding]) -> None:
     if broken:
         raise Refused(
             f"snapshot {snapshot.id} must not be restored now; nothing was sent",
-            detail=broken,
+            detail=[*broken, GUARDED],
             hint="put right what is named above, then run it again",
         )
 
@@ -150,7 +151,7 @@ def _host(snapshot: Snapshot, outline: Outline, server: Server) -> Iterator[Find
     if outline.auto_tls:
         yield _certmanager(snapshot, server.host_files)
     for path in outline.key_files():
-        yield _key_file(path, server.host_files)
+        yield _key_file(snapshot, path, server.host_files)
 
 
 def _guid(snapshot: Snapshot, server: Server, now: Mapping[str, Json]) -> Finding:
@@ -163,7 +164,8 @@ def _guid(snapshot: Snapshot, server: Server, now: Mapping[str, Json]) -> Findin
         return Finding("guid", False, words)
     if noted:
         words = f"{GUID} is missing; write the one line {noted} there, before the first start on the new database"
-        return Finding("guid", False, words)
+        way = f"; `maint backup files {snapshot.id} --extract {GUID} --to FILE` gets it" if kept(snapshot, GUID) else ""
+        return Finding("guid", False, words + way)
     if server.fresh:
         words = f"{GUID} is missing; put the old server's GUID there (CM_VERSION.GUID in its old database)"
         return Finding("guid", False, f"{words}, or the agents stay away")
@@ -173,15 +175,19 @@ def _guid(snapshot: Snapshot, server: Server, now: Mapping[str, Json]) -> Findin
 def _certmanager(snapshot: Snapshot, now: Mapping[str, Json]) -> Finding:
     if present(now, CERTMANAGER):
         return Finding("certmanager", True, f"{CERTMANAGER} is in place")
+    if kept(snapshot, CERTMANAGER):
+        return Finding("certmanager", True, f"{CERTMANAGER} is missing, and will be put back from the snapshot")
     if present(snapshot.host_files, CERTMANAGER) is False:
         return Finding("certmanager", None, f"there is no {CERTMANAGER}, then as now, although Auto-TLS is on")
     words = f"{CERTMANAGER} is missing: without it the same TLS cannot come up; put it back from your file backup"
     return Finding("certmanager", False, words)
 
 
-def _key_file(path: str, now: Mapping[str, Json]) -> Finding:
+def _key_file(snapshot: Snapshot, path: str, now: Mapping[str, Json]) -> Finding:
     if present(now, path):
         return Finding("tls files", True, f"{path} is in place")
+    if kept(snapshot, path):
+        return Finding("tls files", True, f"{path} is missing, and will be put back from the snapshot")
     words = f"{path} is missing: after its restart the server could not open its TLS port"
     return Finding("tls files", False, f"{words}; put it back from your file backup")
 

@@ -202,7 +202,7 @@ class StopAllClusters(Step[StopAllArguments]):
             put_proof(sight, put)
         guard = args.model_dump(include={"max_age", "no_safety_net"}) | ({"snapshot": put} if put else {})
         for cluster, missing in running:
-            proven = put or _proven(args, sight, cluster)
+            proven = "" if args.no_safety_net else put or _proven(args, sight, cluster)
             yield StopCluster().switch(cluster, missing, guard, proof_words(args, proven))
 
 

@@ -28,6 +28,7 @@ from maint.model.plan import Action
 from maint.model.snapshot import Purpose, Trust
 from maint.model.units import show_duration
 from maint.ports import Sight, Site, Work
+from maint.restore.choose import GUARDED
 from maint.restore.contents import clusters_in
 from maint.steps.step import Arguments, NoArguments
 from maint.steps.taking import committed, described, taken_once
@@ -35,7 +36,6 @@ from maint.steps.window import OpenWindow, close, remembered
 
 MAX_AGE = 86400.0  # seconds; a day: what a nightly backup can keep
 WAIVER = "no_safety_net"  # the argument of guarded steps that says why their backup guards are lifted
-_EXIT = "exit code 5: a guard said no, and nothing was destroyed"
 _SHOWN = 5  # snapshots whose shortcomings are named
 _TAKE = "`maint backup create --open-window` takes one that will do"
 _WAIVE = "`--no-safety-net REASON` goes without"
@@ -85,7 +85,7 @@ def cluster_proof(sight: Sight, cluster: Cluster | None, max_age: float) -> Veri
     wanted = f"cluster {cluster.name}" if cluster else "this site"
     raise Refused(
         f"no snapshot proves that {wanted} can come back, so nothing is destroyed",
-        detail=[*(reasons[:_SHOWN] or [f"there is no backup in {sight.store.location}"]), _EXIT],
+        detail=[*(reasons[:_SHOWN] or [f"there is no backup in {sight.store.location}"]), GUARDED],
         hint=f"{_TAKE}; {_WAIVE}",
     )
 
@@ -101,7 +101,7 @@ def put_proof(sight: Sight, snapshot: str) -> Verification:
         return judged
     raise Refused(
         f"snapshot {snapshot} is not proven restorable, so it is not sent",
-        detail=[judged.words, _EXIT],
+        detail=[judged.words, GUARDED],
         hint="choose a sound one from `maint backup list`; `--no-safety-net` does not help here",
     )
 

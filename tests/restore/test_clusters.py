@@ -1,0 +1,174 @@
+"""Clusters that the manager lacks come back from a full snapshot, and nothing that is there is touched."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from maint.errors import Refused
+from maint.model.manager import Cluster, Host
+from maint.restore.document import parse
+from maint.restore.partial import Choice, choice_of, part_of
+from tests.restore.documents import all_roles, plain, recording
+from tests.steps.operator import Operator, Said
+
+ADD = "PUT /api/v49/cm/deployment?deleteCurrentDeployment=false"
+
+
+@pytest.fixture
+def bereft(loaded: Operator) -> Operator:
+    """An operator at a manager from which a cluster was deleted."""
+    said = loaded("cluster", "delete", "ecs-01", "--confirm", "ecs-01")
+    assert said.code == 0, said.err
+    loaded.forget_requests()
+    return loaded
+
+
+def bring_back(operator: Operator, *words: str) -> Said:
+    return operator("restore", "run", "--cluster", "ecs-01", "--yes", *words)
+
+
+def clusters(operator: Operator) -> dict[str, list[str]]:
+    found = operator("cluster", "list", "-o", "json").json["clusters"]
+    return {cluster["name"]: cluster["states"] for cluster in found}
+
+
+def world(operator: Operator) -> dict[str, Any]:
+    deployment: dict[str, Any] = operator.lab.world.deployment
+    return deployment
+
+
+def test_a_cluster_comes_back_and_the_others_go_on_running(bereft):
+    before = clusters(bereft)
+    said = bring_back(bereft, "-o", "json")
+    assert said.code == 0, said.err
+    assert bereft.sent == [ADD]
+    assert clusters(bereft) == {**before, "ecs-01": ["STOPPED"]}
+    assert said.json["actions"][-1]["kind"] == "deployment.compare"
+    assert said.json["actions"][-1]["outcome"] == "done"
+
+
+def test_it_is_the_cluster_that_it_was(loaded):
+    before = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
+    assert loaded("cluster", "delete", "ecs-01", "--confirm", "ecs-01").code == 0
+    assert bring_back(loaded).code == 0
+    after = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
+    assert after["services"] == before["services"]
+
+
+def test_the_display_name_will_do(bereft):
+    said = bereft("restore", "run", "--cluster", "Data Services ECS", "--yes")
+    assert said.code == 0, said.err
+
+
+def test_it_is_a_change_that_asks_and_no_destruction(bereft):
+    assert bereft("restore", "run", "--cluster", "ecs-01", given="no\n").code == 5
+    assert bereft.sent == []
+    assert bereft("restore", "run", "--cluster", "ecs-01", given="yes\n").code == 0
+
+
+def test_a_cluster_that_is_there_is_refused(loaded):
+    loaded.forget_requests()
+    said = bring_back(loaded)
+    assert (said.code, loaded.sent) == (5, [])
+    assert "the manager has a cluster 'ecs-01' already" in said.err
+
+
+def test_a_cluster_that_the_snapshot_lacks_is_refused(loaded):
+    loaded.forget_requests()
+    said = loaded("restore", "run", "--cluster", "ecs-1", "--yes")
+    assert (said.code, loaded.sent) == (5, [])
+    assert "did you mean 'ecs-01'?" in said.err
+
+
+def test_a_role_name_that_is_taken_is_refused_before_anything_is_sent(loaded):
+    taken = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")["services"][0]["roles"][0]["name"]
+    assert loaded("cluster", "delete", "ecs-01", "--confirm", "ecs-01").code == 0
+    with loaded.lab.world.lock:
+        world(loaded)["clusters"][0]["services"][0]["roles"][0]["name"] = taken
+    loaded.forget_requests()
+    said = bring_back(loaded)
+    assert (said.code, loaded.sent) == (5, [])
+    assert f"role {taken}" in said.err
+
+
+def test_hosts_that_the_server_lacks_come_back_with_it(bereft):
+    with bereft.lab.world.lock:
+        world(bereft)["hosts"] = [host for host in world(bereft)["hosts"] if not host["hostname"].startswith("ds-")]
+    said = bring_back(bereft)
+    assert said.code == 0, said.err
+    assert {"ds-01.example.internal", "ds-02.example.internal"} <= {host["hostname"] for host in world(bereft)["hosts"]}
+
+
+def test_a_host_under_another_id_is_refused_and_the_way_round_is_named_and_works(bereft):
+    with bereft.lab.world.lock:
+        host = next(one for one in world(bereft)["hosts"] if one["hostname"] == "ds-01.example.internal")
+        host["hostId"] = "another-id"
+    said = bring_back(bereft)
+    assert (said.code, bereft.sent) == (5, [])
+    assert "--map-host ds-01.example.internal=another-id" in said.err
+    said = bring_back(bereft, "--map-host", "ds-01.example.internal=another-id")
+    assert said.code == 0, said.err
+    roles = all_roles({"clusters": [one for one in world(bereft)["clusters"] if one["name"] == "ecs-01"]})
+    assert "another-id" in {role["hostRef"]["hostId"] for role in roles}
+
+
+def test_a_lost_answer_is_replaced_by_a_look(bereft):
+    bereft.lab.break_("restore", "put-answer-lost")
+    said = bring_back(bereft)
+    assert said.code == 0, said.err
+    assert bereft.sent == [ADD]
+
+
+def test_after_a_failure_the_run_is_taken_up_and_sends_once_more(bereft):
+    bereft.lab.break_("restore", "put-fails")
+    assert bring_back(bereft).code == 1
+    bereft.lab.repair()
+    said = bereft("playbook", "resume")
+    assert said.code == 0, said.err
+    assert bereft.sent == [ADD, ADD]
+    purposes = [one["purpose"] for one in bereft("backup", "list", "-o", "json").json["snapshots"]]
+    assert purposes == ["backup", "safety", "safety"]  # one for the delete, one for the restore
+
+
+def test_a_part_is_never_sent_with_the_flag_that_deletes_the_rest(bereft):
+    for words in ((), ("--no-safety-net", "it is a lab"), ("--open-window",)):
+        bring_back(bereft, *words)
+        bereft("cluster", "delete", "ecs-01", "--confirm", "ecs-01")
+    puts = [line for line in bereft.sent if line.startswith("PUT")]
+    assert puts == [ADD, ADD, ADD]
+
+
+def test_the_part_holds_the_cluster_its_hosts_and_templates_and_nothing_else() -> None:
+    document = parse(recording("example"))
+    known = [Host(one["hostId"], one["hostname"], one["ipAddress"]) for one in document["hosts"][:4]]
+    choice = choice_of(document, ["ecs-01"], [], known)
+    part = part_of(document, choice)
+    assert set(part) == {"clusters", "hosts", "hostTemplates"}
+    assert [one["name"] for one in part["clusters"]] == ["ecs-01"]
+    assert [one["hostname"] for one in part["hosts"]] == ["ds-02.example.internal"]
+    assert {one["clusterRef"]["clusterName"] for one in part["hostTemplates"]["items"]} == {"ecs-01"}
+
+
+@pytest.mark.parametrize("wanted", ["02", "03", "17", "21"])
+def test_of_a_recording_with_one_cluster_the_part_is_all_of_it(wanted: str) -> None:
+    document, before = parse(recording(wanted)), plain(recording(wanted))
+    name = before["clusters"][0]["name"]
+    choice = choice_of(document, [name], [], [])
+    assert choice.clusters == (name,)
+    assert part_of(document, choice)["clusters"] == before["clusters"]
+    assert set(choice.hosts) == {role["hostRef"]["hostId"] for role in all_roles({"clusters": before["clusters"]})}
+
+
+def test_a_display_name_that_is_taken_is_refused() -> None:
+    document = parse(recording("example"))
+    taken = Cluster("other", "Data Services ECS", "EXPERIENCE_CLUSTER", "EXPERIENCE1")
+    with pytest.raises(Refused, match="Data Services ECS"):
+        choice_of(copy.deepcopy(document), ["ecs-01"], [taken], [])
+
+
+def test_what_was_chosen_can_be_written_down() -> None:
+    from maint.restore.outgoing import Edit
+
+    edit = Edit((), Choice(("a",), ("h-1", "h-2")), ("clusters/a",), ("data context d",))
+    assert Edit.from_json(edit.to_json()) == edit

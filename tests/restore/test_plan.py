@@ -1,0 +1,197 @@
+"""A restore's plan tells all that matters, and only that very plan is carried out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.lab.running import SITE
+from tests.steps.operator import Operator, Said
+
+
+def planned(operator: Operator, *words: str) -> Any:
+    said = operator("restore", "plan", "-o", "json", *words)
+    assert said.code == 0, said.err
+    return said.json
+
+
+def run(operator: Operator, plan: str, *words: str) -> Said:
+    operator.forget_requests()
+    return operator("restore", "run", "--confirm", SITE, "--plan", plan, *words)
+
+
+def change_rack(operator: Operator, rack: str) -> None:
+    """Change the present configuration, as somebody else would."""
+    with operator.lab.world.lock:
+        operator.lab.world.deployment["hosts"][0]["rackId"] = rack
+
+
+def stale(said: Said, operator: Operator) -> None:
+    assert said.code == 5, said.err
+    assert "stale" in said.err
+    assert operator.sent == []
+
+
+def test_the_plan_tells_endpoints_secrets_hosts_and_snapshot(loaded):
+    plan = planned(loaded)
+    manager = loaded.lab.status()["manager"]
+    assert plan["endpoints"]["serves"] == "tls"
+    assert manager["tls"].endswith(f":{plan['endpoints']['tls']['port']}")
+    assert plan["endpoints"]["plain"]["state"].startswith("redirects")
+    assert {"name": "manager.password", "kind": "file"} in plan["secrets"]
+    assert len(plan["hosts"]) == 5
+    assert all(host["known"] and host["was"] is None for host in plan["hosts"])
+    assert plan["snapshot"]["counts"]["clusters"] == 2
+    assert plan["snapshot"]["age_seconds"] >= 0
+    assert {"plan", "digest", "fingerprint"} <= plan.keys()
+
+
+def test_no_secret_is_in_the_plan(loaded):
+    said = loaded("restore", "plan", "-o", "json")
+    password = Path(loaded.lab.status()["manager"]["password_file"]).read_text().strip()
+    assert password
+    assert password not in said.out + said.err
+    for user in loaded.lab.world.deployment["users"]:
+        assert str(user.get("pwSalt", "nothing")) not in said.out
+        assert str(user.get("pwHash", "nothing")) not in said.out
+
+
+def test_what_would_be_lost_is_told_by_meaning(loaded):
+    change_rack(loaded, "/elsewhere")
+    with loaded.lab.world.lock:
+        loaded.lab.world.deployment["hosts"].append(
+            {"hostId": "h-new", "hostname": "new.example.internal", "ipAddress": "192.0.2.77", "rackId": "/default"}
+        )
+    lost = planned(loaded)["lost"]
+    assert (lost["counts"]["removed"], lost["counts"]["changed"], lost["counts"]["added"]) == (1, 1, 0)
+    assert lost["counts"]["not_comparable"] == len(lost["not_comparable"]) > 0
+    paths = {one["path"]: (one["before"], one["after"]) for one in lost["differences"]}
+    assert paths["hosts/h-new"][1] is None
+    assert "/elsewhere" in [before for before, _ in paths.values()]
+    text = loaded("restore", "plan").out
+    assert "1 places are lost, 1 change" in text
+    assert text.index("hosts/h-new") < text.index("/rackId")
+
+
+def test_people_see_twenty_differences_and_programs_all(loaded):
+    with loaded.lab.world.lock:
+        loaded.lab.world.deployment["hosts"] += [
+            {"hostId": f"h-{n}", "hostname": f"n{n}.example.internal", "ipAddress": f"192.0.2.{n + 80}"}
+            for n in range(30)
+        ]
+    assert planned(loaded)["lost"]["counts"]["removed"] == 30
+    text = loaded("restore", "plan").out
+    assert text.count("→ nothing") == 20
+    assert "and 10 more" in text
+
+
+def test_exactly_the_plan_that_was_seen_is_carried_out(lost):
+    said = run(lost, planned(lost)["digest"])
+    assert said.code == 0, said.err
+    assert lost.puts == 1
+
+
+def test_a_saved_plan_needs_no_flags_to_be_repeated(loaded, tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(planned(loaded, "--open-window")))
+    said = run(loaded, str(path))
+    assert said.code == 0, said.err
+    assert loaded.run_of(said)["state"] == "done"
+
+
+def test_naming_the_newest_snapshot_is_the_same_plan_as_naming_none(loaded):
+    first = planned(loaded)
+    assert planned(loaded, "--snapshot", first["snapshot"]["id"])["digest"] == first["digest"]
+
+
+def test_other_flags_are_another_plan(loaded):
+    stale(run(loaded, planned(loaded)["digest"], "--open-window"), loaded)
+
+
+def test_when_the_server_changed_the_plan_is_stale(loaded):
+    plan = planned(loaded)["digest"]
+    change_rack(loaded, "/elsewhere")
+    stale(run(loaded, plan), loaded)
+    change_rack(loaded, "/default")
+
+
+def test_when_a_newer_snapshot_came_the_plan_is_stale(loaded):
+    plan = planned(loaded)["digest"]
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    stale(run(loaded, plan), loaded)
+
+
+def test_what_changes_by_itself_makes_no_plan_stale(loaded):
+    plan = planned(loaded)["digest"]
+    with loaded.lab.world.lock:
+        document = loaded.lab.world.deployment
+        document["hosts"].reverse()
+        for item in document["managerSettings"]["items"]:
+            if item["name"] == "CLUSTER_STATS_START":
+                item["value"] = "10/23/2012 10:30"
+    assert planned(loaded)["digest"] == plan
+
+
+def test_a_plan_of_one_restore_is_stale_once_it_was_carried_out(lost):
+    plan = planned(lost)["digest"]
+    assert run(lost, plan).code == 0
+    stale(run(lost, plan), lost)
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+def test_a_damaged_manifest_is_refused(loaded, verb):
+    snapshot = loaded("backup", "list", "-o", "json").json["snapshots"][0]["id"]
+    path = loaded.lab.folder / "backups" / SITE / snapshot / "manifest.json"
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes() + b" ")
+    loaded.forget_requests()
+    said = loaded("restore", verb, "--snapshot", snapshot, "--confirm", SITE)
+    assert said.code == 5, said.err
+    assert "manifest cannot be believed" in said.err
+    assert loaded.sent == []
+
+
+def test_onto_other_machines(lost):
+    hosts = planned(lost)["hosts"]
+    moved = f"{hosts[1]['name']}=new-id:new-02.example.internal:192.0.2.222"
+    plan = planned(lost, "--map-host", moved)
+    changed = [host for host in plan["hosts"] if host["was"]]
+    assert [(host["was"], host["name"], host["id"]) for host in changed] == [
+        (hosts[1]["name"], "new-02.example.internal", "new-id")
+    ]
+    assert all(hosts[1]["name"] not in str(change) for change in plan["unmapped"])
+    said = run(lost, plan["digest"], "--map-host", moved)
+    assert said.code == 0, said.err
+    names = [host["hostname"] for host in lost.lab.world.deployment["hosts"]]
+    assert "new-02.example.internal" in names
+    assert hosts[1]["name"] not in names
+    assert lost.puts == 1
+
+
+def test_a_mapped_restore_can_be_taken_up_again(lost):
+    lost.lab.break_("restore", "put-fails")
+    name = planned(lost)["hosts"][1]["name"]
+    moved = f"{name}=new-id:new-02.example.internal:192.0.2.222"
+    assert lost.restore("--map-host", moved).code == 1
+    lost.lab.repair()
+    said = lost("playbook", "resume")
+    assert said.code == 0, said.err
+    assert "new-id" in [host["hostId"] for host in lost.lab.world.deployment["hosts"]]
+
+
+def test_nothing_of_a_mapped_document_is_left_on_disk_in_plain(lost):
+    name = planned(lost)["hosts"][1]["name"]
+    assert lost.restore("--map-host", f"{name}=new-id:new-02.example.internal:192.0.2.222").code == 0
+    hashes = [user["pwHash"].encode() for user in lost.lab.world.deployment["users"] if "pwHash" in user]
+    assert hashes
+    files = [
+        path for folder in (lost.state, lost.lab.folder / "backups") for path in folder.rglob("*") if path.is_file()
+    ]
+    assert not [path for path in files if any(one in path.read_bytes() for one in hashes)]
+
+
+def test_the_server_is_asked_for_nothing_but_reads_while_planning(loaded):
+    loaded.forget_requests()
+    planned(loaded)
+    assert loaded.sent == []
