@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from maint.backup.begun import end, unfinished
+from maint.backup.drills import Drill, drills_in
 from maint.backup.holds import Hold, held
 from maint.backup.ids import is_id, time_of
 from maint.backup.manifest import LARGEST, MANIFEST, SIGNATURE, decode
@@ -42,6 +43,7 @@ class Entry:
     Attributes:
         verified: the latest verification.
         proven: the deepest verification that said yes, and that no later failure has overturned.
+        drilled: the latest drill of it.
         holds: what keeps it from being pruned, those that have run out among them.
     """
 
@@ -50,6 +52,7 @@ class Entry:
     problem: str | None
     verified: Verified | None
     proven: Verified | None = None
+    drilled: Drill | None = None
     holds: tuple[Hold, ...] = ()
 
     @property
@@ -64,8 +67,15 @@ def entries(sight: Sight) -> Sequence[Entry]:
     """Return all snapshots of the site, the oldest first."""
     past = list(read_records(sight))
     verified, proven, holds = _verifications(past), _proofs(past), held(past)
+    drilled = {one.snapshot: one for one in drills_in(past)}
     return [
-        replace(_entry(sight, one), verified=verified.get(one), proven=proven.get(one), holds=tuple(holds.get(one, ())))
+        replace(
+            _entry(sight, one),
+            verified=verified.get(one),
+            proven=proven.get(one),
+            drilled=drilled.get(one),
+            holds=tuple(holds.get(one, ())),
+        )
         for one in _ids(sight)
     ]
 

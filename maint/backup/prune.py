@@ -27,19 +27,22 @@ def candidate(entry: Entry) -> Candidate:
         snapshot.taken_at,
         good=good(entry),
         kind=_kind(snapshot),
-        damage="its verification failed" if _failed(entry, snapshot) else None,
+        damage=_damage(entry, snapshot),
     )
 
 
-def _failed(entry: Entry, snapshot: Snapshot) -> bool:
-    """Whether its verification failed: an audit-only one breaks rules of a restore by what it is, its bytes count."""
+def _damage(entry: Entry, snapshot: Snapshot) -> str | None:
+    """Return why it cannot be believed; an audit-only one breaks rules of a restore by what it is, its bytes count."""
     seen = entry.verified
-    return seen is not None and seen.result is Trust.FAILED and (snapshot.restorable or seen.broken)
+    if seen is not None and seen.result is Trust.FAILED and (snapshot.restorable or seen.broken):
+        return "its verification failed"
+    return "its drill failed" if entry.drilled is not None and not entry.drilled.passed else None
 
 
 def good(entry: Entry) -> bool:
     """Whether it counts: a restorable backup, verified to level 3, and nothing found against it since."""
-    return entry.offered and entry.proven is not None and entry.proven.level >= LEVEL
+    rejected = entry.drilled is not None and not entry.drilled.passed
+    return entry.offered and not rejected and entry.proven is not None and entry.proven.level >= LEVEL
 
 
 def newest_good(known: Sequence[Entry], now: datetime) -> Snapshot | None:

@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from maint.backup.catalogue import entries
-from maint.backup.prune import newest_good
+from maint.backup.manifest import MANIFEST
+from maint.backup.prune import candidate, newest_good
 from maint.cli.flags import Flags
 from maint.cli.metrics import last_drill
 from maint.cli.open import opened, settings_of
@@ -22,6 +23,7 @@ from maint.engine.lock import holder
 from maint.engine.session import abandoned_window
 from maint.errors import MaintError, UsageError
 from maint.model.units import parse_duration, show_duration, show_size
+from maint.ports import StoreSight
 from maint.steps.window import CLOSE_COMMAND, remembered
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
@@ -72,6 +74,8 @@ def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterato
             "manager": lambda: _manager(site),
             "clock": lambda: _clock(site),
             "store": lambda: _store(site),
+            "copies": lambda: _copies(site),
+            "snapshots": lambda: _snapshots(site),
             "backup": lambda: _backup(site, max_age),
             "drill": lambda: _drill(site, drill_age),
             "window": lambda: _window(site),
@@ -197,6 +201,29 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("store", WARN, f"{backup.store}: only {show_size(free)} free", "make room, or prune")
     else:
         yield Line("store", OK, f"{backup.store}: {len(sizes)} snapshots, {show_size(free)} free")
+
+
+def _copies(site: ConfiguredSite) -> Iterator[Line]:
+    for copy in site.copies:
+        label = f"copy {copy.location}"
+        yield from _guarded(label, partial(_reached, site, label, copy))
+
+
+def _reached(site: ConfiguredSite, label: str, copy: StoreSight) -> Iterator[Line]:
+    manifests = sum(name.endswith(f"/{MANIFEST}") for name in copy.names(site.settings.name))
+    yield Line(label, OK, f"{manifests} snapshots")
+
+
+def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
+    known = [candidate(one) for one in entries(site)]
+    for one in known:
+        if one.damage is not None:
+            yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {one.damage}", f"maint backup verify {one.id}")
+    good = sum(one.good and one.damage is None for one in known)
+    backup = site.settings.backup
+    enough = backup is None or good >= backup.minimum
+    words = f"{good} of {len(known)} are verified and restorable"
+    yield Line("snapshots", OK if enough else WARN, words, "" if enough else "the minimum is not reached yet")
 
 
 def _backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from maint.backup.catalogue import Entry, entries
-from maint.backup.prune import newest_good
-from maint.backup.records import read_records
+from maint.backup.drills import drills, last_good
+from maint.backup.prune import candidate, newest_good
 from maint.cli.screen import Screen
 from maint.cli.site import ConfiguredSite
 from maint.engine import journal
@@ -74,8 +74,8 @@ def gathered(site: ConfiguredSite) -> Figures:
 
 def last_drill(site: ConfiguredSite) -> datetime | None:
     """Return when a drill last proved a restore, None where none has."""
-    good = [one.at for one in read_records(site) if one.kind == "drill" and one.facts.get("result") == "verified"]
-    return max(good, default=None)
+    drill = last_good(drills(site))
+    return drill.at if drill else None
 
 
 def metrics_text(figures: Figures) -> str:
@@ -97,7 +97,7 @@ def alert_rules(max_age: str, drill_age: str) -> str:
 def _counts(known: Sequence[Entry]) -> dict[str, int]:
     found = dict.fromkeys(("restorable", "audit_only", "safety", "damaged"), 0)
     for one in known:
-        if one.snapshot is None:
+        if one.snapshot is None or candidate(one).damage is not None:
             kind = "damaged"
         elif one.snapshot.purpose is Purpose.SAFETY:
             kind = "safety"

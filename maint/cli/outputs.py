@@ -55,6 +55,8 @@ def _output() -> dict[str, Json]:
         "error": _ref("error"),
         "snapshots": _list({"anyOf": [_ref("snapshot"), _ref("fate")]}),
         "last_verified": _or_null(_ref("success")),
+        "last_drill": _or_null(_ref("drill")),
+        "drill": {"type": "object"},
         "snapshot": _ref("snapshot"),
         "verification": _ref("verification"),
         "runs": _list(_ref("run")),
@@ -105,6 +107,11 @@ def _definitions() -> dict[str, Json]:
         ),
         "fate": _object({"id": _TEXT, "keep": _FLAG, "reasons": _TEXTS}),
         "success": _object({"id": _TEXT, "taken_at": _TIME, "age": _NUMBER}),
+        "drill": _object(
+            {"snapshot": _TEXT, "at": _TIME, "age": _NUMBER, "result": {"enum": ["passed", "failed"]}},
+            reason=_TEXT,
+            rto_seconds=_or_null(_NUMBER),
+        ),
         "verification": _object(
             {"snapshot": _TEXT, "level": _NUMBER, "depth": _NUMBER, "result": _TEXT, "parts_checked": _NUMBER},
             parts=_NUMBER,

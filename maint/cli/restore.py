@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from maint.cli.bare import insist_on_manager
 from maint.cli.flags import Flags, command
 from maint.cli.waiver import NoSafetyNet, lifted
 from maint.cli.way import MANAGER
@@ -36,6 +35,7 @@ def plan(
     """Show what a restore would do, in which order, what it would meet, and what would be lost."""
     from dataclasses import replace
 
+    from maint.cli.bare import insist_on_manager
     from maint.cli.carry import carry_out
     from maint.cli.preview import restore_preview
 
@@ -61,6 +61,7 @@ def run(
     no_safety_net: NoSafetyNet = None,
 ) -> int:
     """Bring a manager back to a snapshot's configuration, or clusters back to a manager, and prove that it is so."""
+    from maint.cli.bare import insist_on_manager
     from maint.cli.carry import carry_out
     from maint.cli.preview import restore_preview
     from maint.cli.stale import expected_digest

@@ -16,7 +16,7 @@ from maint.backup.catalogue import Entry, entries, sweep
 from maint.backup.copies import spread
 from maint.backup.elsewhere import Elsewhere
 from maint.backup.manifest import MANIFEST
-from maint.backup.records import read_records
+from maint.backup.records import Record, read_records, write_record
 from maint.backup.take import take
 from maint.backup.verify import record, verify
 from maint.errors import Refused
@@ -232,3 +232,12 @@ def test_an_audit_only_snapshot_breaks_rules_of_a_restore_and_is_no_damaged_one_
     aged.clock.time += timedelta(seconds=1)
     record(aged, verify(aged, taken.id, 2))
     assert prune.candidate(entries(aged)[-1]).damage == "its verification failed"
+
+
+def test_a_snapshot_whose_drill_failed_does_not_count_until_one_passes(aged: Place) -> None:
+    newest = ids(aged)[-1]
+    for result, counts in (("failed", False), ("passed", True)):
+        write_record(aged, Record("drill", newest, "prod", aged.clock.now(), {"result": result}))
+        aged.clock.time += timedelta(seconds=1)
+        assert prune.good(entries(aged)[-1]) is counts
+        assert prune.candidate(entries(aged)[-1]).damage == (None if counts else "its drill failed")

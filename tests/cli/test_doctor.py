@@ -1,0 +1,127 @@
+"""Doctor finds what stands in the way, says so in one line each, and changes nothing."""
+
+import fcntl
+import json
+import shutil
+
+import pytest
+
+from tests.steps.conftest import PASSWORD
+
+
+def checks(said):
+    """Return the lines by their label."""
+    return {one["label"]: one for one in said.json["checks"]}
+
+
+def states(said):
+    return {label: one["state"] for label, one in checks(said).items()}
+
+
+def snapshot_of(folder):
+    """Return every file below a folder with its content."""
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_sound_site_has_no_failures(loaded):
+    said = loaded("doctor", "-o", "json")
+    assert said.code == 7  # nobody has rehearsed a restore yet
+    assert [label for label, state in states(said).items() if state == "FAIL"] == []
+    assert states(said)["drill"] == "warn"
+    assert PASSWORD not in said.out
+
+
+def test_it_changes_nothing(loaded):
+    before = snapshot_of(loaded.lab.folder / "state"), snapshot_of(loaded.lab.folder / "backups")
+    loaded("doctor")
+    assert (snapshot_of(loaded.lab.folder / "state"), snapshot_of(loaded.lab.folder / "backups")) == before
+
+
+def test_a_table_has_a_line_for_each(loaded):
+    told = loaded("doctor").out.splitlines()
+    assert told[0].split() == ["WHAT", "STATE", "SEEN"]
+    assert any(line.startswith("lock") and " ok " in line for line in told)
+
+
+def test_a_config_with_a_mistake_is_the_first_thing_told(loaded):
+    path = loaded.lab.folder / "config.yaml"
+    path.write_text(path.read_text().replace("manager:", "manger:", 1))
+    said = loaded("doctor", "-o", "json")
+    assert said.code == 1
+    assert list(states(said).items()) == [("config", "FAIL")]
+
+
+def test_a_secret_that_others_can_read_fails_and_the_rest_is_told(loaded):
+    (loaded.lab.folder / "identity").chmod(0o644)
+    said = loaded("doctor", "-o", "json")
+    assert said.code == 1
+    assert checks(said)["secret backup.identity"]["hint"].startswith("chmod 600")
+    assert states(said)["backup"] == "ok"
+
+
+def test_a_key_that_others_can_read_fails(loaded):
+    (loaded.state / "keys/fingerprint").chmod(0o640)
+    said = loaded("doctor", "-o", "json")
+    assert (said.code, states(said)["keys"]) == (1, "FAIL")
+
+
+def test_a_held_lock_is_told(loaded):
+    with (loaded.state / "lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(json.dumps({"user": "ops", "host": "h", "pid": 1, "since": "now", "doing": "backup"}))
+        lock.flush()
+        line = checks(loaded("doctor", "-o", "json"))["lock"]
+    assert (line["state"], "ops@h" in line["words"]) == ("warn", True)
+
+
+def test_hosts_that_nobody_knows_fail(loaded):
+    (loaded.lab.folder / "ssh/known_hosts").unlink()
+    assert states(loaded("doctor", "-o", "json"))["known hosts"] == "FAIL"
+
+
+def test_a_manager_that_is_down_fails_and_the_store_is_told(loaded):
+    loaded.lab.stop()
+    said = loaded("doctor", "-o", "json")
+    assert said.code == 1
+    assert "FAIL" in (states(said)["manager"], states(said).get("login"))
+    assert states(said)["store"] == "ok"
+
+
+def test_without_any_backup_it_fails(loaded):
+    shutil.rmtree(loaded.lab.folder / "backups")
+    said = loaded("doctor", "-o", "json")
+    assert (said.code, states(said)["backup"]) == (1, "FAIL")
+
+
+def test_an_old_backup_is_a_warning(loaded):
+    assert states(loaded("doctor", "--max-age", "0s", "-o", "json"))["backup"] == "warn"
+
+
+def test_a_window_that_was_left_open_fails_and_the_command_that_closes_it_is_named(loaded):
+    window = {"run": "20261121T000000.000Z-0000", "opened_at": "2026-11-21T00:00:00Z", "hosts": {}}
+    (loaded.state / "window.json").write_text(json.dumps(window))
+    line = checks(loaded("doctor", "-o", "json"))["redaction window"]
+    assert (line["state"], line["hint"]) == ("FAIL", "maint manager export --close-window")
+
+
+def test_a_run_that_was_killed_is_told_with_the_way_on(loaded):
+    journal = sorted((loaded.state / "runs").glob("*.jsonl"))[0]
+    journal.write_text(journal.read_text().splitlines()[0] + "\n")
+    line = checks(loaded("doctor", "-o", "json"))["runs"]
+    assert (line["state"], line["hint"]) == ("warn", f"maint playbook resume {journal.stem}")
+
+
+@pytest.mark.parametrize("flag", ["--max-age", "--drill-age"])
+def test_an_age_that_is_no_duration_is_wrong_usage(loaded, flag):
+    assert loaded("doctor", flag, "soon").code == 2
+
+
+def test_a_damaged_snapshot_and_a_copy_that_cannot_be_read_fail_each_on_its_own_line(loaded):
+    path = loaded.lab.folder / "config.yaml"
+    (loaded.lab.folder / "in-the-way").write_text("no folder")
+    path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      copies: [in-the-way]\n"))
+    (manifest,) = (loaded.lab.folder / "backups").glob("*/*/manifest.json")
+    manifest.write_text("{}")
+    lines = loaded("doctor", "-o", "json").json["checks"]
+    failed = [one["label"].split()[0] for one in lines if one["state"] == "FAIL"]
+    assert sorted(failed) == ["backup", "copy", "snapshots"]

@@ -1,0 +1,94 @@
+"""What Prometheus is told, and the alerts over it."""
+
+import re
+import stat
+
+import pytest
+
+from maint.config import yaml
+from maint.lab.running import SITE
+from tests.steps.conftest import PASSWORD
+from tests.steps.operator import maint
+
+SAMPLE = re.compile(r'(maint_[a-z_]+)\{(site="[^"]+"(?:,[a-z]+="[^"]+")*)\} ([0-9.e+]+)')
+
+
+@pytest.fixture
+def measured(loaded):
+    """An operator whose site writes metrics."""
+    path = loaded.lab.folder / "config.yaml"
+    path.write_text(path.read_text().rstrip() + "\n    metrics: metrics/maint.prom\n")
+    return loaded
+
+
+def samples(operator):
+    """Return all figures: (metric, labels) → value."""
+    lines = (operator.lab.folder / "metrics/maint.prom").read_text().splitlines()
+    found = {}
+    for line in lines:
+        if not line.startswith("#"):
+            name, labels, value = SAMPLE.fullmatch(line).groups()
+            found[name, labels.replace(f'site="{SITE}"', "").lstrip(",")] = float(value)
+    return found
+
+
+def test_a_backup_leaves_the_figures_behind(measured):
+    assert measured("backup", "create", "--open-window", "--yes").code == 0
+    found = samples(measured)
+    assert found["maint_snapshots", 'kind="restorable"'] == 2
+    assert found["maint_last_run_state", 'playbook="export-unredacted",state="done"'] == 1
+    assert found["maint_last_run_state", 'playbook="export-unredacted",state="failed"'] == 0
+    assert found["maint_redaction_window_open", ""] == 0
+    assert found["maint_last_drill_timestamp_seconds", ""] == 0
+    taken, written = (
+        found["maint_last_verified_backup_timestamp_seconds", ""],
+        "maint_metrics_written_timestamp_seconds",
+    )
+    assert 0 < taken <= found[written, ""]
+
+
+def test_every_metric_says_what_it_is_once(measured):
+    measured("backup", "verify")
+    text = (measured.lab.folder / "metrics/maint.prom").read_text()
+    helped, typed = (re.findall(rf"^# {word} (\S+) ", text, re.MULTILINE) for word in ("HELP", "TYPE"))
+    assert helped == typed
+    assert len(set(helped)) == len(helped)
+    assert {name for name, _ in samples(measured)} == set(helped)
+
+
+def test_a_run_that_fails_is_told_too(measured):
+    measured.lab.break_("export", "cut-body")
+    assert measured("backup", "create").code != 0
+    found = samples(measured)
+    assert found["maint_last_run_state", 'playbook="export",state="failed"'] == 1
+    assert found["maint_snapshots", 'kind="restorable"'] == 1
+
+
+def test_another_user_may_read_the_figures_and_nothing_in_them_is_secret(measured):
+    assert measured("backup", "verify").code == 0
+    path = measured.lab.folder / "metrics/maint.prom"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert PASSWORD not in path.read_text()
+    assert [one.name for one in path.parent.iterdir()] == ["maint.prom"]
+
+
+def test_figures_that_cannot_be_written_stop_nothing(measured):
+    (measured.lab.folder / "metrics").write_text("in the way")
+    said = measured("backup", "verify")
+    assert said.code == 0
+    assert "the metrics" in said.err
+
+
+def test_alert_rules_speak_of_metrics_that_are_written(measured):
+    measured("backup", "create")
+    rules = maint("generate", "alerts", "--max-age", "30h").out
+    document = yaml.load(rules, "alerts.yml").data
+    names = {name for name, _ in samples(measured)}
+    (group,) = document["groups"]
+    assert {name for rule in group["rules"] for name in re.findall(r"maint_[a-z_]+", rule["expr"])} <= names
+    assert any("108000" in rule["expr"] for rule in group["rules"])
+    assert all("{{ $labels.site }}" in rule["annotations"]["summary"] for rule in group["rules"])
+
+
+def test_an_age_that_is_no_duration_is_wrong_usage():
+    assert maint("generate", "alerts", "--max-age", "soon").code == 2
