@@ -5,6 +5,7 @@
     │   ├── TimedOut          1   something that was waited for did not come in time
     │   ├── Transient         1   an answer that may be another one a moment later
     │   ├── AnswerMissing     1   a change was sent and its answer never came: look before anything else
+    │   ├── Conflict          1   a name is taken by something else
     │   └── StoreFailed       1   a place for snapshots could not be reached, or said no
     ├── DeadlinePassed        1   a limit set by the operator or the playbook has passed: stop everything
     ├── UsageError            2   the command line makes no sense
@@ -66,6 +67,10 @@ class AnswerMissing(WorkFailed):
     def __init__(self, message: str, *, whole: bool, detail: Sequence[str] = (), hint: str | None = None) -> None:
         super().__init__(message, detail=detail, hint=hint)
         self.whole = whole
+
+
+class Conflict(WorkFailed):
+    """A name is taken by something else, which is left as it is."""
 
 
 class StoreFailed(WorkFailed):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from maint.model.secret import Secret
 from maint.model.site import SiteSettings
-from maint.ports import Clock, Manager, Seal, Secrets, Shell, Sign, Site, Store, Undo
+from maint.ports import Clock, Manager, Seal, Secrets, Shell, Sign, Site, Store, Undo, VirtualCluster
 
 
 class Elsewhere:
@@ -82,3 +82,7 @@ class Elsewhere:
     def identities(self) -> Sequence[Secret]:
         """Return the site's own."""
         return self._site.identities()
+
+    def virtual_cluster(self, name: str) -> VirtualCluster:
+        """Return one of the site's own."""
+        return self._site.virtual_cluster(name)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from maint.adapters.sign import SshSigner
     from maint.adapters.ssh.shell import FabricShell
     from maint.adapters.undo import SealedUndo
+    from maint.adapters.vc.client import VirtualClusterClient
     from maint.ports import Store
 
 
@@ -34,6 +35,7 @@ class ConfiguredSite:
         self.secrets = secrets
         self.clock = SystemClock()
         self._warn = warn
+        self._virtual_clusters: dict[str, VirtualClusterClient] = {}
 
     @property
     def state(self) -> Path:
@@ -101,6 +103,16 @@ class ConfiguredSite:
         reference = self._backup.fingerprint_key
         return self.secrets.resolve(reference) if reference else load_or_make_key(self.state / "keys", "fingerprint")
 
+    def virtual_cluster(self, name: str) -> "VirtualClusterClient":
+        """Return a virtual cluster by its name in the config; the only one where no name is given."""
+        from maint.adapters.vc.client import VirtualClusterClient
+
+        settings = self.settings.virtual_cluster(name)
+        if settings.name not in self._virtual_clusters:
+            client = VirtualClusterClient(settings, self.secrets, self.clock, warn=self._warn)
+            self._virtual_clusters[settings.name] = client
+        return self._virtual_clusters[settings.name]
+
     def identities(self) -> Sequence[Secret]:
         """Return the private keys at hand."""
         reference = self._backup.identity
@@ -110,6 +122,8 @@ class ConfiguredSite:
         """Let go of connections."""
         if "shell" in self.__dict__:
             self.shell.close()
+        for client in self._virtual_clusters.values():
+            client.close()
 
     @property
     def _backup(self) -> BackupSettings:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from maint.errors import Invalid
+
 
 @dataclass(frozen=True, slots=True)
 class Login:
@@ -148,6 +150,7 @@ class VirtualClusterSettings:
     tls: TlsPair | None = None
     utility: str | None = None  # path of the utility script on the host
     users: Sequence[VirtualClusterUser] = ()
+    insecure: bool = False  # only as the vendor's own configuration says
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,24 @@ class SiteSettings:
     app_domain: str | None = None
     accepted: Sequence[Mapping[str, object]] = field(default_factory=tuple)
     metrics: Path | None = None  # file for Prometheus' textfile collector
+
+    def virtual_cluster(self, name: str) -> VirtualClusterSettings:
+        """Return a virtual cluster by name, the only one where the name is empty.
+
+        Raises:
+            Invalid: there is none of that name, or there are several to choose from.
+        """
+        known = [cluster.name for cluster in self.virtual_clusters]
+        found = [cluster for cluster in self.virtual_clusters if not name or cluster.name == name]
+        if len(found) == 1:
+            return found[0]
+        if not known:
+            raise Invalid(
+                f"site {self.name} has no virtual clusters in its config",
+                hint="add `virtual_clusters: [{name: …, base_url: …, auth_url: …, username: …, password: …}]`",
+            )
+        problem = "several virtual clusters are configured" if found else f"there is no virtual cluster {name!r}"
+        raise Invalid(problem, detail=[f"configured: {', '.join(known)}"], hint=f"choose one: --vc {known[0]}")
 
     def hosts_in(self, group: str) -> tuple[HostSettings, ...]:
         """Return the hosts of a group; the group `manager` is the manager's own address when none is listed."""

@@ -20,7 +20,8 @@ from maint.ports.hosts import Ran as Ran
 from maint.ports.hosts import Shell as Shell
 from maint.ports.hosts import ShellSight as ShellSight
 from maint.ports.streams import Answer as Answer
-from maint.ports.vc import VirtualCluster, VirtualClusterSight
+from maint.ports.vc import VirtualCluster as VirtualCluster
+from maint.ports.vc import VirtualClusterSight as VirtualClusterSight
 
 
 class Clock(Protocol):

@@ -1,9 +1,8 @@
 """Send one request once, and say in our own words how it failed: before anything left, or after."""
 
-import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -13,12 +12,12 @@ from requests.auth import AuthBase
 from urllib3.util import Timeout
 
 from maint.adapters.manager import certificate
+from maint.adapters.manager.failure import root_of, words_for
 from maint.adapters.manager.wire import Wire
 from maint.errors import CannotReach, MaintError
 from maint.model.manager import Door
 from maint.model.secret import Secret
 from maint.model.site import ManagerSettings
-from maint.model.units import show_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +137,11 @@ class Transport:
         return certificate.rules(self.settings)
 
     def _explain(self, error: Exception, wire: Wire, door: Door, call: Call) -> MaintError:
-        root = _root(error)
+        root = root_of(error)
         if isinstance(root, ssl.SSLCertVerificationError) and not wire.connected:
             return self._untrusted(root, door)
         seconds = call.read if wire.connected else self.timeouts.connect
-        words = _words(root, seconds)
+        words = words_for(root, seconds)
         kind = Broken if wire.connected else NotSent
         failure = kind(f"{self.address(door)}: {words}", hint=None if wire.connected else _hint(self.settings))
         failure.words = words
@@ -175,41 +174,3 @@ def _prepare(url: str, call: Call, auth: Basic | None) -> requests.PreparedReque
         prepared.body = cast(bytes, call.blocks)
         prepared.headers["Content-Length"] = str(call.length)
     return prepared
-
-
-def _words(root: BaseException, seconds: float) -> str:
-    if isinstance(root, ConnectionRefusedError):
-        return "refused"
-    if isinstance(root, socket.gaierror):
-        return "the host name is not known"
-    if isinstance(root, TimeoutError):
-        return f"no answer in {show_duration(seconds)}"
-    if isinstance(root, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError):
-        return "closed the connection without an answer"
-    if isinstance(root, ssl.SSLError):
-        return f"does not speak TLS as we do ({root.reason or 'no reason given'})"
-    if isinstance(root, OSError) and root.strerror:
-        return root.strerror.lower()
-    return "closed the connection or answered something that is not HTTP"
-
-
-def _root(error: BaseException) -> BaseException:
-    """Return what the operating system or OpenSSL said, below all that was wrapped around it."""
-    deepest = error
-    for found in _chain(error, set()):
-        if isinstance(found, OSError) and not isinstance(found, requests.RequestException):
-            return found
-        if isinstance(found, urllib3.exceptions.TimeoutError):
-            deepest = TimeoutError()
-    return deepest
-
-
-def _chain(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
-    if id(error) in seen:
-        return
-    seen.add(id(error))
-    yield error
-    inner = (*error.args, getattr(error, "reason", None), error.__cause__, error.__context__)
-    for candidate in inner:
-        if isinstance(candidate, BaseException):
-            yield from _chain(candidate, seen)

@@ -1,0 +1,189 @@
+"""A virtual cluster's nouns: jobs, resources, files and runs, each around the object that the API sent.
+
+The object is kept as it came (`raw`), so that keys that nobody knows yet are carried through (contract section 4.2).
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from maint.model.json import Json
+
+Object = Mapping[str, Json]
+
+SUCCEEDED = "succeeded"
+FINAL = frozenset({SUCCEEDED, "failed", "killed", "unknown"})
+"""The states in which a run has ended (contract section 6.3); any other word means that it still goes."""
+
+READY = "ready"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{2,29}")
+
+
+def is_cluster_name(text: str) -> bool:
+    """Whether a text may name a virtual cluster: 3 to 30 letters, digits and hyphens, a letter first (contract 8)."""
+    return _NAME.fullmatch(text) is not None
+
+
+def text_of(raw: Object, key: str) -> str:
+    """Return a text of an object; what is left out is the empty one (contract section 3.2)."""
+    value = raw.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def part_of(raw: Object, key: str) -> Object:
+    """Return an object within an object, an empty one where there is none."""
+    value = raw.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _items(raw: Object, key: str) -> Sequence[Object]:
+    value = raw.get(key)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return ()
+    return tuple(item for item in value if isinstance(item, Mapping))
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a resource."""
+
+    raw: Object
+
+    @property
+    def path(self) -> str:
+        """Its path within the resource, folders with `/`."""
+        return text_of(self.raw, "path")
+
+    @property
+    def signature(self) -> str:
+        """SHA-1 of its content, in hex (contract section 5.3)."""
+        return text_of(self.raw, "signature")
+
+    @property
+    def size(self) -> int:
+        """Bytes; left out when there are none."""
+        value = self.raw.get("sizeBytes")
+        return value if isinstance(value, int) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A container of files, or a Python environment."""
+
+    raw: Object
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return text_of(self.raw, "name")
+
+    @property
+    def type(self) -> str:
+        """`files`, which may be left out, `python-env`, or a newer word."""
+        return text_of(self.raw, "type") or "files"
+
+    @property
+    def status(self) -> str:
+        """`ready`, or how far its build is (contract section 5.4)."""
+        return text_of(self.raw, "status")
+
+    @property
+    def signature(self) -> str:
+        """The signature over all files; empty where there are none."""
+        return text_of(self.raw, "signature")
+
+    @property
+    def files(self) -> Sequence[File]:
+        """Its files, where they were asked for."""
+        return tuple(File(item) for item in _items(self.raw, "files"))
+
+    def file(self, path: str) -> File | None:
+        """Return one of the files that were asked for, None where there is none of that path."""
+        return next((file for file in self.files if file.path == path), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A definition of what can be run."""
+
+    raw: Object
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return text_of(self.raw, "name")
+
+    @property
+    def type(self) -> str:
+        """`spark` or `airflow`."""
+        return text_of(self.raw, "type")
+
+    @property
+    def mounts(self) -> Sequence[str]:
+        """The names of what it mounts: resources, or git repositories (contract section 4.3)."""
+        return tuple(text_of(item, "resourceName") for item in _items(self.raw, "mounts"))
+
+    @property
+    def schedule(self) -> Object:
+        """Its schedule, an empty object where it has none."""
+        return part_of(self.raw, "schedule")
+
+    @property
+    def paused(self) -> bool:
+        """Whether its schedule is paused; left out means that it is not."""
+        return self.schedule.get("paused") is True
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether a schedule is on."""
+        return self.schedule.get("enabled") is True
+
+    @property
+    def file(self) -> str:
+        """The application or DAG file."""
+        return text_of(part_of(self.raw, "spark"), "file") or text_of(part_of(self.raw, "airflow"), "dagFile")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of a job."""
+
+    raw: Object
+
+    @property
+    def id(self) -> int:
+        """Its number; it only ever grows (contract section 6.2)."""
+        value = self.raw.get("id")
+        return value if isinstance(value, int) else int(str(value or 0))
+
+    @property
+    def job(self) -> str:
+        """The job's name."""
+        return text_of(self.raw, "job")
+
+    @property
+    def user(self) -> str:
+        """Whose run it is."""
+        return text_of(self.raw, "user")
+
+    @property
+    def status(self) -> str:
+        """The server's word for how it is."""
+        return text_of(self.raw, "status")
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not change any more."""
+        return self.status in FINAL
+
+
+def signature_of(content: bytes) -> str:
+    """Return the signature of a file's content (contract section 5.3)."""
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+
+
+def joint_signature(files: Iterable[tuple[str, str]]) -> str:
+    """Return a resource's signature from paths and signatures of its files; empty for none (contract section 5.3)."""
+    ordered = [signature for _, signature in sorted(files, key=lambda pair: pair[0].encode())]
+    return hashlib.sha1("".join(ordered).encode(), usedforsecurity=False).hexdigest() if ordered else ""

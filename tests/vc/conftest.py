@@ -1,0 +1,91 @@
+"""Virtual clusters that tests script, and clients that talk to them."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from maint.adapters.vc.client import VirtualClusterClient
+from maint.adapters.vc.patience import Patience
+from maint.adapters.vc.transport import Timeouts
+from maint.model.secret import Secret
+from maint.model.site import Login, VirtualClusterSettings
+from maint.ports.vc import Content
+from tests.manager.conftest import Patient
+from tests.vc.server import PASSWORD, Api
+
+
+class Vault:
+    """Secrets by reference: there is one."""
+
+    def resolve(self, reference: str) -> Secret:
+        assert reference == "file:password"
+        return Secret(PASSWORD)
+
+
+class Hurried(Patient):
+    """Real time, to which pauses are added without waiting for them."""
+
+    def monotonic(self) -> float:
+        return super().monotonic() + sum(self.pauses)
+
+
+@dataclass
+class Bench:
+    """A virtual cluster, and clients for it."""
+
+    api: Api
+    settings: VirtualClusterSettings
+    clock: Hurried = field(default_factory=Hurried)
+    warnings: list[str] = field(default_factory=list)
+
+    def client(self, patience: Patience | None = None, **changes: object) -> VirtualClusterClient:
+        settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # tests name real fields
+        return VirtualClusterClient(
+            settings,
+            Vault(),
+            self.clock,
+            warn=self.warnings.append,
+            timeouts=Timeouts(connect=2, read=5, upload=5),
+            patience=patience,
+        )
+
+
+@pytest.fixture
+def server() -> Iterator[HTTPServer]:
+    with HTTPServer(host="127.0.0.1") as server:
+        yield server
+
+
+@pytest.fixture
+def api(server: HTTPServer) -> Api:
+    """The state behind the server."""
+    made = Api()
+    made.serve(server)
+    return made
+
+
+@pytest.fixture
+def bench(api: Api, server: HTTPServer) -> Bench:
+    """A virtual cluster that answers without TLS."""
+    address = f"http://127.0.0.1:{server.port}"
+    login = Login("etl_user", "file:password")
+    return Bench(api, VirtualClusterSettings("default-vc", f"{address}/dex/api/v1", address, login))
+
+
+@pytest.fixture
+def client(bench: Bench) -> VirtualClusterClient:
+    """A client for it."""
+    return bench.client()
+
+
+def content(data: bytes) -> Content:
+    """Return bytes to upload."""
+    return Content(lambda: io.BytesIO(data), len(data))
+
+
+def spark(name: str, **more: object) -> dict[str, object]:
+    """Return a small definition."""
+    return {"name": name, "type": "spark", "spark": {"file": "app.py"}, **more}
