@@ -93,6 +93,10 @@ class Screen:
             detail = f": {event.detail}" if event.detail else ""
             self._line(f"{mark} {place} {action.name}{detail}")
 
+    def progress(self, words: str) -> None:
+        """Show how far something is: in place on a terminal, elsewhere a line with `-v`."""
+        self._passing(words if self._live or self.verbose else f"{words} …")
+
     def _shows(self, outcome: Outcome) -> bool:
         return not self.quiet or (outcome is Outcome.FAILED and self.output == "table")
 
@@ -173,8 +177,18 @@ def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) 
         raise Refused(f"not confirmed: {name!r} is not {wanted!r}", hint=f"give --confirm {wanted}")
 
 
-def _confirm_change(screen: Screen, source: TextIO) -> None:
-    screen.say("carry this out? [y/N]")
+def ask_change(screen: Screen, question: str, *, yes: bool, source: TextIO | None = None) -> None:
+    """Ask a y/N question before something is changed.
+
+    Raises:
+        Refused: the answer is not yes.
+    """
+    if not yes:
+        _confirm_change(screen, source or sys.stdin, question)
+
+
+def _confirm_change(screen: Screen, source: TextIO, question: str = "carry this out?") -> None:
+    screen.say(f"{question} [y/N]")
     answer = source.readline()
     if answer.strip().lower() in ("y", "yes"):
         return

@@ -1,0 +1,144 @@
+"""What a check is: an id, the questions it needs answered, a pure rule, and how to mend what it finds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.sources import SOURCES
+from maint.model.finding import Severity, State
+
+PROFILES: Mapping[str, str] = {
+    "B": "base",
+    "E": "ecs",
+    "M": "manager",
+    "D": "database",
+    "K": "kerberos",
+    "C": "virtual-cluster",
+}
+RUNNING, BEFORE_INSTALL, BEFORE_RESTORE, BEFORE_BACKUP = "running", "before-install", "before-restore", "before-backup"
+PHASES = (RUNNING, BEFORE_INSTALL, BEFORE_RESTORE, BEFORE_BACKUP)
+FAIL, WARN, INFORM = Severity.FAIL, Severity.WARN, Severity.INFORM
+_BROKEN = {FAIL: State.FAIL, WARN: State.WARN, INFORM: State.PASS}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a rule says about what it saw; a state of None means "broken", as severe as the check says."""
+
+    state: State | None
+    observed: str
+
+
+def good(observed: str) -> Verdict:
+    """Return that the rule is kept."""
+    return Verdict(State.PASS, observed)
+
+
+def broken(observed: str) -> Verdict:
+    """Return that the rule is broken."""
+    return Verdict(None, observed)
+
+
+def warned(observed: str) -> Verdict:
+    """Return that the rule is bent: a warning, whatever the severity."""
+    return Verdict(State.WARN, observed)
+
+
+def failed(observed: str) -> Verdict:
+    """Return that the rule is broken so badly that it fails, whatever the severity."""
+    return Verdict(State.FAIL, observed)
+
+
+def held(kept: bool, observed: str) -> Verdict:
+    """Return whether the rule is kept."""
+    return good(observed) if kept else broken(observed)
+
+
+HostRule = Callable[[HostFacts], Verdict]
+SiteRule = Callable[[SiteFacts], Mapping[str, Verdict]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check.
+
+    Attributes:
+        id: how it is called, `subject.what`.
+        profiles: letters of `PROFILES`; empty for every host.
+        severity: what a broken rule means.
+        asks: the questions whose answers it reads.
+        expected: what ought to be seen.
+        why: why it matters.
+        remedy: how to mend it, a command where there is one.
+        source: where the rule comes from, a key of `SOURCES`.
+        phases: when it makes sense.
+        opt_in: whether it runs only when asked for by name, because it writes.
+        needs_manager: whether it reads the manager's API.
+        rule, site_rule: judges one host, or all of them together.
+    """
+
+    id: str
+    profiles: str
+    severity: Severity
+    asks: Sequence[str]
+    expected: str
+    why: str
+    remedy: str
+    source: str
+    rule: HostRule | None = None
+    site_rule: SiteRule | None = None
+    phases: Sequence[str] = (RUNNING,)
+    opt_in: bool = False
+    needs_manager: bool = False
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups it belongs to."""
+        return tuple(PROFILES[letter] for letter in self.profiles or "BEM")
+
+    @property
+    def reference(self) -> str:
+        """Where the rule can be read."""
+        return "; ".join(SOURCES[key] for key in self.source.split())
+
+    def concerns(self, letters: str) -> bool:
+        """Return whether a host with these profiles is judged."""
+        return not self.profiles or bool(set(self.profiles) & set(letters))
+
+    def host_rule(self, rule: HostRule) -> "Check":
+        """Return the check with the rule that judges one host; a decorator."""
+        return replace(self, rule=rule)
+
+    def cross_rule(self, rule: SiteRule) -> "Check":
+        """Return the check with the rule that judges all hosts together; a decorator."""
+        return replace(self, site_rule=rule)
+
+    def judge(self, host: HostFacts) -> Verdict:
+        """Return the verdict on one host; whatever could not be told is an error with its reason."""
+        if self.rule is None:
+            raise TypeError(f"{self.id} judges the site, not a host")
+        try:
+            return self.settled(self.rule(host))
+        except NotApplicable as reason:
+            return Verdict(State.SKIP, str(reason))
+        except CouldNotTell as reason:
+            return Verdict(State.ERROR, str(reason))
+        except (ValueError, IndexError, KeyError) as reason:  # an answer in a shape that nobody foresaw
+            return Verdict(State.ERROR, f"the answer cannot be read: {type(reason).__name__}")
+
+    def judge_all(self, site: SiteFacts) -> Mapping[str, Verdict]:
+        """Return the verdicts by host name; "" for the site itself."""
+        if self.site_rule is None:
+            raise TypeError(f"{self.id} judges hosts")
+        try:
+            return {name: self.settled(verdict) for name, verdict in self.site_rule(site).items()}
+        except NotApplicable as reason:
+            return {"": Verdict(State.SKIP, str(reason))}
+        except CouldNotTell as reason:
+            return {"": Verdict(State.ERROR, str(reason))}
+        except (ValueError, IndexError, KeyError) as reason:  # as above
+            return {"": Verdict(State.ERROR, f"the answers cannot be read: {type(reason).__name__}")}
+
+    def settled(self, verdict: Verdict) -> Verdict:
+        """Return a verdict with its state decided."""
+        return verdict if verdict.state is not None else Verdict(_BROKEN[self.severity], verdict.observed)

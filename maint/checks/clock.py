@@ -1,0 +1,120 @@
+"""Time: synchronised, and the same on all hosts."""
+
+import re
+from collections.abc import Mapping
+
+from maint.checks.check import FAIL, WARN, Check, Verdict, broken, failed, good, held, warned
+from maint.checks.facts import CouldNotTell, HostFacts, SiteFacts
+
+_WARN_AFTER, _FAIL_AFTER = 1.0, 300.0  # seconds; Kerberos refuses more than five minutes
+_MOST_OFFSET, _NO_STRATUM = 0.1, 16
+QUESTIONS = {
+    "clock_begin": "date +%s.%N",
+    "zone": "date +%Z%z",
+    "sync": "if command -v chronyc > /dev/null; then echo tool=chronyc; chronyc -n tracking;"
+    " elif command -v ntpq > /dev/null; then echo tool=ntpq; ntpq -pn;"
+    " elif command -v timedatectl > /dev/null; then echo tool=timedatectl;"
+    " timedatectl show -p NTPSynchronized; fi; true",
+    "clock_end": "date +%s.%N",
+}
+
+
+@Check(
+    id="time.sync", profiles="", severity=FAIL, asks=("sync", "units"), source="PS EXE HI",
+    expected="synchronised within 100 ms, by exactly one of chronyd and ntpd",
+    why="Tickets, tokens and logs of a host with its own idea of time are worthless elsewhere.",
+    remedy="systemctl enable --now chronyd",
+).host_rule  # fmt: skip
+def sync(host: HostFacts) -> Verdict:
+    """Judge time.sync."""
+    running = [name for name in ("chronyd", "ntpd") if host.active(name)]
+    if len(running) > 1:
+        return broken("chronyd and ntpd both run")
+    told = host.lines("sync")
+    tool = next((line.partition("=")[2] for line in told if line.startswith("tool=")), "")
+    if not tool:
+        raise CouldNotTell("neither chronyc nor ntpq nor timedatectl is installed")
+    judged = {"chronyc": _chrony, "ntpq": _ntp, "timedatectl": _timedate}[tool](told[1:])
+    if judged.state is not None and not running and tool != "timedatectl":
+        return broken("neither chronyd nor ntpd runs")
+    return judged
+
+
+def _chrony(lines: list[str]) -> Verdict:
+    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if not told:
+        return broken("chronyd does not answer")
+    stratum, leap = int(told.get("Stratum", "0")), told.get("Leap status", "")
+    offset = re.match(r"[\d.]+", told.get("System time", ""))
+    shown = f"stratum {stratum}, {told.get('System time', 'offset unknown')}"
+    kept = leap != "Not synchronised" and 0 < stratum < _NO_STRATUM and offset is not None
+    return held(
+        kept and offset is not None and float(offset[0]) < _MOST_OFFSET, shown if kept else f"not synchronised: {shown}"
+    )
+
+
+def _ntp(lines: list[str]) -> Verdict:
+    chosen = [line.split() for line in lines if line.startswith("*")]
+    if not chosen:
+        return broken("ntpd has chosen no server")
+    row = chosen[0]
+    return held(
+        abs(float(row[8])) < _MOST_OFFSET * 1000 and int(row[2]) < _NO_STRATUM, f"stratum {row[2]}, {row[8]} ms"
+    )
+
+
+def _timedate(lines: list[str]) -> Verdict:
+    synced = "NTPSynchronized=yes" in lines
+    return held(synced, "synchronised" if synced else "not synchronised")
+
+
+def skew(host: HostFacts) -> tuple[float, float]:
+    """Return the least and the most by which a host's clock can be ahead of ours, in seconds.
+
+    Its first reading cannot be from before the script left, its last not from after the answer came: the time that
+    the script itself took plays no part.
+    """
+    begin, end = float(_stamp(host.text("clock_begin"))), float(_stamp(host.text("clock_end")))
+    if not host.sent:
+        raise CouldNotTell("nobody noted when the host was asked")
+    return end - host.received, begin - host.sent
+
+
+def _stamp(text: str) -> str:
+    return text if text.rpartition(".")[2].isdigit() else text.partition(".")[0]  # small systems know no nanoseconds
+
+
+@Check(
+    id="time.skew", profiles="", severity=FAIL, asks=("clock_begin", "clock_end"), source="HI own",
+    expected="less than a second from ours; five minutes at the very most",
+    why="Kerberos refuses tickets from hosts that are five minutes off.",
+    remedy="chronyc makestep",
+).host_rule  # fmt: skip
+def time_skew(host: HostFacts) -> Verdict:
+    """Judge time.skew."""
+    least, most = skew(host)
+    if least > most:
+        return warned("its clock was set while we looked")
+    certain = least if least > 0 else most if most < 0 else 0.0
+    away, middle = abs(certain), (least + most) / 2
+    if away >= _FAIL_AFTER:
+        return failed(f"{middle:+.1f} s")
+    return warned(f"{middle:+.1f} s") if away >= _WARN_AFTER else good(f"{middle:+.1f} s, or less")
+
+
+@Check(
+    id="os.tz", profiles="BEM", severity=WARN, asks=("zone",), source="HI EXE",
+    expected="the same time zone on all hosts",
+    why="Schedules and logs are read in the host's own time zone.",
+    remedy="timedatectl set-timezone ZONE",
+).cross_rule  # fmt: skip
+def zone(site: SiteFacts) -> Mapping[str, Verdict]:
+    """Judge os.tz."""
+    told = {h.name: h.text("zone") for h in site.answering("zone")}
+    usual = max(sorted(set(told.values())), key=list(told.values()).count, default="")
+    return {
+        n: held(value == usual, value if value == usual else f"{value}, others {usual}") for n, value in told.items()
+    }
+
+
+CHECKS = (sync, time_skew, zone)

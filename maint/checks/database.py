@@ -1,0 +1,123 @@
+"""The manager's database: how it is configured, whether it is reached, what it allows."""
+
+import re
+
+from maint.checks.check import FAIL, INFORM, Check, Verdict, broken, failed, good, held, warned
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+from maint.checks.thresholds import threshold
+
+_PROPERTIES = "/etc/cloudera-scm-server/db.properties"
+QUESTIONS = {
+    "db_properties": f"[ -r {_PROPERTIES} ] && grep -v -i password {_PROPERTIES}; true",
+    "db_reach": f"[ -r {_PROPERTIES} ] || exit 0; h=$(sed -n 's/^com.cloudera.cmf.db.host=//p' {_PROPERTIES});"
+    f" k=$(sed -n 's/^com.cloudera.cmf.db.type=//p' {_PROPERTIES});"
+    " case $k in mysql) p=3306;; oracle) p=1521;; *) p=5432;;"
+    ' esac; case $h in *:*) p=${h##*:}; h=${h%:*};; esac; echo "to=$h:$p";'
+    " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
+    ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "status=$?"',
+    "db_pg": "command -v psql > /dev/null || { echo none; exit 0; }; for s in max_connections ssl server_encoding"
+    ' server_version; do echo "$s=$($maint_limit runuser -u postgres -- psql -Atc "SHOW $s")"; done;'
+    ' echo "databases=$($maint_limit runuser -u postgres -- psql -Atc "SELECT count(*) FROM pg_database")"',
+    "db_oracle": "id oracle > /dev/null 2>&1 || { echo none; exit 0; }; printf '%s\\n' 'set heading off feedback off'"
+    " \"select name||'='||value from v\\$parameter where name in ('processes','sessions');\" |"
+    " $maint_limit su - oracle -c 'sqlplus -s / as sysdba'",
+    "db_mysql": "command -v mysql > /dev/null || { echo none; exit 0; }; $maint_limit mysql -NBe"
+    " \"select concat('version=',@@version), concat('flush=',@@innodb_flush_method),"
+    " concat('connections=',@@max_connections)\" | tr '\\t' '\\n'",
+}
+
+
+@Check(
+    id="db.conf", profiles="M", severity=INFORM, asks=("db_properties",), source="FX",
+    expected="type, host, name and user set; an external database in production",
+    why="The embedded database is for trials only.",
+    remedy="/opt/cloudera/cm/schema/scm_prepare_database.sh TYPE NAME USER",
+).host_rule  # fmt: skip
+def configured(host: HostFacts) -> Verdict:
+    """Judge db.conf."""
+    told = host.fields("db_properties")
+    if not told:
+        raise CouldNotTell(f"{_PROPERTIES} is not there, or this account may not read it")
+    names = ("type", "host", "name", "user", "setupType")
+    values = {name: told.get(f"com.cloudera.cmf.db.{name}", "") for name in names}
+    shown = ", ".join(f"{name} {value or 'not set'}" for name, value in values.items())
+    return held(all(values.values()) and values["setupType"] == "EXTERNAL", shown)
+
+
+@Check(
+    id="db.reach", profiles="M", severity=FAIL, asks=("db_reach",), source="FX",
+    expected="the database's port answers",
+    why="Without its database the server cannot start.",
+    remedy="start the database; look at the way between the two hosts",
+).host_rule  # fmt: skip
+def reached(host: HostFacts) -> Verdict:
+    """Judge db.reach."""
+    told = host.fields("db_reach")
+    if "to" not in told:
+        raise CouldNotTell(f"{_PROPERTIES} is not there, or this account may not read it")
+    if told.get("tool") == "none":
+        raise CouldNotTell("neither nc nor bash is there to try a connection")
+    return held(
+        told.get("status") == "0", f"{told['to']} {'answers' if told.get('status') == '0' else 'does not answer'}"
+    )
+
+
+def _present(host: HostFacts, question: str, name: str) -> dict[str, str]:
+    if host.lines(question) == ["none"]:
+        raise NotApplicable(f"{name} is not installed")
+    told = host.fields(question)
+    if not any(told.values()):
+        raise CouldNotTell(f"{name} does not answer this account")
+    return told
+
+
+@Check(
+    id="db.pg", profiles="D", severity=FAIL, asks=("db_pg",), source="CDE FX own",
+    expected="100 connections a database and 50 more, TLS on, UTF8",
+    why="Services of the data services refuse a database without TLS, and each keeps many connections.",
+    remedy="max_connections and ssl in postgresql.conf; databases are created with ENCODING UTF8",
+).host_rule  # fmt: skip
+def postgresql(host: HostFacts) -> Verdict:
+    """Judge db.pg."""
+    told = _present(host, "db_pg", "PostgreSQL")
+    databases = max(1, int(told.get("databases") or "3") - 3)  # templates and postgres itself do not count
+    least = 100 * databases + 50
+    wrong = [] if int(told["max_connections"]) >= least else [f"max_connections {told['max_connections']} of {least}"]
+    wrong += [] if told.get("ssl") == "on" else ["ssl off"]
+    wrong += [] if told.get("server_encoding") == "UTF8" else [f"encoding {told.get('server_encoding')}"]
+    return held(not wrong, ", ".join(wrong) or f"{told.get('server_version')}, {told['max_connections']} connections")
+
+
+@Check(
+    id="db.oracle", profiles="D", severity=FAIL, asks=("db_oracle",), source="FX",
+    expected="processes at least 250, sessions at least 1.5 times as many",
+    why="A full process table refuses the manager's connections.",
+    remedy="alter system set processes=1000 scope=spfile; restart the database",
+).host_rule  # fmt: skip
+def oracle(host: HostFacts) -> Verdict:
+    """Judge db.oracle."""
+    told = _present(host, "db_oracle", "Oracle")
+    processes, sessions = int(told["processes"]), int(told["sessions"])
+    shown = f"processes {processes}, sessions {sessions}"
+    if processes < threshold("oracle.processes"):
+        return failed(shown)
+    return warned(shown) if sessions < 1.5 * processes else good(shown)
+
+
+@Check(
+    id="db.mysql", profiles="D", severity=FAIL, asks=("db_mysql",), source="PS",
+    expected="a version that the support matrix lists, O_DIRECT, 250 connections",
+    why="Old versions lose transactions of the manager.",
+    remedy="innodb_flush_method=O_DIRECT and max_connections in my.cnf",
+).host_rule  # fmt: skip
+def mysql(host: HostFacts) -> Verdict:
+    """Judge db.mysql."""
+    told = _present(host, "db_mysql", "MySQL")
+    shown = f"{told.get('version')}, {told.get('flush')}, {told.get('connections')} connections"
+    if re.match(r"5\.[0-6]\.", told.get("version", "")):
+        return broken(shown)
+    kept = told.get("flush") == "O_DIRECT" and int(told.get("connections") or 0) >= 250
+    return good(shown) if kept else warned(shown)
+
+
+CHECKS = (configured, reached, postgresql, oracle, mysql)

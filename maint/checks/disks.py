@@ -1,0 +1,160 @@
+"""Disks: room, inodes, how data is mounted, what became read-only."""
+
+from dataclasses import dataclass
+
+from maint.checks.check import FAIL, WARN, Check, Verdict, failed, good, held, warned
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+
+PATHS = (
+    "/", "/var", "/var/log", "/var/lib", "/opt", "/tmp", "/usr", "/var/log/cloudera-scm-agent", "/opt/cloudera/parcels",
+    "/opt/cloudera/parcel-cache", "/var/lib/cloudera-scm-agent", "/var/lib/cloudera-scm-server",
+)  # fmt: skip
+# Folders with floors of their own in GiB: below the first a warning, below the second a failure.
+FLOORS = {
+    "/var/log/cloudera-scm-agent": (2, 1),
+    "/opt/cloudera/parcels": (10, 5),
+    "/var/lib/cloudera-scm-agent": (5, 0),
+    "/var/lib/cloudera-scm-server": (5, 0),
+}
+_ECS_FOLDERS = ("/docker", "/longhorn", "/local-path", "/var/lib/docker", "/var/lib/longhorn")
+_EXISTING = 's=""; for p in {paths}; do [ -e $p ] && s="$s $p"; done;'
+QUESTIONS = {
+    "space": f'{_EXISTING.format(paths=" ".join(PATHS))} for p in $s; do df -Pk $p | sed -n "2s|^|$p |p"; done; true',
+    "inodes": f"{_EXISTING.format(paths=' '.join(PATHS[:7]))} df -Pi $s; true",
+    "mounts": "cat /proc/mounts",
+    "tmp": 'echo "options=$(findmnt -no OPTIONS --target /tmp)"; echo "mode=$(stat -c %a /tmp)"',
+    "ecs_folders": f"for p in {' '.join(_ECS_FOLDERS)}; do [ -d $p ] &&"
+    ' echo "$p $(findmnt -no TARGET --target $p)"; done; true',
+}
+_REAL = ("ext2", "ext3", "ext4", "xfs", "btrfs")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How full a folder's file system is; sizes in KiB."""
+
+    path: str
+    free: int
+    percent: int
+
+
+def rooms(host: HostFacts) -> list[Room]:
+    """Return how full the file systems of the folders are."""
+    found = []
+    for line in host.text("space").splitlines():
+        words = line.split()
+        if len(words) >= 7 and words[4].isdigit() and words[5].rstrip("%").isdigit():
+            found.append(Room(words[0], int(words[4]), int(words[5].rstrip("%"))))
+    if not found:
+        raise CouldNotTell("df printed nothing that can be read")
+    return found
+
+
+@Check(
+    id="disk.space", profiles="", severity=FAIL, asks=("space",), source="HM own",
+    expected="no file system over 90 %; agent logs 2 GiB, parcels 10 GiB, state folders 5 GiB free",
+    why="A full disk stops databases and agents in the middle of what they write.",
+    remedy="du -xk FOLDER | sort -n | tail shows what takes the room",
+).host_rule  # fmt: skip
+def space(host: HostFacts) -> Verdict:
+    """Judge disk.space."""
+    worst: list[tuple[int, str]] = []
+    for room in rooms(host):
+        low, lowest = FLOORS.get(room.path, (0, 0))
+        free = room.free / (1 << 20)
+        level = 2 if room.percent > 95 or free < lowest else 1 if room.percent > 90 or free < low else 0
+        worst.append((level, f"{room.path} {room.percent} % full, {free:.1f} GiB free"))
+    level = max(item[0] for item in worst)
+    shown = "; ".join(words for own, words in worst if own and own == level)
+    return (good(f"{len(worst)} folders"), warned(shown), failed(shown))[level]
+
+
+@Check(
+    id="disk.inodes", profiles="", severity=WARN, asks=("inodes",), source="own",
+    expected="over 10 % of the inodes free",
+    why="Without inodes no file can be made, however much room there is.",
+    remedy="find FOLDER -xdev -type d -size +1M shows folders with very many files",
+).host_rule  # fmt: skip
+def inodes(host: HostFacts) -> Verdict:
+    """Judge disk.inodes."""
+    rows = [line.split() for line in host.text("inodes").splitlines()]
+    used = {row[5]: int(row[4].rstrip("%")) for row in rows if len(row) >= 6 and row[4].rstrip("%").isdigit()}
+    full = [f"{path} {percent} %" for path, percent in used.items() if percent >= 90]
+    return held(not full, ", ".join(full) or f"{len(used)} file systems")
+
+
+def _mounts(host: HostFacts) -> list[tuple[str, str, str, list[str]]]:
+    rows = [line.split() for line in host.text("mounts").splitlines()]
+    return [(row[0], row[1].replace("\\040", " "), row[2], row[3].split(",")) for row in rows if len(row) > 3]
+
+
+@Check(
+    id="disk.data.mount", profiles="B", severity=WARN, asks=("mounts",), source="RA",
+    expected="data volumes on ext4 or xfs, with noatime, neither LVM nor RAID nor NFS",
+    why="The platform spreads and copies data itself; layers below only make it slower.",
+    remedy="mount the volumes by themselves, with noatime, in /etc/fstab",
+).host_rule  # fmt: skip
+def data_mounts(host: HostFacts) -> Verdict:
+    """Judge disk.data.mount."""
+    data = [row for row in _mounts(host) if row[1].startswith(("/data", "/grid", "/hadoop", "/dfs"))]
+    if not data:
+        raise NotApplicable("no data volumes below /data, /grid, /hadoop or /dfs")
+    wrong = []
+    for source, target, kind, options in data:
+        if kind not in ("ext4", "xfs"):
+            wrong.append(f"{target} is {kind}")
+        if "noatime" not in options:
+            wrong.append(f"{target} without noatime")
+        if source.startswith(("/dev/mapper/", "/dev/dm-", "/dev/md")):
+            wrong.append(f"{target} on {source}")
+    return held(not wrong, "; ".join(wrong) or f"{len(data)} volumes")
+
+
+@Check(
+    id="disk.ro", profiles="", severity=FAIL, asks=("mounts",), source="own",
+    expected="no disk is mounted read-only",
+    why="The kernel makes a disk read-only when it no longer trusts it.",
+    remedy="dmesg shows why; repair the file system",
+).host_rule  # fmt: skip
+def read_only(host: HostFacts) -> Verdict:
+    """Judge disk.ro."""
+    found = [
+        t for s, t, kind, options in _mounts(host) if s.startswith("/dev/") and kind in _REAL and options[0] == "ro"
+    ]
+    return held(not found, ", ".join(found) or "none")
+
+
+@Check(
+    id="disk.ecs", profiles="E", severity=FAIL, asks=("ecs_folders",), source="FX",
+    expected="docker, longhorn and local-path folders on volumes of their own",
+    why="Images and block storage fill whatever they lie on.",
+    remedy="mount a volume on each of them; `--plan` judges sizes and places before an installation",
+).host_rule  # fmt: skip
+def ecs_folders(host: HostFacts) -> Verdict:
+    """Judge disk.ecs."""
+    rows = [line.split() for line in host.lines("ecs_folders")]
+    if not rows:
+        raise NotApplicable("none of the usual folders is there; their places stand in the wizard's plan")
+    wrong = [row[0] for row in rows if len(row) < 2 or row[1] == "/"]
+    return held(
+        not wrong, f"{', '.join(wrong)} on the root file system" if wrong else ", ".join(row[0] for row in rows)
+    )
+
+
+@Check(
+    id="os.tmp", profiles="BEM", severity=WARN, asks=("tmp",), source="PS EXE",
+    expected="mode 1777, without noexec",
+    why="Installers and Java unpack programs there.",
+    remedy="mount -o remount,exec /tmp; chmod 1777 /tmp",
+).host_rule  # fmt: skip
+def tmp(host: HostFacts) -> Verdict:
+    """Judge os.tmp."""
+    told = host.fields("tmp")
+    mode, options = told.get("mode", ""), told.get("options", "")
+    if not mode:
+        raise CouldNotTell("stat says nothing about /tmp")
+    noexec = "noexec" in options.split(",")
+    return held(mode == "1777" and not noexec, f"mode {mode}{', noexec' if noexec else ''}")
+
+
+CHECKS = (space, inodes, data_mounts, read_only, ecs_folders, tmp)

@@ -1,0 +1,194 @@
+"""Hosts of the Kubernetes cluster of the data services: packages, firewall, network, leftovers, names."""
+
+from collections.abc import Mapping
+
+from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, WARN, Check, Verdict, broken, good, held, warned
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.thresholds import threshold
+
+PACKAGES = ("nfs-utils", "iscsi-initiator-utils", "e2fsprogs", "iptables")
+_LEFT = "/var/lib/rancher /var/lib/longhorn /var/lib/kubelet /var/lib/calico /etc/docker /etc/iscsi /run/k3s"
+QUESTIONS = {
+    "ecs_packages": f"rpm -q {' '.join(PACKAGES)}; command -v iptables > /dev/null && echo has-iptables; true",
+    "iptables_rules": "for t in filter nat mangle raw security; do iptables -t $t -S; done",
+    "iptables_version": "iptables -V",
+    "nm_config": "NetworkManager --print-config",
+    "wildcard": '[ -z "$maint_domain" ] || { echo "asked=$maint_domain";'
+    ' getent ahostsv4 "maint-$$.$maint_domain" | sed "s/ .*//" | sort -u; true; }',
+    "port_53": "ss -H -lnu 'sport = :53'",
+    "leftovers": f"for p in {_LEFT}; do [ -e $p ] && echo $p; done; mount | grep -c kubelet; true",
+    "resolv": "cat /etc/resolv.conf",
+}
+
+
+@Check(
+    id="ecs.packages", profiles="E", severity=FAIL, asks=("ecs_packages", "units"), source="CC EXE FX",
+    expected=f"{', '.join(PACKAGES)} installed, iscsid enabled",
+    why="Volumes of pods are attached with them.",
+    remedy=f"dnf install {' '.join(PACKAGES)}; systemctl enable --now iscsid",
+).host_rule  # fmt: skip
+def packages(host: HostFacts) -> Verdict:
+    """Judge ecs.packages."""
+    lines = host.lines("ecs_packages")
+    wrong = [
+        f"{name} missing" for name in PACKAGES if any(f"package {name} is not installed" in line for line in lines)
+    ]
+    if "has-iptables" in lines:  # other packages provide it too
+        wrong = [words for words in wrong if not words.startswith("iptables ")]
+    if not any(line.startswith(PACKAGES) or "is not installed" in line for line in lines):
+        raise CouldNotTell("rpm does not answer")
+    if not (host.enabled("iscsid") or host.active("iscsid")):
+        wrong.append("iscsid disabled")
+    return held(not wrong, ", ".join(wrong) or "installed")
+
+
+@Check(
+    id="ecs.iptables.rules", profiles="E", severity=FAIL, asks=("iptables_rules",), source="CC EXE FX",
+    phases=(BEFORE_INSTALL,),
+    expected="no rules beyond the default policies",
+    why="Rules of an earlier cluster, or of a firewall, cut pods off.",
+    remedy="save the rules, then flush all tables (iptables -F, -X, for filter, nat, mangle, raw and security)",
+).host_rule  # fmt: skip
+def rules(host: HostFacts) -> Verdict:
+    """Judge ecs.iptables.rules."""
+    lines = host.lines("iptables_rules")
+    if not lines:
+        raise CouldNotTell("iptables shows nothing: it needs root")
+    more = [line for line in lines if not line.startswith("-P ") or not line.endswith("ACCEPT")]
+    return held(not more, f"{len(more)} rules, such as {more[0]}" if more else "no rules")
+
+
+@Check(
+    id="ecs.iptables.backend", profiles="E", severity=WARN, asks=("iptables_version", "os_release"), source="IPT EXE",
+    expected="legacy on RHEL 9 (the guides contradict each other: see the one for your version)",
+    why="Rules in both back ends are both applied, and only one of them is seen.",
+    remedy="update-alternatives --set iptables /usr/sbin/iptables-legacy",
+).host_rule  # fmt: skip
+def backend(host: HostFacts) -> Verdict:
+    """Judge ecs.iptables.backend."""
+    shown = host.text("iptables_version")
+    if not threshold("iptables.legacy", str(host.major)):
+        return good(shown)
+    return held("nf_tables" not in shown, shown)
+
+
+@Check(
+    id="ecs.nm", profiles="E", severity=FAIL, asks=("nm_config", "units"), source="RKE2 CC EXE",
+    expected="NetworkManager leaves cali* and flannel* alone",
+    why="It takes the pods' interfaces over, and their network breaks at random.",
+    remedy="write [keyfile] unmanaged-devices=interface-name:cali*;interface-name:flannel* into"
+    " /etc/NetworkManager/conf.d/rke2-canal.conf (only *.conf is read), then systemctl reload NetworkManager",
+).host_rule  # fmt: skip
+def network_manager(host: HostFacts) -> Verdict:
+    """Judge ecs.nm."""
+    if not host.active("NetworkManager"):
+        raise NotApplicable("NetworkManager does not run")
+    told = ";".join(line.partition("=")[2] for line in host.lines("nm_config") if line.startswith("unmanaged-devices"))
+    missing = [name for name in ("cali*", "flannel*") if f"interface-name:{name}" not in told]
+    return held(not missing, f"{', '.join(missing)} not listed" if missing else "both listed")
+
+
+@Check(
+    id="ecs.nm_cloud_setup", profiles="E", severity=WARN, asks=("units",), source="RKE2",
+    expected="disabled or absent",
+    why="It rewrites routes that the pods' network needs.",
+    remedy="systemctl disable --now nm-cloud-setup.service nm-cloud-setup.timer",
+).host_rule  # fmt: skip
+def cloud_setup(host: HostFacts) -> Verdict:
+    """Judge ecs.nm_cloud_setup."""
+    found = [name for name in ("nm-cloud-setup.service", "nm-cloud-setup.timer") if host.enabled(name)]
+    return held(not found, f"{', '.join(found)} enabled" if found else "disabled or absent")
+
+
+@Check(
+    id="ecs.dns.wildcard", profiles="BE", severity=FAIL, asks=("wildcard",), source="FX PS",
+    expected="any name below the app domain resolves, to the same address on all hosts",
+    why="Every virtual cluster gets names of its own there.",
+    remedy="add a wildcard record *.APP_DOMAIN to DNS (/etc/hosts knows no wildcards)",
+).cross_rule  # fmt: skip
+def wildcard(site: SiteFacts) -> Mapping[str, Verdict]:
+    """Judge ecs.dns.wildcard."""
+    if not site.setting.app_domain:
+        raise NotApplicable("app_domain is not configured")
+    told = {
+        h.name: h.lines("wildcard")[1:]
+        for h in site.answering("wildcard")
+        if set("BE") & set(h.profiles) and h.lines("wildcard")
+    }
+    usual = max(
+        sorted({" ".join(v) for v in told.values() if v}), key=[" ".join(v) for v in told.values()].count, default=""
+    )
+    return {
+        name: held(bool(found) and " ".join(found) == usual, ", ".join(found) or "does not resolve")
+        for name, found in told.items()
+    }
+
+
+@Check(
+    id="ecs.domain.length", profiles="E", severity=WARN, asks=(), source="FX",
+    expected="the app domain has at most 29 characters",
+    why="Names below it must fit into 64 characters of a certificate.",
+    remedy="choose a shorter app domain before the installation",
+).cross_rule  # fmt: skip
+def domain_length(site: SiteFacts) -> Mapping[str, Verdict]:
+    """Judge ecs.domain.length."""
+    domain = site.setting.app_domain
+    if not domain:
+        raise NotApplicable("app_domain is not configured")
+    return {"": held(len(domain) <= threshold("domain.most", site.manager.release), f"{domain}: {len(domain)}")}
+
+
+@Check(
+    id="ecs.port53", profiles="E", severity=WARN, asks=("port_53",), source="PS",
+    expected="nobody listens on UDP 53 but systemd-resolved on 127.0.0.53",
+    why="The cluster's own name service needs the port.",
+    remedy="stop the name server that runs there (ss -lnup shows it)",
+).host_rule  # fmt: skip
+def port_53(host: HostFacts) -> Verdict:
+    """Judge ecs.port53."""
+    rows = [line.split() for line in host.lines("port_53")]
+    found = [row[3] for row in rows if len(row) > 3 and not row[3].startswith(("127.0.0.53", "127.0.0.54"))]
+    return held(not found, ", ".join(found) or "free")
+
+
+@Check(
+    id="ecs.leftovers", profiles="E", severity=FAIL, asks=("leftovers",), source="FX",
+    phases=(BEFORE_INSTALL,),
+    expected="nothing of an earlier cluster",
+    why="The installer takes what it finds for its own, and fails half-way.",
+    remedy="remove the folders, unmount what lies below kubelet",
+).host_rule  # fmt: skip
+def leftovers(host: HostFacts) -> Verdict:
+    """Judge ecs.leftovers."""
+    lines = host.lines("leftovers")
+    found = [line for line in lines if line.startswith("/")]
+    mounted = next((int(line) for line in lines if line.isdigit()), 0)
+    shown = [*found, *([f"{mounted} mounts of kubelet"] if mounted else [])]
+    return held(not shown, ", ".join(shown) or "nothing")
+
+
+@Check(
+    id="ecs.resolv", profiles="E", severity=FAIL, asks=("resolv",), source="own",
+    phases=(RUNNING, BEFORE_INSTALL),
+    expected="at most 3 name servers, none of them 127.*, at most 6 search domains",
+    why="Pods inherit the file; to a pod 127.0.0.1 is itself.",
+    remedy="name the real servers in /etc/resolv.conf",
+).host_rule  # fmt: skip
+def resolv(host: HostFacts) -> Verdict:
+    """Judge ecs.resolv."""
+    rows = [line.split() for line in host.text("resolv").splitlines() if line.strip() and line.strip()[0] not in "#;"]
+    servers = [row[1] for row in rows if row[0] == "nameserver" and len(row) > 1]
+    search = [row[1:] for row in rows if row[0] == "search"]
+    wrong = [f"{len(servers)} name servers"] if len(servers) > 3 or not servers else []
+    wrong += [f"name server {server}" for server in servers if server.startswith("127.") and server != "127.0.0.53"]
+    stub = "127.0.0.53" in servers
+    wrong += [f"{len(search[-1])} search domains"] if search and len(search[-1]) > 6 else []
+    shown = f"{len(servers)} name servers, {len(search[-1]) if search else 0} search domains"
+    if wrong:
+        return broken("; ".join(wrong))
+    return warned(f"{shown}; the stub of systemd-resolved, which pods cannot use") if stub else good(shown)
+
+
+CHECKS = (
+    packages, rules, backend, network_manager, cloud_setup, wildcard, domain_length, port_53, leftovers, resolv,
+)  # fmt: skip

@@ -1,0 +1,211 @@
+"""What hosts and manager answered, as checks read it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from maint.model.json import Json
+
+NOT_FOUND, TIMED_OUT = 127, 124
+
+
+class CouldNotTell(Exception):
+    """A check could not find out; the reason is for people."""
+
+
+class NotApplicable(Exception):
+    """A check has nothing to say about this host; the reason is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a question's command printed, and how it ended."""
+
+    status: int
+    out: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """One host.
+
+    Attributes:
+        name: as the inventory calls it.
+        address: by which we reach it; never taken for the host's own.
+        profiles: letters of `check.PROFILES`.
+        answers: what came, by question.
+        reached: whether the answer is whole.
+        reason: why it is not.
+        sent, received: when the script left and its answer ended by our clock, seconds since 1970.
+        site: all hosts and the manager.
+    """
+
+    name: str
+    address: str
+    profiles: str
+    answers: Mapping[str, Answered]
+    site: "SiteFacts"
+    reached: bool = True
+    reason: str = ""
+    sent: float = 0.0
+    received: float = 0.0
+    login_seconds: float = 0.0
+
+    def answer(self, question: str) -> Answered:
+        """Return an answer as it came.
+
+        Raises:
+            CouldNotTell: there is none, the command is not there or did not end in time.
+        """
+        found = self.answers.get(question)
+        if found is None:
+            raise CouldNotTell(self.reason or f"{question} was not asked")
+        if found.status == TIMED_OUT:
+            raise CouldNotTell(f"{question}: no answer in time on the host")
+        if found.status == NOT_FOUND and not found.out.strip():
+            raise CouldNotTell(f"{question}: the command is not installed")
+        return found
+
+    def text(self, question: str) -> str:
+        """Return what a command printed, which must be something.
+
+        Raises:
+            CouldNotTell: nothing was printed.
+        """
+        found = self.answer(question)
+        if not found.out.strip():
+            raise CouldNotTell(f"{question}: nothing was printed (exit status {found.status})")
+        return found.out.strip()
+
+    def lines(self, question: str) -> list[str]:
+        """Return the lines that are not empty; none is fine."""
+        return [line.strip() for line in self.answer(question).out.splitlines() if line.strip()]
+
+    def number(self, question: str) -> int:
+        """Return a whole number.
+
+        Raises:
+            CouldNotTell: it is none.
+        """
+        text = self.text(question)
+        if not text.lstrip("-").isdigit():
+            raise CouldNotTell(f"{question}: {text[:40]!r} is no number")
+        return int(text)
+
+    def fields(self, question: str, mark: str = "=") -> dict[str, str]:
+        """Return `name=value` lines; quotes around values are taken off."""
+        pairs = (line.partition(mark) for line in self.lines(question))
+        return {name.strip(): value.strip().strip("\"'") for name, found, value in pairs if found}
+
+    def unit(self, name: str) -> Mapping[str, str]:
+        """Return what systemd says about a unit; `LoadState` is not-found for one that there is not.
+
+        Raises:
+            CouldNotTell: systemd did not answer.
+        """
+        full = name if "." in name else f"{name}.service"
+        units = _blocks(self.text("units"))
+        if full not in units:
+            raise CouldNotTell(f"systemd says nothing about {full}")
+        return units[full]
+
+    def active(self, name: str) -> bool:
+        """Return whether a unit runs."""
+        return self.unit(name).get("ActiveState") == "active"
+
+    def enabled(self, name: str) -> bool:
+        """Return whether a unit starts with the host."""
+        return self.unit(name).get("UnitFileState", "").startswith("enabled")
+
+    @property
+    def major(self) -> int:
+        """The major version of the operating system."""
+        return int(self.fields("os_release").get("VERSION_ID", "").split(".")[0])
+
+    @property
+    def realm(self) -> str:
+        """The host's default realm.
+
+        Raises:
+            NotApplicable: krb5.conf names none.
+        """
+        for line in self.lines("krb5_conf"):
+            name, found, value = line.partition("=")
+            if found and name.strip() == "default_realm" and value.strip():
+                return value.strip()
+        raise NotApplicable("no realm in /etc/krb5.conf")
+
+
+def _blocks(text: str) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for block in text.split("\n\n"):
+        pairs = dict(line.partition("=")[::2] for line in block.splitlines() if "=" in line)
+        if "Id" in pairs:
+            found[pairs["Id"]] = pairs
+            found |= dict.fromkeys(pairs.get("Names", "").split(), pairs)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerFacts:
+    """What the management API answered, or why it did not.
+
+    Attributes:
+        reason: why there is no answer; "" where there is one.
+        release: the manager's release.
+        chain: why its certificate was not accepted; "" where it was, or none was seen.
+        hosts: hostname, lastHeartbeat and cluster of each host.
+        clusters: name, type, and services with type, state and health, of each cluster.
+    """
+
+    reason: str = "not asked"
+    release: str = ""
+    chain: str = ""
+    hosts: Sequence[Mapping[str, Json]] = ()
+    clusters: Sequence[Mapping[str, Json]] = ()
+
+    def must(self) -> "ManagerFacts":
+        """Return it.
+
+        Raises:
+            CouldNotTell: the manager did not answer.
+        """
+        if self.reason:
+            raise CouldNotTell(f"the manager's API did not answer: {self.reason}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is configured, as far as checks read it.
+
+    Attributes:
+        manager: name of the manager's host.
+        tls_port, plain_port: its ports.
+        app_domain: the data services' domain, "" where it is not known.
+        endpoints: `HOST:PORT` of virtual clusters.
+        phase: what is going to happen.
+        plan: the wizard's input, None where none was given.
+    """
+
+    manager: str = ""
+    plain_port: int = 7180
+    tls_port: int = 7183
+    app_domain: str = ""
+    endpoints: Sequence[str] = ()
+    phase: str = "running"
+    plan: Mapping[str, Json] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFacts:
+    """All hosts, the manager and the time of looking."""
+
+    taken_at: datetime
+    setting: Setting = Setting()
+    manager: ManagerFacts = ManagerFacts()
+    hosts: list[HostFacts] = field(default_factory=list)
+
+    def answering(self, question: str) -> Iterator[HostFacts]:
+        """Yield the hosts that answered a question."""
+        return (host for host in self.hosts if question in host.answers)

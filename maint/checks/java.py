@@ -1,0 +1,141 @@
+"""Java: which, how new, and its security settings."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from maint.checks.check import FAIL, WARN, Check, Verdict, broken, good, held
+from maint.checks.facts import HostFacts, NotApplicable, SiteFacts
+from maint.checks.thresholds import JAVA, REFERRALS
+
+QUESTIONS = {
+    "java": 'for j in /usr/java/* /usr/lib/jvm/*; do [ -x $j/bin/java ] && [ ! -L $j ] || continue; echo "home=$j";'
+    " if [ -f $j/release ]; then grep -e ^JAVA_VERSION= -e ^IMPLEMENTOR= $j/release;"
+    " else $maint_limit $j/bin/java -version 2>&1; fi;"
+    " for s in $j/conf/security $j/jre/lib/security $j/lib/security; do [ -f $s/java.security ] &&"
+    " grep -e '^crypto.policy' -e '^sun.security.krb5.disableReferrals' $s/java.security; done; done; true",
+    "jdbc": "for n in postgresql-connector-java mysql-connector-java oracle-connector-java orai18n; do"
+    " [ -e /usr/share/java/$n.jar ] && echo $n; done; true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A JDK of a host."""
+
+    home: str
+    major: int
+    update: tuple[int, ...]
+    vendor: str
+    settings: Mapping[str, str]
+
+    @property
+    def supported(self) -> bool:
+        """Whether it is new enough, as far as the table knows."""
+        least = JAVA.get((self.vendor, self.major)) or JAVA.get(("any", self.major))
+        return least is not None and self.update >= least
+
+    def __str__(self) -> str:
+        return f"{self.vendor} {self.major}.{'.'.join(map(str, self.update))}"
+
+
+def javas(host: HostFacts) -> list[Java]:
+    """Return the JDKs of a host."""
+    found: list[Java] = []
+    for block in ("\n" + "\n".join(host.lines("java"))).split("\nhome=")[1:]:
+        home, _, rest = block.partition("\n")
+        version = re.search(r'JAVA_VERSION="?([\d._]+)', rest) or re.search(r'version "([\d._]+)', rest)
+        if version is None:
+            continue
+        numbers = tuple(int(part) for part in re.split(r"[._]", version[1]) if part)
+        old = numbers[0] == 1 and len(numbers) > 1
+        major, update = (numbers[1], numbers[3:] or (0,)) if old else (numbers[0], numbers[1:] or (0,))
+        settings = dict(line.partition("=")[::2] for line in rest.splitlines() if re.match(r"[a-z.0-9A-Z]+=", line))
+        found.append(Java(home, major, update, _vendor(rest), settings))
+    return found
+
+
+def _vendor(text: str) -> str:
+    lowered = text.lower()
+    if "azul" in lowered or "zulu" in lowered:
+        return "azul"
+    return "oracle" if "oracle" in lowered or "java(tm)" in lowered else "openjdk"
+
+
+def _some(host: HostFacts) -> list[Java]:
+    found = javas(host)
+    if not found:
+        raise NotApplicable("no JDK below /usr/java or /usr/lib/jvm")
+    return found
+
+
+@Check(
+    id="jdk.present", profiles="BM", severity=FAIL, asks=("java",), source="PS EXE",
+    expected="a supported JDK (8 from u181 or u232, 11, 17), the same major version on all hosts",
+    why="Everything here runs on Java, and the oldest ones no longer speak today's TLS.",
+    remedy="dnf install java-17-openjdk-devel",
+).cross_rule  # fmt: skip
+def present(site: SiteFacts) -> Mapping[str, Verdict]:
+    """Judge jdk.present."""
+    hosts = {h.name: javas(h) for h in site.answering("java") if set("BM") & set(h.profiles)}
+    newest = [max(j.major for j in found if j.supported) for found in hosts.values() if any(j.supported for j in found)]
+    usual = max(sorted(set(newest)), key=newest.count, default=0)
+    result = {}
+    for name, found in hosts.items():
+        shown = ", ".join(map(str, found)) or "none"
+        usable = {java.major for java in found if java.supported}
+        if not usable:
+            result[name] = broken(f"{shown}: none that is supported")
+        else:
+            result[name] = good(shown) if usual in usable else broken(f"{shown}, the others have {usual}")
+    return result
+
+
+@Check(
+    id="jdk.jce", profiles="BM", severity=WARN, asks=("java",), source="PS EXE",
+    expected="crypto.policy=unlimited (JDK 8)",
+    why="Without it there is no AES-256, which Kerberos uses.",
+    remedy="crypto.policy=unlimited in java.security, or a newer update",
+).host_rule  # fmt: skip
+def strong_crypto(host: HostFacts) -> Verdict:
+    """Judge jdk.jce."""
+    old = [java for java in _some(host) if java.major < 10]
+    if not old:
+        raise NotApplicable("newer JDKs have it always")
+    weak = [j.home for j in old if j.settings.get("crypto.policy", "unlimited").strip() != "unlimited"]
+    return held(not weak, ", ".join(weak) or "unlimited")
+
+
+@Check(
+    id="jdk.krb_referrals", profiles="K", severity=WARN, asks=("java", "krb5_conf"), source="EXE",
+    expected="sun.security.krb5.disableReferrals=true",
+    why="Newer JDKs follow referrals (JDK-8215032), which not every KDC understands.",
+    remedy="sun.security.krb5.disableReferrals=true in java.security",
+).host_rule  # fmt: skip
+def referrals(host: HostFacts) -> Verdict:
+    """Judge jdk.krb_referrals."""
+    if not host.realm:
+        raise NotApplicable("no realm")
+    touched = [j for j in _some(host) if j.major in REFERRALS and j.update >= REFERRALS[j.major]]
+    wrong = [j.home for j in touched if j.settings.get("sun.security.krb5.disableReferrals", "").strip() != "true"]
+    return held(not wrong, f"not set in {', '.join(wrong)}" if wrong else "set, or not needed")
+
+
+@Check(
+    id="jdbc.driver", profiles="M", severity=FAIL, asks=("jdbc", "db_properties"), source="PS FX",
+    expected="the driver of the configured database in /usr/share/java",
+    why="The server does not start without the driver of its database.",
+    remedy="put the vendor's JAR into /usr/share/java under its plain name",
+).host_rule  # fmt: skip
+def jdbc(host: HostFacts) -> Verdict:
+    """Judge jdbc.driver."""
+    kind = host.fields("db_properties").get("com.cloudera.cmf.db.type", "")
+    if not kind:
+        raise NotApplicable("no database is configured here")
+    there = host.lines("jdbc")
+    if kind == "postgresql":
+        return good("PostgreSQL's driver comes with the server")
+    return held(f"{kind}-connector-java" in there, f"{kind}: {', '.join(there) or 'no driver'}")
+
+
+CHECKS = (present, strong_crypto, referrals, jdbc)

@@ -1,0 +1,134 @@
+"""Kerberos: configuration, keytabs, tickets, key distribution centres, rights in the directory."""
+
+import re
+
+from maint.checks.check import FAIL, WARN, Check, Verdict, broken, good, held
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+
+_KEYTABS = "/var/run/cloudera-scm-agent/process/*/*.keytab"
+_NEWEST = (
+    f'k=; for f in {_KEYTABS}; do [ -e $f ] && k=$f; done; [ -n "$k" ] || {{ echo none; exit 0; }}; echo "keytab=$k";'
+)
+_KDCS = (
+    "r=$(sed -n 's/^ *default_realm *= *//p' /etc/krb5.conf 2>/dev/null); [ -n \"$r\" ] || exit 0;"
+    " sed -n 's/^ *kdc *= *//p' /etc/krb5.conf;"
+    " command -v dig > /dev/null && dig +short +time=2 +tries=1 SRV _kerberos._tcp.$r |"
+    " sed 's/.* \\([0-9]*\\) \\(.*\\)\\.$/\\2:\\1/'"
+)
+QUESTIONS = {
+    "krb5_conf": "[ -f /etc/krb5.conf ] && grep -v '^ *[#;]' /etc/krb5.conf; true",
+    "keytab": f'{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }}; echo "mode=$(stat -c %a $k)"; klist -kte $k',
+    "kinit": f"{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }};"
+    " p=$(klist -kt $k | sed -n '$s/.* //p');"
+    " KRB5CCNAME=MEMORY:maint $maint_limit kinit -r 1d -kt $k $p; echo \"status=$?\"",
+    "kdc": f'for k in $({_KDCS}); do h=${{k%:*}}; p=${{k##*:}}; [ "$p" = "$h" ] && p=88;'
+    " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
+    ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "$h:$p=$?"; done; true',
+    "ad_rights": 'n=maint-probe-$$; command -v ldapadd > /dev/null || { echo none; exit 0; }; [ -n "$maint_ou" ] ||'
+    " { echo no-ou; exit 0; }; printf 'dn: CN=%s,%s\\nobjectClass: user"
+    "\\ncn: %s\\nsAMAccountName: %s\\n' $n \"$maint_ou\" $n $n |"
+    ' $maint_limit ldapadd -Q -Y GSSAPI -H "$maint_ldap"; echo "add=$?";'
+    ' $maint_limit ldapdelete -Q -Y GSSAPI -H "$maint_ldap" "CN=$n,$maint_ou"; echo "delete=$?"',
+}
+_WEAK = ("arcfour", "des-cbc", "des3-cbc", "rc4")
+
+
+@Check(
+    id="krb.conf", profiles="K", severity=WARN, asks=("krb5_conf",), source="EXE own",
+    expected="default_realm and renew_lifetime set, no KEYRING or KCM cache, udp_preference_limit = 1",
+    why="Java reads neither of those caches, and large tickets do not fit into UDP.",
+    remedy="mend /etc/krb5.conf, or let the manager keep it",
+).host_rule  # fmt: skip
+def configured(host: HostFacts) -> Verdict:
+    """Judge krb.conf."""
+    realm = host.realm
+    told = host.fields("krb5_conf")
+    wrong = [] if told.get("renew_lifetime") else ["renew_lifetime not set"]
+    cache = told.get("default_ccache_name", "")
+    wrong += [f"default_ccache_name = {cache}"] if cache.startswith(("KEYRING", "KCM")) else []
+    wrong += [] if told.get("udp_preference_limit") == "1" else ["udp_preference_limit is not 1"]
+    return held(not wrong, f"{realm}: {', '.join(wrong)}" if wrong else realm)
+
+
+def _given(host: HostFacts, question: str) -> list[str]:
+    if not host.realm:
+        raise NotApplicable("no realm")
+    lines = host.lines(question)
+    if lines[:1] == ["none"]:
+        raise NotApplicable("no role of this host has a keytab")
+    if "denied" in lines:
+        raise CouldNotTell("this account may not read the keytab")
+    return lines
+
+
+@Check(
+    id="krb.keytab", profiles="K", severity=FAIL, asks=("keytab", "krb5_conf"), source="FX",
+    expected="readable by its owner only, with principals of the realm, no weak keys alone",
+    why="Whoever reads a keytab is that service.",
+    remedy="let the manager generate the credentials anew",
+).host_rule  # fmt: skip
+def keytab(host: HostFacts) -> Verdict:
+    """Judge krb.keytab."""
+    lines = _given(host, "keytab")
+    mode = next((line.partition("=")[2] for line in lines if line.startswith("mode=")), "777")
+    keys = [line for line in lines if "@" in line]
+    if not keys:
+        raise CouldNotTell("klist shows no principal")
+    wrong = [f"mode {mode}"] if int(mode, 8) & 0o077 else []
+    wrong += [] if any(f"@{host.realm}" in key for key in keys) else [f"no principal of {host.realm}"]
+    wrong += ["weak keys alone"] if all(any(weak in key.lower() for weak in _WEAK) for key in keys) else []
+    return held(not wrong, ", ".join(wrong) or f"{len(keys)} keys")
+
+
+@Check(
+    id="krb.kinit", profiles="K", severity=FAIL, asks=("kinit", "krb5_conf"), source="FX own",
+    expected="a ticket for the newest keytab (kept in memory only)",
+    why="A keytab that the KDC no longer accepts stops its service at the next restart.",
+    remedy="let the manager generate the credentials anew",
+).host_rule  # fmt: skip
+def ticket(host: HostFacts) -> Verdict:
+    """Judge krb.kinit."""
+    told = dict(line.partition("=")[::2] for line in _given(host, "kinit"))
+    status = told.get("status", "")
+    if status == "127":
+        raise CouldNotTell("kinit is not installed")
+    return held(status == "0", "a ticket came" if status == "0" else f"kinit ended with {status or 'nothing'}")
+
+
+@Check(
+    id="krb.kdc", profiles="K", severity=FAIL, asks=("kdc", "krb5_conf"), source="PS",
+    expected="a KDC of the realm answers on its port",
+    why="Without one nobody gets a ticket.",
+    remedy="look at the KDC, and at the way to its port 88",
+).host_rule  # fmt: skip
+def kdc(host: HostFacts) -> Verdict:
+    """Judge krb.kdc."""
+    realm = host.realm
+    told = host.fields("kdc")
+    if told.pop("tool", "") == "none":
+        raise CouldNotTell("neither nc nor bash is there to try a connection")
+    if not told:
+        raise CouldNotTell(f"neither krb5.conf nor DNS names a KDC of {realm}")
+    answering = [name for name, status in told.items() if status == "0"]
+    return good(f"{', '.join(answering)} answers") if answering else broken(f"{', '.join(told)} do not answer")
+
+
+@Check(
+    id="ldap.ad_rights", profiles="KD", severity=WARN, asks=("ad_rights",), source="PS", opt_in=True,
+    expected="the account may create and delete principals in the directory's OU",
+    why="The manager makes principals there for every role.",
+    remedy="delegate the rights on the OU to the account",
+).host_rule  # fmt: skip
+def directory_rights(host: HostFacts) -> Verdict:
+    """Judge ldap.ad_rights."""
+    lines = host.lines("ad_rights")
+    if lines == ["none"]:
+        raise CouldNotTell("ldapadd is not installed")
+    if lines == ["no-ou"]:
+        raise CouldNotTell("no OU is known: give MAINT_LDAP_OU and MAINT_LDAP_URL, and hold a ticket on the host")
+    told = dict(re.findall(r"^(add|delete)=(\d+)$", "\n".join(lines), re.MULTILINE))
+    shown = f"add ended with {told.get('add', '?')}, delete with {told.get('delete', '?')}"
+    return held(told.get("add") == "0" and told.get("delete") == "0", shown)
+
+
+CHECKS = (configured, keytab, ticket, kdc, directory_rights)

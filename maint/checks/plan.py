@@ -1,0 +1,162 @@
+"""The input of the wizard that makes an ECS cluster, judged before anybody types it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, held
+from maint.checks.facts import HostFacts, NotApplicable, SiteFacts
+from maint.checks.thresholds import threshold
+from maint.model.finding import State
+from maint.model.json import Json
+
+KEYS: Mapping[str, str] = {
+    "type": "always `ecs`",
+    "install": "`internet`, or the URL of a custom repository",
+    "name": "the new cluster's name",
+    "base_cluster": "the base cluster that it belongs to, as the manager knows it",
+    "hosts": "all its hosts",
+    "docker_server": "the one host with the image registry",
+    "server": "the one host with the Kubernetes server",
+    "agents": "the hosts with Kubernetes agents",
+    "image_repository": "`embedded`, or the registry's address",
+    "docker_dir": "folder for images",
+    "data_dir": "folder for block storage",
+    "local_path_dir": "folder for local volumes",
+    "app_domain": "the application domain",
+    "load_balancer": "address that names below the domain lead to; left out without one",
+    "database": "`embedded`, or the type of an external one (`postgresql`, `oracle`, …)",
+}
+_OPTIONAL = ("load_balancer",)
+_FOLDERS = ("docker_dir", "data_dir", "local_path_dir")
+QUESTIONS = {
+    "plan_folders": "for d in $maint_folders; do if [ -d $d ]; then"
+    ' echo "$d $(findmnt -no TARGET --target $d) $(df -Pk $d | sed -n 2p)"; else echo "$d missing"; fi; done; true',
+}
+
+
+@Check(
+    id="ecs.plan", profiles="E", severity=FAIL, asks=("plan_folders", "wildcard"), source="FX",
+    phases=(RUNNING, BEFORE_INSTALL),
+    expected="all of the wizard's input complete, consistent and true of the hosts",
+    why="The wizard finds out half an hour later, and leaves half a cluster behind.",
+    remedy="mend the plan, or the hosts; `maint help checks` describes the file",
+).cross_rule  # fmt: skip
+def judged(site: SiteFacts) -> Mapping[str, Verdict]:
+    """Judge ecs.plan."""
+    plan = site.setting.plan
+    if plan is None:
+        raise NotApplicable("no --plan was given")
+    wrong = [*_form(plan), *_roles(plan), *_folders(plan), *_domain(plan, site), *_against_manager(plan, site)]
+    wrong += _against_hosts(plan, site)
+    found = {"": held(not wrong, "; ".join(wrong) or "complete and consistent")}
+    if not wrong and site.manager.reason:
+        found["manager"] = Verdict(State.ERROR, f"the manager's API did not answer: {site.manager.reason}")
+    return found
+
+
+def names(plan: Mapping[str, Json], key: str) -> list[str]:
+    """Return a list of names of the plan; one name counts as a list of one."""
+    value = plan.get(key)
+    if isinstance(value, str):
+        return [value]
+    return [str(item) for item in value] if isinstance(value, Sequence) else []
+
+
+def folders(plan: Mapping[str, Json] | None) -> list[str]:
+    """Return the folders of the plan that are usable as words of a command."""
+    values = [str((plan or {}).get(key) or "") for key in _FOLDERS]
+    return [value for value in values if value.startswith("/") and not set(value) & set(" \t\n*?[]'\"\\$`;&|<>()")]
+
+
+def _form(plan: Mapping[str, Json]) -> Iterator[str]:
+    yield from (f"unknown key {key}" for key in plan if key not in KEYS)
+    yield from (f"{key} is missing" for key in KEYS if key not in _OPTIONAL and not plan.get(key))
+    if str(plan.get("type", "ecs")).lower() not in ("ecs", "experience_cluster"):
+        yield f"type is {plan['type']}, not ecs"
+    install = str(plan.get("install", "internet"))
+    if install != "internet" and "://" not in install:
+        yield f"install is {install}: neither `internet` nor a URL"
+    if "oracle" in str(plan.get("database", "")).lower():
+        yield "an external Oracle database is not supported for this type of cluster"
+
+
+def _roles(plan: Mapping[str, Json]) -> Iterator[str]:
+    hosts = names(plan, "hosts")
+    yield from (f"{host} stands twice" for host in dict.fromkeys(hosts) if hosts.count(host) > 1)
+    for role in ("docker_server", "server"):
+        found = names(plan, role)
+        if plan.get(role) and len(found) != 1:
+            yield f"{role} names {len(found)} hosts, not one"
+    if plan.get("agents") is not None and not names(plan, "agents"):
+        yield "there is no agent"
+    for role in ("docker_server", "server", "agents"):
+        yield from (f"{role} {host} is none of the hosts" for host in names(plan, role) if host not in hosts)
+
+
+def _folders(plan: Mapping[str, Json]) -> Iterator[str]:
+    usable = folders(plan)
+    for key in _FOLDERS:
+        value = str(plan.get(key) or "")
+        if value and value not in usable:
+            yield f"{key} {value!r} is no plain absolute path"
+    for one in usable:
+        yield from (f"{other} lies inside {one}" for other in usable if other.startswith(one.rstrip("/") + "/"))
+    yield from (f"{one} is used twice" for one in dict.fromkeys(usable) if usable.count(one) > 1)
+
+
+def _domain(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[str]:
+    domain, target = str(plan.get("app_domain") or ""), str(plan.get("load_balancer") or "")
+    if len(domain) > threshold("domain.most", site.manager.release):
+        yield f"app_domain has {len(domain)} characters, more than {threshold('domain.most', site.manager.release)}"
+    for host in site.answering("wildcard"):
+        lines = host.lines("wildcard")
+        if not domain or f"asked={domain}" not in lines:
+            continue
+        if not lines[1:]:
+            yield f"names below {domain} do not resolve on {host.name}"
+        elif target and target not in lines[1:]:
+            yield f"names below {domain} lead to {', '.join(lines[1:])} on {host.name}, not to {target}"
+
+
+def _against_manager(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[str]:
+    if site.manager.reason:
+        return
+    clusters = {str(cluster.get("name")): cluster for cluster in site.manager.clusters}
+    base, name = str(plan.get("base_cluster") or ""), str(plan.get("name") or "")
+    if base and base not in clusters:
+        yield f"the manager knows no cluster {base}"
+    if name in clusters:
+        yield f"there is a cluster {name} already"
+    known = {str(host.get("hostname")): host for host in site.manager.hosts}
+    for host in names(plan, "hosts"):
+        if host not in known:
+            yield f"the manager does not know the host {host}"
+        elif known[host].get("cluster"):
+            yield f"{host} belongs to the cluster {known[host]['cluster']}"
+
+
+def _against_hosts(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[str]:
+    hosts = {host.name: host for host in site.hosts}
+    for name in names(plan, "hosts"):
+        host = hosts.get(name)
+        if host is None:
+            yield f"{name} is not in the inventory"
+        elif not host.reached:
+            yield f"{name} was not reached: {host.reason}"
+        else:
+            yield from _own_volumes(host)
+
+
+def _own_volumes(host: HostFacts) -> Iterator[str]:
+    places: dict[str, str] = {}
+    for words in (line.split() for line in host.lines("plan_folders")):
+        if words[1:] == ["missing"]:
+            yield f"{host.name}: {words[0]} is not there"
+        elif len(words) > 1 and words[1] == "/":
+            yield f"{host.name}: {words[0]} is on the root file system"
+        elif len(words) > 1 and words[1] in places:
+            yield f"{host.name}: {words[0]} shares a volume with {places[words[1]]}"
+        elif len(words) > 1:
+            places[words[1]] = words[0]
+
+
+CHECKS = (judged,)

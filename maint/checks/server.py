@@ -1,0 +1,258 @@
+"""The manager's server and agents on their hosts."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+from maint.checks.check import (
+    BEFORE_BACKUP,
+    BEFORE_RESTORE,
+    FAIL,
+    RUNNING,
+    WARN,
+    Check,
+    Verdict,
+    broken,
+    failed,
+    good,
+    held,
+)
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.network import listening
+from maint.checks.thresholds import threshold
+from maint.model.finding import State
+
+_PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
+_OPTIONS = "/etc/default/cloudera-scm-server"
+_PID = "p=$(systemctl show -p MainPID --value cloudera-scm-server)"
+QUESTIONS = {
+    "java_options": f"[ -f {_OPTIONS} ] && echo file-there && grep -v '^ *#' {_OPTIONS} |"
+    " grep -o -e '-Dcom.cloudera.api.redaction=[A-Za-z]*' -e '-Xmx[0-9]*[kKmMgG]*'; true",
+    "java_running": f'{_PID}; [ "${{p:-0}}" != 0 ] && [ -r /proc/$p/cmdline ] && echo running &&'
+    " tr '\\000' '\\n' < /proc/$p/cmdline | grep -e '^-Dcom.cloudera.api.redaction=' -e '^-Xmx'; true",
+    "agent_reach": "c=/etc/cloudera-scm-agent/config.ini; [ -f $c ] || exit 0; h=$(sed -n 's/^server_host=//p' $c);"
+    " p=$(sed -n 's/^server_port=//p' $c); p=${p:-7182}; echo \"to=$h:$p\";"
+    " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
+    ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "status=$?"',
+    "cm_packages": "rpm -q cloudera-manager-server cloudera-manager-agent cloudera-manager-daemons; true",
+    "parcels": "[ -d /opt/cloudera/parcels ] && ls -1 /opt/cloudera/parcels; [ -d /opt/cloudera/parcels/.flood ] &&"
+    ' ls -1 /opt/cloudera/parcels/.flood | sed "s/^/flood /"; true',
+    "procdir": "ls -1 /var/run/cloudera-scm-agent/process | wc -l",
+    "cm_uuid": "[ -s /etc/cloudera-scm-server/uuid ] && cat /etc/cloudera-scm-server/uuid; true",
+    "certmanager": "d=/var/lib/cloudera-scm-server/certmanager; [ -d $d ] && ls -1 $d; true",
+}
+
+
+@Check(
+    id="cm.server", profiles="M", severity=FAIL, asks=("units",), source="FX",
+    expected="active and running",
+    why="Without the server nothing is started, stopped or watched.",
+    remedy="systemctl start cloudera-scm-server; its log is /var/log/cloudera-scm-server/cloudera-scm-server.log",
+).host_rule  # fmt: skip
+def server(host: HostFacts) -> Verdict:
+    """Judge cm.server."""
+    unit = host.unit("cloudera-scm-server")
+    if unit.get("LoadState") == "not-found":
+        return broken("not installed")
+    shown = f"{unit.get('ActiveState')}, {unit.get('SubState') or 'unknown'}, {unit.get('NRestarts') or 0} restarts"
+    return held(
+        unit.get("ActiveState") == "active" and unit.get("SubState", "running") in ("running", "exited", ""), shown
+    )
+
+
+@Check(
+    id="cm.agent", profiles="BEM", severity=FAIL, asks=("units",), source="FX",
+    expected="agent and supervisord active",
+    why="A host without its agent is one that the manager cannot reach.",
+    remedy="systemctl start cloudera-scm-agent",
+).host_rule  # fmt: skip
+def agent(host: HostFacts) -> Verdict:
+    """Judge cm.agent."""
+    units = {name: host.unit(name) for name in ("cloudera-scm-agent", "cloudera-scm-supervisord")}
+    wrong = [f"{n} {u.get('ActiveState')}" for n, u in units.items() if u.get("ActiveState") != "active"]
+    return held(not wrong, ", ".join(wrong) or "both active")
+
+
+@Check(
+    id="cm.agent.heartbeat", profiles="", severity=FAIL, asks=(), source="FX",
+    expected="a sign of life within the last minute",
+    why="The manager takes a silent host for dead.",
+    remedy="systemctl restart cloudera-scm-agent on the host; check 7182 from there",
+    needs_manager=True,
+).cross_rule  # fmt: skip
+def heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
+    """Judge cm.agent.heartbeat."""
+    known = {str(host.get("hostname")): str(host.get("lastHeartbeat") or "") for host in site.manager.must().hosts}
+    found = {}
+    for name, stamp in known.items():
+        if not stamp:
+            found[name] = broken("never")
+            continue
+        age = (site.taken_at - datetime.fromisoformat(stamp.replace("Z", "+00:00"))).total_seconds()
+        found[name] = held(age < 60, f"{max(age, 0):.0f} s ago")
+    return found
+
+
+@Check(
+    id="cm.ports", profiles="BEM", severity=FAIL, asks=("listening", "agent_reach"), source="NET FX",
+    expected="the server listens on its ports, and every agent gets through to 7182",
+    why="Agents report on 7182, people and programs on 7180 or 7183.",
+    remedy="ss -lnt on the manager's host; a firewall between, where it listens and agents do not get through",
+).host_rule  # fmt: skip
+def ports(host: HostFacts) -> Verdict:
+    """Judge cm.ports."""
+    wrong, shown = [], []
+    if "M" in host.profiles:
+        setting, heard = host.site.setting, listening(host)
+        doors = {setting.plain_port, setting.tls_port} & heard
+        wrong += [] if doors else [f"neither {setting.plain_port} nor {setting.tls_port} listens"]
+        wrong += [] if 7182 in heard else ["7182 does not listen"]
+        shown.append(f"listens on {', '.join(map(str, sorted(doors | ({7182} & heard))))}")
+    told = host.fields("agent_reach")
+    if told.get("tool") == "none":
+        raise CouldNotTell("neither nc nor bash is there to try a connection")
+    if "to" in told:
+        wrong += [] if told.get("status") == "0" else [f"{told['to']} cannot be reached from here"]
+        shown.append(f"reaches {told['to']}")
+    if not shown:
+        raise NotApplicable("neither server nor agent is installed")
+    return held(not wrong, "; ".join(wrong or shown))
+
+
+@Check(
+    id="cm.redaction", profiles="M", severity=FAIL, asks=("java_options", "java_running"), source="FX",
+    phases=(RUNNING, BEFORE_BACKUP),
+    expected="the option stands at most once, the same in the file and in the running server; `false` only while a"
+    " backup that must restore is taken",
+    why="With `false` everyone who may read the API sees passwords; without it a backup cannot be restored.",
+    remedy="keep one -Dcom.cloudera.api.redaction in CMF_JAVA_OPTS; `maint manager export --open-window` sets and"
+    " removes it by itself",
+).host_rule  # fmt: skip
+def redaction(host: HostFacts) -> Verdict:
+    """Judge cm.redaction."""
+    written = [m[1] for line in host.lines("java_options") for m in _PROPERTY.finditer(line)]
+    live_lines = host.lines("java_running")
+    live = [m[1] for line in live_lines for m in _PROPERTY.finditer(line)]
+    if len(written) > 1 or len(live) > 1:
+        return failed(f"set {max(len(written), len(live))} times: {', '.join(written or live)}")
+    in_file, running = (values[0] if values else "true" for values in (written, live))
+    if "file-there" not in host.lines("java_options"):
+        raise CouldNotTell(f"there is no {_OPTIONS}")
+    if "running" not in live_lines:
+        raise CouldNotTell(f"the file says {in_file}; the server's own command line cannot be read (does it run?)")
+    if in_file != running:
+        return failed(f"the file says {in_file}, the running server has {running}: it waits for a restart")
+    wanted = "false" if host.site.setting.phase == BEFORE_BACKUP else "true"
+    return held(running == wanted, running)
+
+
+@Check(
+    id="cm.uuid", profiles="M", severity=FAIL, asks=("cm_uuid",), source="FX",
+    phases=(BEFORE_RESTORE,),
+    expected="the server's uuid file is there (it must equal the GUID of the database)",
+    why="A server whose file and database disagree does not start.",
+    remedy="put the file back from the snapshot's notes, or remove it when the database is new",
+).host_rule  # fmt: skip
+def uuid(host: HostFacts) -> Verdict:
+    """Judge cm.uuid."""
+    lines = host.lines("cm_uuid")
+    return held(bool(lines), lines[0] if lines else "no /etc/cloudera-scm-server/uuid")
+
+
+@Check(
+    id="cm.heap", profiles="M", severity=WARN, asks=("java_options", "java_running"), source="own",
+    expected="at least 2 GiB, 4 GiB over 100 hosts",
+    why="A server that collects garbage all the time answers nobody.",
+    remedy="raise -Xmx in CMF_JAVA_OPTS",
+).host_rule  # fmt: skip
+def heap(host: HostFacts) -> Verdict:
+    """Judge cm.heap."""
+    lines = [*host.lines("java_running"), *host.lines("java_options")]
+    found = [re.fullmatch(r"-Xmx(\d+)([kKmMgG]?)", line) for line in lines]
+    sizes = [int(m[1]) * {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[m[2].lower()] for m in found if m]
+    if not sizes:
+        raise CouldNotTell("no -Xmx is to be seen")
+    many = max(len(host.site.hosts), len(host.site.manager.hosts)) > 100
+    least = threshold("heap.large" if many else "heap.least", host.site.manager.release)
+    return held(sizes[0] >= least << 30, f"{sizes[0] / (1 << 30):g} GiB")
+
+
+@Check(
+    id="cm.procdir", profiles="BEM", severity=FAIL, asks=("procdir", "units"), source="FX",
+    phases=(BEFORE_RESTORE,),
+    expected="agents and supervisord stopped, the process folder empty or moved away",
+    why="Agents that run go on with the processes of the old manager.",
+    remedy="systemctl stop cloudera-scm-agent cloudera-scm-supervisord; move the folder away",
+).host_rule  # fmt: skip
+def process_folder(host: HostFacts) -> Verdict:
+    """Judge cm.procdir."""
+    count = host.number("procdir")
+    running = [name for name in ("cloudera-scm-agent", "cloudera-scm-supervisord") if host.active(name)]
+    shown = [f"{name} runs" for name in running] + ([f"{count} process folders"] if count else [])
+    return held(not shown, ", ".join(shown) or "stopped and empty")
+
+
+@Check(
+    id="cm.version", profiles="", severity=FAIL, asks=("cm_packages",), source="HI FX",
+    expected="one version of the manager's packages on all hosts",
+    why="An agent speaks with a server of its own version only.",
+    remedy="dnf install cloudera-manager-agent-VERSION on the odd hosts",
+).cross_rule  # fmt: skip
+def version(site: SiteFacts) -> Mapping[str, Verdict]:
+    """Judge cm.version."""
+    told = {h.name: _versions(h) for h in site.answering("cm_packages")}
+    every = [value for values in told.values() for value in values]
+    usual = max(sorted(set(every)), key=every.count, default="")
+    found = {}
+    for name, values in told.items():
+        odd = sorted(set(values) - {usual})
+        found[name] = held(not odd, f"{', '.join(odd)}, others {usual}" if odd else ", ".join(sorted(set(values))))
+        if not values:
+            found[name] = Verdict(State.SKIP, "none of the manager's packages is installed by rpm")
+    return found
+
+
+def _versions(host: HostFacts) -> list[str]:
+    return re.findall(
+        r"^cloudera-manager-(?:server|agent|daemons)-(\d+(?:\.\d+)+)", host.answer("cm_packages").out, re.M
+    )
+
+
+@Check(
+    id="cm.parcels", profiles="BE", severity=WARN, asks=("parcels",), source="own",
+    expected="the same parcels on all hosts of a cluster, nothing left in .flood",
+    why="A host with another parcel runs another version than it says.",
+    remedy="deactivate, remove and distribute the parcel anew",
+).cross_rule  # fmt: skip
+def parcels(site: SiteFacts) -> Mapping[str, Verdict]:
+    """Judge cm.parcels."""
+    found: dict[str, Verdict] = {}
+    for letter in ("B", "E"):
+        told = {h.name: h.lines("parcels") for h in site.answering("parcels") if letter in h.profiles}
+        sets = {name: " ".join(sorted(p for p in lines if not p.startswith("flood "))) for name, lines in told.items()}
+        usual = max(sorted(set(sets.values())), key=list(sets.values()).count, default="")
+        for name, lines in told.items():
+            left = [line.removeprefix("flood ") for line in lines if line.startswith("flood ")]
+            wrong = [f"{sets[name] or 'none'}, others {usual or 'none'}"] if sets[name] != usual else []
+            wrong += [f"left in .flood: {', '.join(left)}"] if left else []
+            found[name] = held(not wrong, "; ".join(wrong) or sets[name] or "none")
+    return found
+
+
+@Check(
+    id="cm.certmanager", profiles="M", severity=WARN, asks=("certmanager", "tls_files"), source="FX",
+    expected="present where Auto-TLS is on",
+    why="The authority of all hosts' certificates lies there.",
+    remedy="restore the folder from a backup: without it no host gets a certificate again",
+).host_rule  # fmt: skip
+def certmanager(host: HostFacts) -> Verdict:
+    """Judge cm.certmanager."""
+    if not any("cm-auto-" in line for line in host.lines("tls_files")):
+        raise NotApplicable("Auto-TLS is off")
+    lines = host.lines("certmanager")
+    return good(f"{len(lines)} files") if lines else broken("missing or empty")
+
+
+CHECKS = (
+    server, agent, heartbeat, ports, redaction, uuid, heap, process_folder, version, parcels, certmanager,
+)  # fmt: skip

@@ -1,0 +1,98 @@
+"""What the Data Engineering service needs: Ozone beside it, endpoints with good certificates, keytabs."""
+
+from collections.abc import Mapping
+
+from maint.checks.check import FAIL, Check, Verdict, broken, failed, held, warned
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.tls import until
+from maint.model.json import Json
+
+QUESTIONS = {
+    "endpoints": 'for e in $maint_endpoints; do echo "endpoint=$e"; $maint_limit openssl s_client -connect $e'
+    ' -servername ${e%:*} -verify_hostname ${e%:*} < /dev/null > /dev/null; echo "status=$?";'
+    " $maint_limit openssl s_client -connect $e -servername ${e%:*} < /dev/null | openssl x509 -noout -enddate -text |"
+    " grep -e notAfter= -e DNS: ; done; true",
+    "service_keytabs": "for k in /opt/cloudera/cde/*.keytab /etc/security/keytabs/cde*.keytab; do"
+    " [ -e $k ] || continue;"
+    ' echo "keytab=$k"; [ -r $k ] && klist -kt $k | sed -n "4,\\$p"; done; true',
+}
+
+
+@Check(
+    id="cde.ozone", profiles="C", severity=FAIL, asks=(), source="CDE", needs_manager=True,
+    expected="the base cluster has Ozone, in good health",
+    why="The service keeps its logs and files there.",
+    remedy="add or mend the Ozone service of the base cluster",
+).cross_rule  # fmt: skip
+def ozone(site: SiteFacts) -> Mapping[str, Verdict]:
+    """Judge cde.ozone."""
+    clusters = site.manager.must().clusters
+    if not any(_is_ecs(cluster) for cluster in clusters):
+        raise NotApplicable("there is no ECS cluster")
+    found = [s for cluster in clusters if not _is_ecs(cluster) for s in _services(cluster) if s.get("type") == "OZONE"]
+    if not found:
+        return {"": broken("no base cluster has Ozone")}
+    health = ", ".join(str(service.get("health") or "unknown") for service in found)
+    return {"": held(any(service.get("health") in ("GOOD", "CONCERNING") for service in found), f"Ozone: {health}")}
+
+
+def _is_ecs(cluster: Mapping[str, Json]) -> bool:
+    return cluster.get("type") == "EXPERIENCE_CLUSTER"
+
+
+def _services(cluster: Mapping[str, Json]) -> list[Mapping[str, Json]]:
+    listed = cluster.get("services")
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+
+
+@Check(
+    id="cde.endpoint", profiles="C", severity=FAIL, asks=("endpoints",), source="CDE FX",
+    expected="a certificate for the virtual cluster's name, of a chain that is trusted, valid for 30 days more",
+    why="Clients refuse anything else, or are told to look away, which is worse.",
+    remedy="put a new certificate in place with the service's utility script",
+).host_rule  # fmt: skip
+def endpoint(host: HostFacts) -> Verdict:
+    """Judge cde.endpoint."""
+    if not host.site.setting.endpoints:
+        raise NotApplicable("no virtual cluster is configured")
+    blocks = ("\n" + "\n".join(host.lines("endpoints"))).split("\nendpoint=")[1:]
+    ends = [line for block in blocks for line in block.splitlines() if line.startswith("notAfter=")]
+    if not ends:
+        raise CouldNotTell("no endpoint shows a certificate")
+    days = min((until(line) - host.site.taken_at).total_seconds() / 86400 for line in ends)
+    bare = [block.splitlines()[0] for block in blocks if "DNS:" not in block]
+    if days < 7:
+        return failed(f"ends in {days:.0f} days")
+    if bare:
+        return broken(f"{', '.join(bare)}: no names in the certificate")
+    uncovered = [
+        name for name in (block.splitlines()[0].rpartition(":")[0] for block in blocks) if not _covered(name, blocks)
+    ]
+    if uncovered:
+        return broken(f"{', '.join(uncovered)} is in no certificate")
+    return warned(f"ends in {days:.0f} days") if days < 30 else held(True, f"{len(ends)} endpoints, {days:.0f} days")
+
+
+def _covered(name: str, blocks: list[str]) -> bool:
+    block = next(block for block in blocks if block.startswith(name))
+    names = [p.strip().removeprefix("DNS:") for line in block.splitlines() if "DNS:" in line for p in line.split(",")]
+    return name in names or f"*.{name.partition('.')[2]}" in names
+
+
+@Check(
+    id="cde.keytab", profiles="C", severity=FAIL, asks=("service_keytabs", "krb5_conf"), source="FX",
+    expected="the users' keytabs hold principals of the realm",
+    why="Jobs of a user without a usable keytab fail at their first access.",
+    remedy="export the keytab again and hand it to the service",
+).host_rule  # fmt: skip
+def keytab(host: HostFacts) -> Verdict:
+    """Judge cde.keytab."""
+    realm = host.realm
+    blocks = ("\n" + "\n".join(host.lines("service_keytabs"))).split("\nkeytab=")[1:]
+    if not blocks:
+        raise NotApplicable("no keytab lies where the service's usually do")
+    wrong = [block.splitlines()[0] for block in blocks if f"@{realm}" not in block]
+    return held(not wrong, f"{', '.join(wrong)}: no principal of {realm}" if wrong else f"{len(blocks)} keytabs")
+
+
+CHECKS = (ozone, endpoint, keytab)

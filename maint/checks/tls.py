@@ -1,0 +1,108 @@
+"""Certificates and keys of Auto-TLS on the hosts, and the one that the manager shows."""
+
+from datetime import UTC, datetime
+
+from maint.checks.check import FAIL, Check, Verdict, broken, failed, held, warned
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+
+_FOLDER = "/var/lib/cloudera-scm-agent/agent-cert"
+_CHAIN = f"{_FOLDER}/cm-auto-host_key_cert_chain.pem"
+FILES = (
+    "cm-auto-host_key_cert_chain.pem", "cm-auto-host_key.pem", "cm-auto-host_keystore.jks",
+    "cm-auto-global_truststore.jks", "cm-auto-in_cluster_ca_cert.pem",
+)  # fmt: skip
+_MIN_DAYS, _WARN_DAYS = 7, 30
+QUESTIONS = {
+    "tls_files": f"[ -d {_FOLDER} ] && cd {_FOLDER} && for f in {' '.join(FILES)}; do"
+    ' [ -e $f ] && echo "$f $(stat -L -c "%U %a" $f)"; done; true',
+    "certificate": f"[ -e {_CHAIN} ] || exit 0; [ -r {_CHAIN} ] || {{ echo denied; exit 0; }};"
+    f" openssl x509 -noout -enddate -issuer -in {_CHAIN};"
+    f" openssl x509 -noout -text -in {_CHAIN} | grep -A1 'Subject Alternative Name' | grep DNS;"
+    f" openssl x509 -noout -subject -in {_FOLDER}/cm-auto-in_cluster_ca_cert.pem; true",
+    "tls_match": f"[ -r {_CHAIN} ] && [ -r {_FOLDER}/cm-auto-host_key.pem ] || exit 0;"
+    f' echo "certificate=$(openssl x509 -noout -pubkey -in {_CHAIN} | sha256sum)";'
+    f" p={_FOLDER}/cm-auto-host_key.pw; [ -r $p ] && a=\"-passin file:$p\" || a='-passin pass:';"
+    f' echo "key=$(openssl pkey -pubout -in {_FOLDER}/cm-auto-host_key.pem $a | sha256sum)"',
+}
+
+
+@Check(
+    id="tls.files", profiles="", severity=FAIL, asks=("tls_files",), source="FX EXE",
+    expected="all five files of Auto-TLS; the key readable by its owner and group alone",
+    why="Every role of the host reads them when it starts.",
+    remedy="let the manager make the host's certificate anew (Hosts, Generate certificates)",
+).host_rule  # fmt: skip
+def files(host: HostFacts) -> Verdict:
+    """Judge tls.files."""
+    rows = {row[0]: row[1:] for row in (line.split() for line in host.lines("tls_files")) if len(row) == 3}
+    if not rows:
+        raise NotApplicable("Auto-TLS is off, or this account may not look into the folder")
+    wrong = [f"{name} missing" for name in FILES if name not in rows]
+    key = rows.get("cm-auto-host_key.pem")
+    if key and int(key[1], 8) & 0o037:
+        wrong.append(f"the key has mode {key[1]}")
+    return held(not wrong, ", ".join(wrong) or f"{len(rows)} files")
+
+
+def until(text: str) -> datetime:
+    """Return the time of OpenSSL's `notAfter=Nov 21 03:17:23 2027 GMT`."""
+    return datetime.strptime(text.removeprefix("notAfter="), "%b %d %H:%M:%S %Y %Z").replace(tzinfo=UTC)
+
+
+@Check(
+    id="tls.expiry", profiles="", severity=FAIL, asks=("certificate", "names"), source="FX own",
+    expected="valid for 30 days more (7 at the very least), for this host, issued by the cluster's own authority",
+    why="On the day it ends, everything stops at once.",
+    remedy="let the manager make the certificate anew (Hosts, Generate certificates; Administration, Security)",
+).host_rule  # fmt: skip
+def expiry(host: HostFacts) -> Verdict:
+    """Judge tls.expiry."""
+    lines = host.lines("certificate")
+    shown = host.site.manager.chain if "M" in host.profiles else ""
+    if shown and "expired" in shown:
+        return failed(f"the manager's port: {shown}")
+    if "denied" in lines:
+        raise CouldNotTell("this account may not read the certificate")
+    if not lines:
+        raise NotApplicable("Auto-TLS is off")
+    end = until(next(line for line in lines if line.startswith("notAfter=")))
+    days = (end - host.site.taken_at).total_seconds() / 86400
+    words = f"ends {end:%Y-%m-%d}" if days >= 0 else f"ended {end:%Y-%m-%d}"
+    if days < _MIN_DAYS:
+        return failed(words)
+    wrong = _mistakes(lines, host.fields("names").get("full", ""))
+    if wrong:
+        return broken(f"{words}; {', '.join(wrong)}")
+    return warned(words) if days < _WARN_DAYS else held(True, words)
+
+
+def _mistakes(lines: list[str], full: str) -> list[str]:
+    wrong = []
+    names = [part.strip().removeprefix("DNS:") for line in lines if "DNS:" in line for part in line.split(",")]
+    if names and full and full.lower() not in (name.lower() for name in names):
+        wrong.append(f"for {', '.join(names[:3])}, not for {full}")
+    issuer = [line.partition("=")[2].replace(" ", "") for line in lines if line.startswith("issuer=")]
+    subject = [line.partition("=")[2].replace(" ", "") for line in lines if line.startswith("subject=")]
+    if issuer and subject and issuer != subject:
+        wrong.append(f"issued by {issuer[0]}, not by the cluster's {subject[0]}")
+    return wrong
+
+
+@Check(
+    id="tls.match", profiles="", severity=FAIL, asks=("tls_match", "tls_files"), source="own",
+    expected="the key fits the certificate",
+    why="A pair that does not fit is found at the next restart, by everybody.",
+    remedy="let the manager make the certificate anew",
+).host_rule  # fmt: skip
+def match(host: HostFacts) -> Verdict:
+    """Judge tls.match."""
+    if not host.lines("tls_files"):
+        raise NotApplicable("Auto-TLS is off, or this account may not look into the folder")
+    told = host.fields("tls_match")
+    nothing = "e3b0c44298fc1c14"  # the digest of nothing: OpenSSL could not read it
+    if not told or any(value.startswith(nothing) for value in told.values()) or len(told) < 2:
+        raise CouldNotTell("certificate or key cannot be read by this account, or the key has a passphrase")
+    return held(told["certificate"] == told["key"], "fits" if told["certificate"] == told["key"] else "does not fit")
+
+
+CHECKS = (files, expiry, match)

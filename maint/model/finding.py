@@ -1,0 +1,56 @@
+"""What a check found out about a host."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad it is when a check's rule is broken."""
+
+    FAIL = "fail"
+    WARN = "warn"
+    INFORM = "inform"
+
+
+class State(StrEnum):
+    """How a check ended; the order is that of importance."""
+
+    FAIL = "fail"
+    ERROR = "error"  # could not tell
+    WARN = "warn"
+    SKIP = "skip"
+    PASS = "pass"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check on one host.
+
+    Attributes:
+        check: its id.
+        severity: how bad it is when the rule is broken.
+        state: how it ended.
+        observed: what was seen, or why nothing was.
+        expected: what ought to be seen.
+        source: where the rule comes from.
+        remedy: how to mend it.
+        host: where; "" for a check of the site as a whole.
+    """
+
+    check: str
+    severity: Severity
+    state: State
+    observed: str
+    expected: str
+    source: str
+    remedy: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Whether a host gave its whole answer, and why not."""
+
+    name: str
+    reached: bool
+    reason: str = ""

@@ -1,0 +1,179 @@
+"""The result of checks for people and programs: grouped, as JUnit, for Nagios, as HTML."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape, quoteattr
+
+from maint.model.finding import Contact, Finding, State
+from maint.model.json import Json
+from maint.model.ranges import fold
+from maint.render import from_file
+
+ORDER = (State.FAIL, State.ERROR, State.WARN, State.SKIP, State.PASS)
+LOUD = (State.FAIL, State.ERROR, State.WARN)
+PASSED, FAILED, PARTLY = 0, 1, 7
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NAGIOS = {State.FAIL: (2, "CRITICAL"), State.ERROR: (3, "UNKNOWN"), State.WARN: (1, "WARNING")}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Findings that say the same of several hosts."""
+
+    finding: Finding
+    hosts: Sequence[str]
+
+    @property
+    def where(self) -> str:
+        """The hosts, folded; the site where the finding is of no host."""
+        return fold(self.hosts) or "site"
+
+
+def group(findings: Sequence[Finding]) -> list[Group]:
+    """Return findings with equal ones put together, in the order of the checks."""
+    found: dict[tuple[str, State, str], list[Finding]] = {}
+    for finding in findings:
+        found.setdefault((finding.check, finding.state, finding.observed), []).append(finding)
+    return [Group(members[0], [m.host for m in members if m.host]) for members in found.values()]
+
+
+def exit_code(findings: Sequence[Finding], contacts: Sequence[Contact]) -> int:
+    """Return 1 when something failed, else 7 when a host or check could not tell, else 0."""
+    states = {finding.state for finding in findings}
+    if State.FAIL in states:
+        return FAILED
+    unclear = State.ERROR in states or any(not contact.reached for contact in contacts)
+    return PARTLY if unclear else PASSED
+
+
+def to_json(findings: Sequence[Finding], contacts: Sequence[Contact]) -> dict[str, Json]:
+    """Return all findings, grouped, and which hosts answered."""
+    listed: list[Json] = [
+        {
+            "check": one.finding.check,
+            "severity": one.finding.severity.value,
+            "state": one.finding.state.value,
+            "observed": one.finding.observed,
+            "expected": one.finding.expected,
+            "source": one.finding.source,
+            "remedy": one.finding.remedy,
+            "hosts": list(one.hosts),
+        }
+        for one in group(findings)
+    ]
+    hosts: list[Json] = [{"name": c.name, "reached": c.reached, "reason": c.reason or None} for c in contacts]
+    return {"findings": listed, "hosts": hosts}
+
+
+def rows(findings: Sequence[Finding], *, every: bool = False) -> list[list[str]]:
+    """Return the lines of a table, the worst first: state, check, hosts, observed, expected, remedy.
+
+    Args:
+        findings: what was found.
+        every: whether passes and skips are shown too.
+    """
+    groups = sorted(group(findings), key=lambda one: ORDER.index(one.finding.state))
+    return [
+        [one.finding.state.value.upper(), one.finding.check, one.where, one.finding.observed, one.finding.expected,
+         one.finding.remedy]
+        for one in groups
+        if every or one.finding.state in LOUD
+    ]  # fmt: skip
+
+
+def by_host(findings: Sequence[Finding], contacts: Sequence[Contact]) -> list[list[str]]:
+    """Return one line a host: its name, and how many checks ended how."""
+    found = []
+    for contact in contacts:
+        count = Counter(finding.state for finding in findings if finding.host == contact.name)
+        shown = [str(count[state]) for state in ORDER]
+        found.append([contact.name, "yes" if contact.reached else f"no: {contact.reason}", *shown])
+    return found
+
+
+def summary(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
+    """Return one line for people."""
+    count = Counter(finding.state for finding in findings)
+    reached = sum(contact.reached for contact in contacts)
+    hosts = f"{reached} of {len(contacts)} hosts answered"
+    return f"{hosts}: " + ", ".join(f"{count[state]} {state.value}" for state in ORDER)
+
+
+def nagios(findings: Sequence[Finding], contacts: Sequence[Contact]) -> tuple[str, int]:
+    """Return the plugin's output and its status: 0 to 3."""
+    states = {finding.state for finding in findings}
+    states |= {State.ERROR for contact in contacts if not contact.reached}
+    status, word = next(
+        (_NAGIOS[state] for state in (State.FAIL, State.ERROR, State.WARN) if state in states), (0, "OK")
+    )
+    count = Counter(finding.state for finding in findings)
+    metrics = " ".join(f"{state.value}={count[state]}" for state in ORDER)
+    lines = [f"HOSTS {word} - {summary(findings, contacts)} | {metrics}"]
+    lines += [f"{state} {check} on {where}: {_plain(observed)}" for state, check, where, observed, *_ in rows(findings)]
+    lines += [f"NOT REACHED {contact.name}: {_plain(contact.reason)}" for contact in contacts if not contact.reached]
+    return "\n".join(lines) + "\n", status
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).replace("|", "/")
+
+
+def junit(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
+    """Return a JUnit file: a suite a host, a case a check; warnings are cases that passed, with their words."""
+    suites = []
+    unreached = {contact.name: contact.reason for contact in contacts if not contact.reached}
+    for name in dict.fromkeys([*(contact.name for contact in contacts), *(finding.host for finding in findings)]):
+        own = [finding for finding in findings if finding.host == name]
+        count = Counter(finding.state for finding in own)
+        cases = "".join(_case(finding) for finding in own)
+        errors = count[State.ERROR]
+        if name in unreached:
+            errors += 1
+            inner = f"<error message={_quoted(unreached[name])}/>"
+            cases += f'<testcase classname={_quoted(name)} name="reached">{inner}</testcase>\n'
+        suites.append(
+            f'<testsuite name={_quoted(name or "site")} tests="{len(own) + (name in unreached)}" '
+            f'failures="{count[State.FAIL]}" errors="{errors}" skipped="{count[State.SKIP]}">\n{cases}</testsuite>\n'
+        )
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="maint host check">\n'
+    return f"{head}{''.join(suites)}</testsuites>\n"
+
+
+def _case(finding: Finding) -> str:
+    words = f"{finding.observed}; expected: {finding.expected}"
+    inner = {
+        State.FAIL: f"<failure message={_quoted(words)}>{escape(_clean(finding.remedy))}</failure>",
+        State.ERROR: f"<error message={_quoted(finding.observed)}/>",
+        State.SKIP: f"<skipped message={_quoted(finding.observed)}/>",
+        State.WARN: f"<system-out>warning: {escape(_clean(words))}</system-out>",
+    }.get(finding.state, "")
+    return f"<testcase classname={_quoted(finding.host or 'site')} name={_quoted(finding.check)}>{inner}</testcase>\n"
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_clean(text))
+
+
+def _clean(text: str) -> str:
+    """Return text without the characters that XML does not have."""
+    return _NOT_XML.sub("", text)
+
+
+def html(findings: Sequence[Finding], contacts: Sequence[Contact], facts: Mapping[str, str]) -> str:
+    """Return the report as a page.
+
+    Args:
+        findings: what was found.
+        contacts: which hosts answered.
+        facts: site and time, for the page's head.
+    """
+    values = {
+        "facts": facts,
+        "summary": summary(findings, contacts),
+        "rows": rows(findings, every=True),
+        "states": [state.value for state in ORDER],
+        "hosts": by_host(findings, contacts),
+    }
+    return from_file("host-check.html.j2", values, html=True)
