@@ -1,0 +1,250 @@
+"""A secret of its own in every slot of an export, and none of them anywhere but under encryption.
+
+Looked at: what commands say, stores (compressed parts opened), state folders, temporary files, and the arguments and the
+environment of every process that lives while they run; in runs that succeed and in runs that fail.
+"""
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from maint.lab.loading import Options
+from maint.lab.running import SITE, Lab
+from tests.backup.conftest import EXAMPLE
+from tests.steps.conftest import FAST
+from tests.steps.operator import Operator, environment
+
+MARK = "cafe5afe77"  # in hexadecimal digits, so that a hash can hold it too
+SALT = 770_077_007_000_000_000
+PASSWORD = f"pw-{MARK}-manager"
+AGAIN = 0.2  # seconds until a process is looked at again
+SHORTEST = 8  # shorter values are ordinary words
+
+
+class Planter:
+    """Replaces each secret of a document by one of its own."""
+
+    def __init__(self) -> None:
+        self.planted = 0
+
+    def mark(self, size: int = 0) -> str:
+        self.planted += 1
+        return f"{MARK}{self.planted:04x}".ljust(size, "0")
+
+    def plant(self, value: Any) -> None:
+        """Replace in place, however deep."""
+        if isinstance(value, list):
+            for child in value:
+                self.plant(child)
+        if not isinstance(value, dict):
+            return
+        if value.get("sensitive") is True and "value" in value:
+            value["value"] = f"s-{self.mark()}"
+        for name, size in (("pwHash", 64), ("password", 0)):
+            if isinstance(value.get(name), str):
+                value[name] = self.mark(size)
+        if "pwSalt" in value:
+            self.planted += 1
+            value["pwSalt"] = SALT + self.planted
+        for child in value.values():
+            self.plant(child)
+
+
+def planted() -> tuple[bytes, int]:
+    """Return a document full of canaries, and how many there are."""
+    document, planter = json.loads(EXAMPLE.read_bytes()), Planter()
+    planter.plant(document)
+    service = document["clusters"][0]["services"][1]
+    (secret,) = [item["value"] for item in service["config"]["items"] if item["name"].startswith("http_auth_signature")]
+    text = f"<property><name>x</name><value>{secret}</value></property> curl -u admin:{secret}@host"
+    service["config"]["items"].append({"name": "core_site_safety_valve", "value": text, "sensitive": False})
+    service["config"]["items"].append({"name": "env_safety_valve", "value": f"TOKEN={secret}"})
+    return json.dumps(document, indent=2).encode(), planter.planted
+
+
+class Watch:
+    """Reads arguments and environment of every process, over and over, until it is told to end."""
+
+    def __init__(self, needles: list[bytes], temporary: Path) -> None:
+        self._needles, self._temporary = needles, temporary
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self.seen: set[str] = set()
+        self.found: set[str] = set()
+
+    def __enter__(self) -> "Watch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        read: dict[str, float] = {}
+        while not self._over.is_set():
+            # A new process is read at once, an old one now and then: it may have become another program.
+            for process in filter(str.isdigit, (path.name for path in Path("/proc").iterdir())):
+                if time.monotonic() - read.get(process, 0.0) > AGAIN:
+                    self._read(Path("/proc") / process / "cmdline", process)
+                    self._read(Path("/proc") / process / "environ", process)
+                    read[process] = time.monotonic()
+            for path in self._temporary.rglob("*"):
+                self._read(path, "")
+            time.sleep(0.005)
+
+    def _read(self, path: Path, process: str) -> None:
+        try:
+            content = path.read_bytes()
+        except OSError:  # it has ended, or is a folder
+            return
+        self.seen.add(process)
+        self.found |= {f"{path}: {needle!r}" for needle in self._needles if needle in content}
+
+
+class Site:
+    """A lab full of canaries, its operator, and all that they were told."""
+
+    def __init__(self, folder: Path) -> None:
+        content, self.planted = planted()
+        folder.mkdir()
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        (folder / "export.json").write_bytes(content)
+        self.lab = Lab(folder / "lab", Options(deployment=folder / "export.json", new_password=PASSWORD, switches=FAST))
+        self.lab.start()
+        self.operator = Operator(self.lab)
+        self.told: list[tuple[str, bytes]] = []
+        world = (self.lab.folder / "world/deployment.json").read_text()
+        self.needles = sorted({MARK.encode(), str(SALT)[:9].encode(), PASSWORD.encode(), *_hashes(json.loads(world))})
+        self.needles.append((self.lab.folder / "identity").read_text().strip().splitlines()[-1].encode())
+
+    def run(self, *words: str) -> int:
+        """Run a command in a process of its own, watched."""
+        with Watch(self.needles, self.temporary) as watch:
+            process = self.operator.start(*words, env=environment(TMPDIR=str(self.temporary)), stdin=subprocess.DEVNULL)
+            out, err = process.communicate(timeout=120)
+        assert str(process.pid) in watch.seen
+        assert watch.found == set(), words
+        self.told += [(" ".join(words), out.encode()), (" ".join(words), err.encode())]
+        return int(process.returncode)
+
+    def hits(self) -> list[str]:
+        """Return where a canary was found."""
+        places = [*self.told, *self._files(self.lab.folder / "backups"), *self._files(self.lab.folder / "state")]
+        return [f"{where}: {needle!r}" for where, content in places for needle in self.needles if needle in content]
+
+    def _files(self, folder: Path) -> Iterator[tuple[str, bytes]]:
+        for path in folder.rglob("*"):
+            if path.is_file():
+                content = path.read_bytes()
+                if path.suffix == ".zst":
+                    content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+                    content = _without_what_the_server_shows(path, content)
+                yield str(path.relative_to(folder)), content
+
+
+def _without_what_the_server_shows(path: Path, content: bytes) -> bytes:
+    """Leave out the free texts of an export that the server itself redacted.
+
+    It shows them to everyone who may read the API, and nothing in such an export tells that there is a secret in them.
+    """
+    manifest = json.loads((path.parent / "manifest.json").read_bytes())
+    if manifest["judgement"]["redaction"] != "redacted":
+        return content
+    return b"\n".join(line for line in content.splitlines() if b"curl -u admin" not in line and b"TOKEN=" not in line)
+
+
+def _hashes(document: Any) -> set[bytes]:
+    """Return the hashes and salts of the accounts as the lab has them now: one got a new password."""
+    found = [str(user.get(key, "")) for user in document["users"] for key in ("pwHash", "pwSalt")]
+    return {text.encode() for text in found if len(text) > SHORTEST}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path / "site")
+    yield site
+    site.lab.stop()
+
+
+def parts(site: Site, name: str) -> list[Path]:
+    return sorted((site.lab.folder / "backups").glob(f"*/*/{name}"))
+
+
+def test_the_canaries_are_there_to_be_found(site: Site) -> None:
+    assert site.planted > 60
+    assert site.run("backup", "create", "--open-window", "--yes") == 0
+    (raw,) = parts(site, "deployment.json.zst.age")
+    words = ["age", "-d", "-i", str(site.lab.folder / "identity"), str(raw)]
+    try:
+        sealed = subprocess.run(words, capture_output=True, check=True).stdout
+    except FileNotFoundError:
+        assert not os.environ.get("MAINT_TESTS_NEED_REAL_PARTS"), "age is not installed"
+        pytest.skip("age is not installed")
+    opened = zstandard.ZstdDecompressor().decompressobj().decompress(sealed)
+    assert opened.count(MARK.encode()) > 50
+    (copy,) = parts(site, "deployment.redacted.json.zst")
+    assert b"core_site_safety_valve" in zstandard.ZstdDecompressor().decompressobj().decompress(copy.read_bytes())
+
+
+def test_no_canary_shows_when_all_goes_well(site: Site) -> None:
+    assert site.run("-v", "backup", "create", "--open-window", "--yes") == 0
+    assert site.run("backup", "create") == 7
+    (first, *_) = [path.parent.name for path in parts(site, "manifest.json")]
+    for words in (
+        ["backup", "list", "-o", "json"],
+        ["backup", "show", first, "-o", "json"],
+        ["backup", "verify", first, "--level", "3", "-o", "json"],
+        ["restore", "plan", "--snapshot", first, "-o", "json"],
+        ["config", "show", "--origin", "-o", "json"],
+    ):
+        assert site.run(*words) in (0, 1, 5), words
+    site.lab.lose_database()
+    assert site.run("restore", "plan", "-o", "json") == 0
+    assert site.run("-v", "restore", "run", "--confirm", SITE, "-o", "json") == 0
+    assert site.run("playbook", "history", "-o", "json") == 0
+    assert site.hits() == []
+
+
+@pytest.mark.parametrize(
+    ("target", "fault", "words"),
+    [
+        ("restore", "put-fails", ["restore", "run", "--confirm", SITE]),
+        ("restore", "put-answer-lost", ["restore", "run", "--confirm", SITE]),
+        ("export", "cut-body", ["backup", "create"]),
+        ("export", "cut-body", ["backup", "create", "--open-window", "--yes", "-o", "json"]),
+    ],
+)
+def test_no_canary_shows_when_a_run_fails(site: Site, target: str, fault: str, words: list[str]) -> None:
+    assert site.run("backup", "create", "--open-window", "--yes") == 0
+    if target == "restore":
+        site.lab.lose_database()
+    site.lab.break_(target, fault)
+    code = site.run(*words)
+    assert code not in (2, 3, 70)
+    if fault != "put-answer-lost":
+        assert code == 1 or code == 4
+    site.lab.repair()
+    site.run("playbook", "resume", "-o", "json")
+    assert site.hits() == []
+
+
+@pytest.mark.parametrize("spoil", ["truncated", "flipped"])
+def test_no_canary_shows_when_a_damaged_snapshot_is_refused(site: Site, spoil: str) -> None:
+    assert site.run("backup", "create", "--open-window", "--yes") == 0
+    (part,) = parts(site, "deployment.json.zst.age")
+    content = part.read_bytes()
+    part.write_bytes(content[: len(content) // 2] if spoil == "truncated" else content[:-9] + b"?" + content[-8:])
+    assert site.run("backup", "verify", "-o", "json") == 1
+    site.lab.lose_database()
+    assert site.run("restore", "run", "--confirm", SITE) == 5
+    assert site.hits() == []
