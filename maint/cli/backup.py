@@ -174,3 +174,16 @@ def drill(
     from maint.cli.drill import run
 
     return run(flags, snapshot, list(switch or ()))
+
+
+@command(group, "files")
+def files(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it.")],
+    extract: Annotated[str, typer.Option("--extract", help="Take out the file that lay here on the host.")] = "",
+    to: Annotated[str, typer.Option("--to", help="Write it to this new file, 0600.")] = "",
+) -> None:
+    """List the manager's own files that a snapshot keeps, or take one out, such as the GUID."""
+    from maint.cli.files import run
+
+    run(flags, snapshot, extract, to)

@@ -6,6 +6,7 @@ from maint.steps.clusters import DeleteCluster, StartCluster, StopAllClusters, S
 from maint.steps.compare import CompareDeployment
 from maint.steps.copies import CopySnapshots
 from maint.steps.deployment import AddClusters, PutDeployment
+from maint.steps.hostfiles import RestoreHostFiles
 from maint.steps.license import UploadLicense
 from maint.steps.platform import StartAgents, StartManagement
 from maint.steps.ready import RestoreReady
@@ -41,6 +42,7 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         RestoreReady(),
         PutDeployment(),
         AddClusters(),
+        RestoreHostFiles(),
         CompareDeployment(),
         DeliverPassword(),
         CheckTruststore(),

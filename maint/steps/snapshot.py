@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from maint.backup.further import lacking
 from maint.backup.take import recipients_of
 from maint.config.strict import Duration
 from maint.errors import Refused, WorkFailed
@@ -55,6 +56,8 @@ class TakeSnapshot(Step[TakeArguments]):
             )
         accepted = site.settings.backup is not None and site.settings.backup.on_redacted == "accept"
         partly = purpose is Purpose.BACKUP and not snapshot.restorable and not accepted
+        if purpose is Purpose.BACKUP and (without := lacking(site.settings, snapshot)):
+            words, partly = f"{words}; without {', '.join(without)}, which the config demands", True
         value: dict[str, Json] = {"id": snapshot.id, "restorable": snapshot.restorable}
         return done(words, value, partly=partly)
 

@@ -1,5 +1,6 @@
-"""The site of the backup tests."""
+"""The site of the backup tests, and labs."""
 
 from tests.backup.conftest import Place, place, run
+from tests.steps.conftest import backed_up, loaded, lost, make
 
-__all__ = ["Place", "place", "run"]
+__all__ = ["Place", "backed_up", "loaded", "lost", "make", "place", "run"]

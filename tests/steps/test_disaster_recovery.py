@@ -13,6 +13,7 @@ STEPS = [
     "server.probe",
     "license.upload",
     "deployment.put",
+    "hostfiles.restore",
     "server.restart",
     "tls.verify",
     "server.login",
@@ -35,7 +36,7 @@ def test_an_empty_manager_comes_back(lost):
     assert [action["kind"] for action in said.json["actions"] if action["kind"] in STEPS] == STEPS
     purposes = [item["purpose"] for item in lost("backup", "list", "-o", "json").json["snapshots"]]
     assert purposes == ["backup", "safety"]
-    assert {action["outcome"] for action in said.json["actions"]} == {"done"}
+    assert {action["outcome"] for action in said.json["actions"] if action["kind"] != "hostfiles.restore"} == {"done"}
     assert lost.sent == ["POST /api/v49/cm/license", "PUT /api/v49/cm/deployment?deleteCurrentDeployment=true"]
     assert lost("cluster", "list", "-o", "json").json["clusters"][0]["name"] == "base"
 
@@ -189,13 +190,18 @@ def test_a_missing_licence_file_is_told_before_anything_is_sent(lost):
     assert lost.sent == []
 
 
-def test_missing_certificates_on_the_host_are_told_before_anything_is_sent(lost):
-    shutil.rmtree(lost.root / "var/lib/cloudera-scm-server/certmanager")
-    lost.forget_requests()
-    said = lost.restore()
+def test_missing_certificates_that_no_snapshot_keeps_are_told_before_anything_is_sent(loaded):
+    config = Path(loaded.config)
+    never = "    backup:\n      parts:\n        manager_files: false\n"
+    config.write_text(config.read_text().replace("    backup:\n", never))
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    loaded.lab.lose_database()
+    shutil.rmtree(loaded.root / "var/lib/cloudera-scm-server/certmanager")
+    loaded.forget_requests()
+    said = loaded.restore()
     assert said.code == 5, said.err
     assert "certmanager" in said.err
-    assert lost.sent == []
+    assert loaded.sent == []
 
 
 def test_a_redacted_snapshot_is_not_restored_whatever_is_asked(loaded):

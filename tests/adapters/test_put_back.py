@@ -1,0 +1,55 @@
+"""Files put back on a host: real OpenSSH, and the lab's hosts; nothing that is there is ever touched."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from maint.adapters.ssh.shell import FabricShell
+from maint.backup.archive import Kind, Member
+from maint.restore.host_files import THERE, putting_back
+from maint.steps.hostfiles import lacking
+from tests.adapters.test_shell_contract import folder, lab, openssh, shell
+
+__all__ = ["folder", "lab", "openssh", "shell"]
+
+
+@pytest.fixture
+def put(shell: FabricShell) -> Iterator[Any]:
+    def put_back(path: str, content: bytes = b"", kind: Kind = Kind.FILE, mode: int = 0o640, target: str = "") -> Any:
+        member = Member(path, kind, mode, "nobody-of-that-name", "", os.getuid(), os.getgid(), target)
+        return shell.run("one", putting_back(member, content, "token"), stdin=content)
+
+    yield put_back
+
+
+def test_a_file_comes_back_whole_with_its_mode_and_nothing_else(shell: FabricShell, folder: str, put: Any) -> None:
+    content = os.urandom(100_000)
+    ran = put(f"{folder}/deep/er/it's", content)
+    assert ran.ok, ran.err
+    assert shell.read_file("one", f"{folder}/deep/er/it's") == content
+    assert shell.ask("one", f"stat -c %a {folder}/deep/er/*").out.strip() == b"640"
+    assert shell.ask("one", f"ls -A {folder}/deep/er").out.splitlines() == [b"it's"]
+
+
+def test_what_is_there_is_not_touched(shell: FabricShell, folder: str, put: Any) -> None:
+    shell.run("one", f"printf old > {folder}/x; ln -s nowhere {folder}/y")
+    for name in ("x", "y"):
+        assert put(f"{folder}/{name}", b"new").status == THERE
+    assert shell.read_file("one", f"{folder}/x") == b"old"
+    assert shell.ask("one", f"readlink {folder}/y").out.strip() == b"nowhere"
+    assert shell.ask("one", f"ls -A {folder}").out.split() == [b"x", b"y"]
+
+
+def test_folders_and_links_come_back(shell: FabricShell, folder: str, put: Any) -> None:
+    assert put(f"{folder}/a", kind=Kind.FOLDER, mode=0o750).ok
+    assert put(f"{folder}/a/l", kind=Kind.LINK, target="../else where").ok
+    assert shell.ask("one", f"stat -c %a {folder}/a").out.strip() == b"750"
+    assert shell.ask("one", f"readlink {folder}/a/l").out.strip() == b"../else where"
+
+
+def test_what_a_host_lacks_is_told(shell: FabricShell, folder: str) -> None:
+    shell.run("one", f"touch {folder}/here; ln -s nowhere {folder}/link")
+    paths = [f"{folder}/here", f"{folder}/link", f"{folder}/not here", f"{folder}/no/way"]
+    assert lacking(shell, "one", paths) == paths[2:]

@@ -1,0 +1,80 @@
+"""The manager's own files travel with its backup, and come back where the host lacks them."""
+
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+CERTMANAGER = "var/lib/cloudera-scm-server/certmanager"
+GUID = "/etc/cloudera-scm-server/uuid"
+
+
+def action(said: Any, kind: str) -> Any:
+    return next(one for one in said.json["actions"] if one["kind"] == kind)
+
+
+def test_a_lost_certmanager_comes_back_before_the_restart_that_needs_it(lost: Any) -> None:
+    folder = lost.root / CERTMANAGER
+    before = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert before
+    shutil.rmtree(folder)
+    said = lost.restore("-o", "json")
+    assert said.code == 0, said.err
+    assert action(said, "hostfiles.restore")["outcome"] == "done"
+    after = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_what_is_on_the_host_stays_as_it_is_path_by_path(lost: Any) -> None:
+    properties = lost.root / "etc/cloudera-scm-server/db.properties"
+    properties.write_text("of the new database")
+    password = lost.root / CERTMANAGER / "private/.global_truststore.pw"
+    kept, mode = password.read_bytes(), stat.S_IMODE(password.stat().st_mode)
+    password.unlink()
+    said = lost.restore("-o", "json")
+    assert said.code == 0, said.err
+    assert properties.read_text() == "of the new database"
+    assert (password.read_bytes(), stat.S_IMODE(password.stat().st_mode)) == (kept, mode)
+    found = action(said, "hostfiles.restore")
+    assert found["value"]["files"] == [f"/{CERTMANAGER}/private/.global_truststore.pw"]
+
+
+def test_an_options_file_kept_while_the_window_was_open_comes_back_without_its_line(lost: Any) -> None:
+    assert lost.options.exists()
+    content = lost.options.read_bytes()
+    lost.options.unlink()
+    said = lost.restore()
+    assert said.code == 0, said.err
+    assert lost.options.read_bytes() == content
+    assert b"redaction" not in content
+
+
+def test_a_missing_guid_refuses_before_anything_is_sent_and_says_how_to_get_it(lost: Any, tmp_path: Path) -> None:
+    guid = (lost.root / GUID.lstrip("/")).read_bytes()
+    (lost.root / GUID.lstrip("/")).unlink()
+    lost.forget_requests()
+    said = lost.restore()
+    assert (said.code, lost.sent) == (5, [])
+    assert "maint backup files" in said.err
+    snapshot = lost("backup", "list", "-o", "json").json["snapshots"][0]["id"]
+    target = tmp_path / "guid"
+    assert lost("backup", "files", snapshot, "--extract", GUID, "--to", str(target)).code == 0
+    assert target.read_bytes() == guid
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert lost("backup", "files", snapshot, "--extract", GUID, "--to", str(target)).code == 5
+    assert lost("backup", "files", snapshot, "--extract", "/etc/shadow", "--to", str(tmp_path / "x")).code == 3
+    assert GUID in lost("backup", "files", snapshot).out.splitlines()
+
+
+def test_a_part_that_is_demanded_and_cannot_be_had_is_exit_7(loaded: Any) -> None:
+    config = Path(loaded.config)
+    manager = loaded.lab.manager_host
+    loaded.lab.machines[manager].fault = "login-refused"
+    assert loaded("backup", "create", "--yes", MAINT_BACKUP_ON_REDACTED="accept").code == 0
+    text = config.read_text().replace("    backup:\n", "    backup:\n      parts:\n        manager_files: true\n")
+    config.write_text(text)
+    said = loaded("backup", "create", "--yes", MAINT_BACKUP_ON_REDACTED="accept")
+    assert said.code == 7, (said, text)
+    assert "manager-files.tar.zst.age" in said.err
+    loaded.lab.machines[manager].fault = None
+    assert loaded("backup", "create", "--yes", MAINT_BACKUP_ON_REDACTED="accept").code == 0
