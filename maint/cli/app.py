@@ -14,6 +14,7 @@ from maint.cli import (
     doctor,
     flags,
     generate,
+    host,
     lab,
     manager,
     playbook,
@@ -40,6 +41,7 @@ for name, group in {
     "backup": backup.group,
     "restore": restore.group,
     "schedule": schedule.group,
+    "host": host.group,
     "config": config.group,
     "generate": generate.group,
 }.items():
