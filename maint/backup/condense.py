@@ -11,6 +11,7 @@ text, its first quote would end that text, and the letters after it would be an 
 import re
 import secrets
 from collections import deque
+from dataclasses import dataclass
 
 from maint.backup.elements import KINDS, Elements, decode
 
@@ -19,17 +20,25 @@ _LINE = 160  # bytes; longer than the line on which a list begins
 _BEGIN = re.compile(rb'\n( *)"(%s)" : \[ \{\n' % b"|".join(KINDS))
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Elements that follow each other in a list, and the bytes that they were."""
+
+    elements: Elements
+    content: bytes
+
+
 class Condenser:
     """Takes blocks of a document and gives out blocks of a shorter one.
 
     Attributes:
         stand_in: the text that stands in the short document where elements were; nobody can guess it.
-        taken: these elements, in order; whoever meets the stand-in takes them from the left.
+        taken: these runs of elements, in order; whoever meets the stand-in takes them from the left.
     """
 
     def __init__(self) -> None:
         self.stand_in = f"maint{secrets.token_hex(16)}"
-        self.taken: deque[Elements] = deque()
+        self.taken: deque[Run] = deque()
         self._mark = b'"%s"' % self.stand_in.encode()
         self._rest = b""
         self._kind = b""
@@ -83,11 +92,12 @@ class Condenser:
                     return True
                 return False
         end += len(self._close)
-        elements = decode(self._kind, b"[%b]" % content[self._at : end])
+        run = content[self._at : end]
+        elements = decode(self._kind, b"[%b]" % run)
         if elements is None:
             self._leave(content, out)
             return True
-        self.taken.append(elements)
+        self.taken.append(Run(elements, run))
         out.append(self._mark)
         self._at = end
         if last:

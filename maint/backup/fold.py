@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from maint.backup.condense import Condenser
-from maint.backup.elements import Elements, plain
+from maint.backup.elements import plain
 from maint.backup.read import Event, Events
 from maint.errors import WorkFailed
 
@@ -146,7 +146,7 @@ class Fold:
     def _taken(self, shape: Shape) -> Iterable[object]:
         """Apply the rules to elements that were taken out of a list; return what its list keeps of them."""
         assert self._condenser
-        elements: Elements = self._condenser.taken.popleft()
+        elements = self._condenser.taken.popleft().elements
         shape = shape.kids.get(None) or shape.kid(None, self._rules)
         if shape.rule and (whole := self._rules.whole.get(shape.rule)):
             return whole(elements)

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from json.encoder import encode_basestring
 
-from maint.backup.elements import Config, Elements, Flag, Group, Item, Role, Text, UnsetType
+from maint.backup.condense import Run
+from maint.backup.elements import Config, Elements, Flag, Group, Item, Role, Text, UnsetType, items_of
 from maint.backup.known import Known
 from maint.backup.marks import readable, sensitive
 
 _REMEMBERED = 8192  # texts; a document repeats few of them very often
+_LONG = 1000  # characters; longer texts are not remembered
+_FLAG = '"sensitive" : true\n'
 
 
 class Speller:
@@ -28,6 +31,10 @@ class Speller:
         """Spell the fingerprint of a secret."""
         return encode_basestring(self._fingerprint(value))
 
+    def holds_secret(self, text: str) -> bool:
+        """Tell whether a known secret is inside a text."""
+        return next(self._known.found(text), None) is not None
+
     def _scrubbed(self, text: str) -> str:
         pieces, at = [], 0
         for start, end in self._known.found(text):
@@ -42,14 +49,58 @@ class ElementSpeller:
     def __init__(self, speller: Speller) -> None:
         self._speller = speller
         self._name = speller.name
+        self._harmless: set[object] = set()  # texts in which no secret was found
 
-    def spell(self, elements: Elements, pad: str) -> str:
-        """Return the elements as they stand between the brackets of their list.
+    def spell(self, run: Run, pad: str) -> str:
+        """Return elements as they stand between the brackets of their list.
 
         Args:
-            elements: what to spell.
+            run: what to spell.
             pad: a line break and the blanks before each of their fields.
         """
+        edited = self._edited(run)
+        return self._list(run.elements, pad) if edited is None else edited
+
+    def _edited(self, run: Run) -> str | None:
+        """Return the document's own words with its secrets replaced; None where more than that has to be done.
+
+        Possible where all items are flagged, and no free text holds a secret. The decoded elements say how many
+        secrets there are, in their order; finding another number in the words means that they are in another style.
+        """
+        items = _items(run.elements)
+        flags = [item.sensitive for item in items]
+        secrets = [item.value for item in items if item.sensitive is True]
+        if len(secrets) + flags.count(False) != len(flags) or not self._is_harmless(run.elements, items):
+            return None
+        pieces = run.content.decode().split(_FLAG)
+        if len(pieces) != len(secrets) + 1:
+            return None
+        before_flag = pieces[0][pieces[0].rfind(",") :]  # a comma, a line break, and the blanks of this list
+        for place, value in enumerate(secrets):
+            if not isinstance(value, str):
+                return None
+            shown = self._speller.secret(value) if readable(value) else encode_basestring(value)
+            end = f'"value" : {encode_basestring(value)}{before_flag}'
+            if not pieces[place].endswith(end):
+                return None
+            pieces[place] = f'{pieces[place][: -len(end)]}"value" : {shown}{before_flag}'
+        return _FLAG.join(pieces)
+
+    def _is_harmless(self, elements: Elements, items: list[Item]) -> bool:
+        texts: set[object] = {item.value for item in items if item.sensitive is False}
+        texts.update(element.displayName for element in elements if isinstance(element, Group))
+        for text in texts - self._harmless:
+            if isinstance(text, str):
+                if self._speller.holds_secret(text):
+                    return False
+                if len(text) > _LONG:
+                    continue
+            self._harmless.add(text)
+        if len(self._harmless) > _REMEMBERED:
+            self._harmless.clear()
+        return True
+
+    def _list(self, elements: Elements, pad: str) -> str:
         return ", ".join([self._element(element, pad) for element in elements])
 
     def _element(self, element: Item | Role | Group, pad: str) -> str:
@@ -109,8 +160,18 @@ class ElementSpeller:
             return []
         if isinstance(config.items, UnsetType):
             return ['"config" : { }']
-        shown = f" {self.spell(config.items, pad + '  ')} " if config.items else " "
+        shown = f" {self._list(config.items, pad + '  ')} " if config.items else " "
         return [f'"config" : {{{pad}"items" : [{shown}]{pad[:-2]}}}']
+
+
+def _items(elements: Elements) -> list[Item]:
+    found: list[Item] = []
+    for element in elements:
+        if isinstance(element, Item):
+            found.append(element)
+        else:
+            found += items_of(element)
+    return found
 
 
 def _object(fields: list[str], pad: str) -> str:
