@@ -5,14 +5,20 @@ from typing import Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.schedule import At, Every, Jitter, Prune, User
+from maint.cli.schedule import At, Drill, Every, Jitter, Prune, User
 
 group = typer.Typer(no_args_is_help=True, help="Files made from the product itself; nothing is installed.")
 
 
 @command(group, "systemd")
 def systemd(
-    flags: Flags, at: At = "", every: Every = "", jitter: Jitter = "", prune: Prune = False, user: User = False
+    flags: Flags,
+    at: At = "",
+    every: Every = "",
+    jitter: Jitter = "",
+    prune: Prune = False,
+    drill: Drill = "",
+    user: User = False,
 ) -> None:
     """Print the units that `maint schedule install` would write."""
     import os
@@ -22,7 +28,7 @@ def systemd(
     from maint.cli.units import files_of
 
     settings = settings_of(flags)
-    wanted = wanted_of(at, every, jitter, "systemd", user=user, prune=prune, folder="")
+    wanted = wanted_of(at, every, jitter, "systemd", user=user, prune=prune, drill=drill, folder="")
     files = files_of(settings, settings.site(), wanted, os.environ)
     flags.screen().emit({"files": [{"path": str(one.path), "content": one.content} for one in files]}, shown(files))
 

@@ -13,6 +13,7 @@ Jitter = Annotated[str, typer.Option("--jitter", help="How far to spread the sta
 Form = Annotated[str, typer.Option("--form", help="systemd or cron; else what runs this machine.")]
 User = Annotated[bool, typer.Option("--user", help="Units of your own service manager.")]
 Prune = Annotated[bool, typer.Option("--prune", help="Prune after each backup.")]
+Drill = Annotated[str, typer.Option("--drill", help="When to rehearse a restore as well, such as 'Sun 04:00'.")]
 Folder = Annotated[str, typer.Option("--folder", help="Another folder for the files; starts nothing.")]
 
 
@@ -31,6 +32,7 @@ def install(
     every: Every = "",
     jitter: Jitter = "",
     prune: Prune = False,
+    drill: Drill = "",
     user: User = False,
     form: Form = "",
     folder: Folder = "",
@@ -39,7 +41,7 @@ def install(
     from maint.cli import scheduling
 
     return scheduling.install(
-        flags, scheduling.wanted_of(at, every, jitter, form, user=user, prune=prune, folder=folder)
+        flags, scheduling.wanted_of(at, every, jitter, form, user=user, prune=prune, drill=drill, folder=folder)
     )
 
 

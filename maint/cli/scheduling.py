@@ -18,8 +18,8 @@ from maint.cli.units import (
     folder_of,
     names_of,
     references,
-    refuse_questions,
-    timer_of,
+    refuse_impossible,
+    timers_of,
     writable,
 )
 from maint.engine.lock import make_folder
@@ -44,34 +44,39 @@ def form_of(form: str, *, user: bool = False, folder: Path | None = None) -> str
     return chosen
 
 
-def wanted_of(at: str, every: str, jitter: str, form: str, *, user: bool, prune: bool, folder: str) -> Wanted:
+def wanted_of(
+    at: str, every: str, jitter: str, form: str, *, user: bool, prune: bool, drill: str, folder: str
+) -> Wanted:
     """Return the schedule that the flags ask for."""
     place = Path(folder).expanduser().absolute() if folder else None
-    return Wanted(calendar(at, every, jitter), form_of(form, user=user, folder=place), user, prune, place)
+    rehearsed = calendar(drill, "", jitter) if drill else None
+    return Wanted(calendar(at, every, jitter), form_of(form, user=user, folder=place), user, prune, rehearsed, place)
 
 
 def install(flags: Flags, wanted: Wanted) -> int:
     """Write the files of the schedule and start its timer; what is as it should be stays untouched."""
     settings, screen = settings_of(flags), flags.screen()
     site = settings.site()
-    refuse_questions(site)
+    refuse_impossible(site, wanted)
     files = files_of(settings, site, wanted, os.environ)
     installed.refuse_foreign(files)
     changed = [file for file in files if installed.state_of(file) != "installed"]
-    plan = _plan("schedule-install", site.name, [(str(one.path), f"write {one.path}") for one in changed])
+    stale = _stale(site, files, user=wanted.user, folder=wanted.folder)
+    changes = [(str(one.path), f"write {one.path}") for one in changed]
+    changes += [(str(path), f"delete {path}, which is asked for no more") for path in stale]
     if flags.dry_run:
-        screen.emit({"files": _contents(files), "changed": [str(one.path) for one in changed]}, shown(files))
+        screen.emit({"files": _contents(files), "changed": [path for path, _ in changes]}, shown(files))
         return 0
     _warn(site, screen)
-    if changed:
-        screen.say(plan_text(plan))
-        confirm(plan, screen, yes=flags.yes, name=None)
+    _ask(flags, screen, _plan("schedule-install", site.name, changes))
+    _delete(stale, user=wanted.user, folder=wanted.folder)
     for file in changed:
         installed.write(file)
     if wanted.folder is None:
-        _start(site, wanted)
-    done = [str(one.path) for one in changed]
-    screen.emit({"written": done}, "\n".join(f"written: {one}" for one in done) or "the schedule is installed already")
+        _start(site, files, wanted)
+    done = [f"written: {one.path}" for one in changed] + [f"removed: {path}" for path in stale]
+    data: dict[str, Json] = {"written": [str(one.path) for one in changed], "removed": [str(path) for path in stale]}
+    screen.emit(data, "\n".join(done) or "the schedule is installed already")
     return 0
 
 
@@ -85,17 +90,8 @@ def remove(flags: Flags, *, user: bool, folder: str) -> int:
     if flags.dry_run:
         screen.emit({"files": [str(path) for path in found]}, plan_text(plan))
         return 0
-    if found:
-        screen.say(plan_text(plan))
-        confirm(plan, screen, yes=flags.yes, name=None)
-    timer = any(path.name == timer_of(site.name) for path in found)
-    if timer and place is None and installed.MANAGED.is_dir():
-        installed.systemctl("stop", timer_of(site.name), user=user)
-        installed.systemctl("disable", timer_of(site.name), user=user)
-    for path in found:
-        installed.delete(path)
-    if timer and place is None and installed.MANAGED.is_dir():
-        installed.systemctl("daemon-reload", user=user)
+    _ask(flags, screen, plan)
+    _delete(found, user=user, folder=place)
     gone = [str(path) for path in found]
     screen.emit({"removed": gone}, "\n".join(f"removed: {one}" for one in gone) or "no schedule is installed")
     return 0
@@ -136,13 +132,40 @@ def _plan(source: str, site: str, changes: Sequence[tuple[str, str]]) -> Plan:
     return Plan(source, site, {}, actions, locks=False)
 
 
-def _start(site: SiteSettings, wanted: Wanted) -> None:
+def _ask(flags: Flags, screen: Screen, plan: Plan) -> None:
+    if plan.actions:
+        screen.say(plan_text(plan))
+        confirm(plan, screen, yes=flags.yes, name=None)
+
+
+def _start(site: SiteSettings, files: Sequence[File], wanted: Wanted) -> None:
     for path in writable(site):
         make_folder(path)
     if wanted.form == "systemd":
         installed.systemctl("daemon-reload", user=wanted.user)
-        installed.systemctl("enable", timer_of(site.name), user=wanted.user)
-        installed.systemctl("start", timer_of(site.name), user=wanted.user)
+        for file in files:
+            if file.path.suffix == ".timer":
+                installed.systemctl("enable", file.path.name, user=wanted.user)
+                installed.systemctl("restart", file.path.name, user=wanted.user)
+
+
+def _delete(paths: Sequence[Path], *, user: bool, folder: Path | None) -> None:
+    """Delete files of ours; timers that run are stopped first."""
+    timers = [path.name for path in paths if path.suffix == ".timer"]
+    running = timers if folder is None and installed.MANAGED.is_dir() else []
+    for name in running:
+        installed.systemctl("stop", name, user=user)
+        installed.systemctl("disable", name, user=user)
+    for path in paths:
+        installed.delete(path)
+    if running:
+        installed.systemctl("daemon-reload", user=user)
+
+
+def _stale(site: SiteSettings, files: Sequence[File], *, user: bool, folder: Path | None) -> list[Path]:
+    """Return files of ours that an earlier installation wrote for the site, and that are asked for no more."""
+    wanted = {file.path for file in files}
+    return [path for path in _own(site, user=user, folder=folder) if path not in wanted]
 
 
 def _warn(site: SiteSettings, screen: Screen) -> None:
@@ -154,15 +177,21 @@ def _warn(site: SiteSettings, screen: Screen) -> None:
 
 def _found(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]:
     """Return the files of ours that are installed for a site; that for failures only where no other site needs it."""
+    found = _own(site, user=user, folder=folder)
+    units = folder or folder_of("systemd", user, os.environ)
+    others = [path for path in units.glob("maint-*-*.service") if path not in found and installed.is_ours(path)]
+    if installed.is_ours(units / FAILURE) and not others:
+        found.append(units / FAILURE)
+    return found
+
+
+def _own(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]:
+    """Return the files of ours that are for this site alone."""
     found = []
     for form in ("systemd", "cron"):
         place = folder or folder_of(form, user, os.environ)
         paths = [place / name for name in names_of(site.name, form)]
         found += [path for path in paths if installed.is_ours(path) and installed.site_of(path) == site.name]
-    units = folder or folder_of("systemd", user, os.environ)
-    others = [path for path in units.glob("maint-backup-*.service") if path not in found and installed.is_ours(path)]
-    if installed.is_ours(units / FAILURE) and not others:
-        found.append(units / FAILURE)
     return found
 
 
@@ -173,7 +202,8 @@ def _rhythm(path: Path) -> str:
 
 
 def _next(site: str, found: Sequence[Path], *, user: bool) -> str | None:
-    if not installed.MANAGED.is_dir() or not any(path.name == timer_of(site) for path in found):
+    timer = timers_of(site)[0]
+    if not installed.MANAGED.is_dir() or not any(path.name == timer for path in found):
         return None
-    words = ("show", "-P", "NextElapseUSecRealtime", timer_of(site))
+    words = ("show", "-P", "NextElapseUSecRealtime", timer)
     return installed.systemctl(*words, user=user).strip() or None

@@ -22,12 +22,14 @@ MARK = "# maint-schedule"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How the schedule is to be: its rhythm, as whom, in which form, and what runs after a backup.
+    """How the schedule is to be.
 
     Attributes:
+        calendar: when backups are taken.
         form: systemd or cron.
         user: units of the user's own service manager.
         prune: whether to prune after each backup.
+        drill: when restores are rehearsed, None for never.
         folder: where the files go; None for where the form wants them.
     """
 
@@ -35,7 +37,18 @@ class Wanted:
     form: str = "systemd"
     user: bool = False
     prune: bool = False
+    drill: Calendar | None = None
     folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Something that runs by itself: its name, when, what it does, and its commands after `--site NAME`."""
+
+    name: str
+    calendar: Calendar
+    description: str
+    commands: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +69,19 @@ def folder_of(form: str, user: bool, environ: Mapping[str, str]) -> Path:
     return Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "systemd/user"
 
 
-def timer_of(site: str) -> str:
-    """Return the name of a site's timer unit."""
-    return f"maint-backup-{site}.timer"
+def timers_of(site: str) -> Sequence[str]:
+    """Return the names of a site's timer units, that of backups first."""
+    return tuple(f"maint-{job}-{site}.timer" for job in JOBS)
 
 
 def names_of(site: str, form: str) -> Sequence[str]:
-    """Return the names of a site's own files; the unit for failures serves all sites."""
+    """Return all names that a site's own files may have; the unit for failures serves all sites."""
     if form == "cron":
         return (f"maint-backup-{site.replace('.', '_')}",)  # cron passes over names with a dot
-    return f"maint-backup-{site}.service", timer_of(site)
+    return tuple(f"maint-{job}-{site}.{kind}" for job in JOBS for kind in ("service", "timer"))
 
 
+JOBS = ("backup", "drill")
 FAILURE = "maint-failure@.service"
 
 
@@ -78,45 +92,68 @@ def files_of(settings: Settings, site: SiteSettings, wanted: Wanted, environ: Ma
         Refused: a secret of the site would have to be typed.
     """
     folder = wanted.folder or folder_of(wanted.form, wanted.user, environ)
+    jobs = tuple(_jobs(wanted))
     values = _values(settings, site, wanted)
     if wanted.form == "cron":
-        return (File(folder / names_of(site.name, "cron")[0], from_file("cron.j2", values)),)
-    service, timer = names_of(site.name, "systemd")
-    return (
-        File(folder / service, from_file("maint-backup.service.j2", values)),
-        File(folder / timer, from_file("maint-backup.timer.j2", values)),
-        File(folder / FAILURE, from_file("maint-failure@.service.j2", {**values, **_shared(site)})),
-    )
+        lines = [(job.calendar.cron, _cron_command(values, job)) for job in jobs]
+        return (File(folder / names_of(site.name, "cron")[0], from_file("cron.j2", {**values, "lines": lines})),)
+    files = []
+    for job in jobs:
+        name = f"maint-{job.name}-{site.name}"
+        told = {**values, **_told(values, job)}
+        files.append(File(folder / f"{name}.service", from_file("maint-backup.service.j2", told)))
+        files.append(File(folder / f"{name}.timer", from_file("maint-backup.timer.j2", told)))
+    shared = {**values, **_shared(site)}
+    return (*files, File(folder / FAILURE, from_file("maint-failure@.service.j2", shared)))
+
+
+def _jobs(wanted: Wanted) -> Iterator[_Job]:
+    commands = [["backup", "create", "--yes"], *([["backup", "prune", "--yes"]] if wanted.prune else [])]
+    yield _Job("backup", wanted.calendar, "Backup of the configuration", commands)
+    if wanted.drill is not None:
+        yield _Job("drill", wanted.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
+
+
+def _told(values: Mapping[str, object], job: _Job) -> dict[str, object]:
+    return {
+        "description": job.description,
+        "calendar": job.calendar.systemd,
+        "jitter": f"{job.calendar.jitter:.0f}s",
+        "commands": [_words([*_call(values), *words]) for words in job.commands],
+    }
+
+
+def _cron_command(values: Mapping[str, object], job: _Job) -> str:
+    """Return a job's commands as a line for cron, to which a percent sign means a new line."""
+    joined = " && ".join(shlex.join([*_call(values), *words, "--quiet"]) for words in job.commands)
+    return joined.replace("%", "\\%")
+
+
+def _call(values: Mapping[str, object]) -> Sequence[str]:
+    return [program(), "--config", str(values["config"]), "--site", str(values["site"])]
 
 
 def _values(settings: Settings, site: SiteSettings, wanted: Wanted) -> dict[str, object]:
-    maint, state = program(), site.state.parent
-    place = ["--config", str(settings.path)]
-    commands = [[*place, "--site", site.name, "backup", "create", "--yes"]]
-    commands += [[*place, "--site", site.name, "backup", "prune", "--yes"]] if wanted.prune else []
+    state = site.state.parent
     credentials = dict(_credentials(settings, site)) if wanted.form == "systemd" else {}
     environment = {"MAINT_STATE": str(state), **{one: f"credential:{name}" for one, (name, _) in credentials.items()}}
     return {
         "mark": f"{MARK} {site.name}",
         "site": site.name,
+        "config": str(settings.path),
         "user": wanted.user,
-        "calendar": wanted.calendar.systemd,
-        "jitter": f"{wanted.calendar.jitter:.0f}s",
-        "commands": [_words([maint, *words]) for words in commands],
-        "doctor": _words([maint, *place, "--site"]) + " %i doctor",
+        "doctor": _words([program(), "--config", str(settings.path), "--site"]) + " %i doctor",
         "environment": [_word(f"{name}={value}") for name, value in environment.items()],
         "credentials": [f"{name}:{_escaped(str(path))}" for name, path in credentials.values()],
         "in_tmp": any(Path(one).is_relative_to(tmp) for one in _read(settings, site) for tmp in ("/tmp", "/var/tmp")),
         "writable": [_word(f"-{path}") for path in writable(site)],
-        "cron": wanted.calendar.cron,
-        "cron_command": " && ".join(shlex.join([maint, *words, "--quiet"]) for words in commands).replace("%", "\\%"),
         "cron_environment": {"MAINT_STATE": str(state)},
     }
 
 
 def _shared(site: SiteSettings) -> dict[str, object]:
     """Return what differs in the unit that serves all sites: nothing in it may belong to one of them."""
-    state = [_word(f"-{path}") for path in writable(site)[:1]]
+    state = [_word(f"-{path}") for path in writable(site) if path == site.state.parent]
     variables = [_word(f"MAINT_STATE={site.state.parent}")]
     return {"mark": MARK, "credentials": [], "environment": variables, "writable": state}
 
@@ -166,12 +203,17 @@ def references(site: SiteSettings) -> Mapping[str, str]:
     return {key: reference for key, reference in found.items() if reference}
 
 
-def refuse_questions(site: SiteSettings) -> None:
-    """Refuse a schedule for a site whose secrets are typed.
+def refuse_impossible(site: SiteSettings, wanted: Wanted) -> None:
+    """Refuse a schedule that could never work.
 
     Raises:
-        Refused: a scheduled run has nobody to ask.
+        Refused: a secret is typed, and a scheduled run has nobody to ask; or drills lack the private key.
     """
+    if wanted.drill is not None and (site.backup is None or site.backup.identity is None):
+        raise Refused(
+            "this machine cannot drill: `backup.identity` names no private key",
+            hint="schedule drills where the private key is",
+        )
     typed = [key for key, reference in references(site).items() if reference.partition(":")[0] == "prompt"]
     if typed:
         raise Refused(

@@ -13,7 +13,7 @@ from maint.ports import Sight, Site, Work
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 # Runs with one of these may still need any snapshot that is there now.
-_RESTORING = frozenset({"deployment.put", "snapshot.drill"})
+_RESTORING = frozenset({"deployment.put", "deployment.add"})
 
 
 class PruneArguments(Arguments):

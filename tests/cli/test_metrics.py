@@ -47,6 +47,12 @@ def test_a_backup_leaves_the_figures_behind(measured):
     assert 0 < taken <= found[written, ""]
 
 
+def test_a_drill_leaves_its_time_behind(measured):
+    assert measured("backup", "drill").code == 0
+    assert samples(measured)["maint_last_drill_timestamp_seconds", ""] > 0
+    assert measured("doctor").code == 0
+
+
 def test_every_metric_says_what_it_is_once(measured):
     measured("backup", "verify")
     text = (measured.lab.folder / "metrics/maint.prom").read_text()

@@ -275,3 +275,37 @@ def test_systemd_reads_the_rhythms_as_they_are_meant():
         ).stdout
         times = re.findall(r"2026-11-2\d \d\d:\d\d:\d\d", told)
         assert times[-1].split()[1] == times[0].split()[1], every
+
+
+def test_drills_have_a_timer_of_their_own_and_leave_with_it(config, units):
+    path = config()
+    assert install(path, units, "--form", "systemd", "--drill", "Sun 04:00").code == 0
+    assert accepted(units) == ""
+    service, timer = settings(units / "maint-drill-prod.service"), settings(units / "maint-drill-prod.timer")
+    assert service["ExecStart"][0].endswith("--site prod backup drill")
+    assert timer["OnCalendar"] == ["Sun *-*-* 04:00:00"]
+    said = install(path, units, "--form", "systemd", "-o", "json")
+    gone = ["maint-drill-prod.service", "maint-drill-prod.timer"]
+    assert [Path(one).name for one in said.json["removed"]] == gone
+    assert not any(one.name in gone for one in units.iterdir())
+
+
+def test_a_machine_without_the_private_key_cannot_schedule_drills(config, units):
+    path = config()
+    path.write_text(path.read_text().replace(', identity: "file:identity"', ""))
+    assert install(path, units, "--form", "systemd", "--drill", "Sun 04:00").code == 5
+
+
+def test_cron_gets_a_line_for_drills(config, units):
+    install(config(), units, "--form", "cron", "--drill", "Sun 04:00")
+    lines = (units / "maint-backup-prod").read_text().splitlines()
+    assert [line.split(" root ")[0] for line in lines[-2:]] == ["15 2 * * *", "0 4 * * Sun"]
+
+
+def test_changing_the_form_takes_the_other_one_away(config, units):
+    path = config()
+    install(path, units, "--form", "systemd")
+    install(path, units, "--form", "cron")
+    assert {one.name for one in units.iterdir()} == {"maint-backup-prod", "maint-failure@.service"}
+    maint("schedule", "remove", "--config", str(path), "--folder", str(units), "--yes")
+    assert list(units.iterdir()) == []
