@@ -1,0 +1,202 @@
+"""Decoding lists whole says exactly what following their events says, whatever is in the document."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maint.backup import condense
+from maint.backup.compare import compare
+from maint.backup.condense import Condenser
+from maint.backup.fingerprint import Fingerprint
+from maint.backup.flatten import flatten
+from maint.backup.judge import Judge
+from maint.backup.known import Known
+from maint.backup.read import blocks
+from maint.backup.redact import RedactedCopy
+from maint.errors import WorkFailed
+from maint.lab import jackson
+from maint.model.secret import Secret
+
+FINGERPRINT = Fingerprint(b"k" * 32)
+SIZES = (64, 1000, 1 << 18)  # bytes of a block: lists that are cut anywhere, and lists that are whole
+
+
+@contextmanager
+def events_only() -> Iterator[None]:
+    """Let no list be decoded whole."""
+    whole = condense.decode
+    condense.decode = lambda kind, content: None
+    try:
+        yield
+    finally:
+        condense.decode = whole
+
+
+def cut(content: bytes, size: int) -> Iterator[bytes]:
+    return (content[at : at + size] for at in range(0, len(content), size))
+
+
+def told(content: bytes, size: int, exact: bool) -> tuple[Any, ...]:
+    """Return all that can be said about a document: judgement, outline, secrets, redacted copy, tree.
+
+    The copy of a document in an odd style may differ in blanks; `exact` says that this one's may not.
+    """
+    known = Known()
+    judge = Judge("admin", Secret("alder-Admin1"), known)
+    try:
+        for block in cut(content, size):
+            judge.feed(block)
+        verdict = judge.close()
+    except WorkFailed as failure:
+        return (failure.message.partition(" between ")[0].partition(" near ")[0].partition(" at byte ")[0],)
+    copy = b"".join(blocks(RedactedCopy(cut(content, size), known, FINGERPRINT).read, 1000))
+    parsed = json.loads(copy, parse_int=str, parse_float=str, object_pairs_hook=lambda pairs: sorted(pairs, key=repr))
+    return verdict, known._index, parsed, flatten(cut(content, size), FINGERPRINT), copy if exact else b""
+
+
+def agree(content: bytes, sizes: tuple[int, ...] = SIZES, *, exact: bool = False) -> None:
+    with events_only():
+        expected = told(content, sizes[-1], exact)
+    for size in sizes:
+        assert told(content, size, exact) == expected
+
+
+def test_every_recording_is_told_alike(deployment: Path) -> None:
+    agree(deployment.read_bytes(), exact=True)
+
+
+def test_most_of_a_recording_is_decoded_whole(recording: Callable[[str], Path]) -> None:
+    content = recording("17").read_bytes()
+    short = len(Condenser().feed(content))
+    assert short < len(content) / 4
+
+
+@pytest.mark.parametrize("which", ["03", "06", "17", "example"])
+def test_damaged_bytes_are_told_alike(which: str, recording: Callable[[str], Path]) -> None:
+    content = recording(which).read_bytes()
+    for at in range(7, len(content), len(content) // 40):
+        for byte in (b'"', b"}", b"\\", b"\n", b"\xff"):
+            agree(content[:at] + byte + content[at + 1 :], SIZES[1:])
+
+
+@pytest.mark.parametrize("which", ["05", "17", "example"])
+def test_cut_documents_are_told_alike(which: str, recording: Callable[[str], Path]) -> None:
+    content = recording(which).read_bytes()
+    for end in range(0, len(content), len(content) // 60):
+        agree(content[:end], SIZES[1:])
+
+
+@pytest.mark.parametrize("line", [b'"name" : "', b'"value" : "', b'"hostId" : "', b'"items" : ['])
+def test_a_key_that_stands_twice_is_told(line: bytes, recording: Callable[[str], Path]) -> None:
+    content = recording("17").read_bytes()
+    at = content.index(line, len(content) // 3)
+    begin, end = content.rindex(b"\n", 0, at), content.index(b"\n", at)
+    twice = content[:begin] + content[begin:at] + b'"hostname" : "x",\n"name" : "x", "name" : "x",' + content[begin:end]
+    agree(twice + content[end:], SIZES[1:])
+    judge = Judge()
+    judge.feed(twice + content[end:])
+    found = {finding.rule: finding for finding in judge.close().judgement.findings}
+    assert found["duplicates"].passed is False
+
+
+TEXTS = st.one_of(
+    st.sampled_from(["REDACTED", "", "hunter2hunter2", "jdbc:x?password=hunter2hunter2&", "hive", "/var/lib/hive/x"]),
+    st.text('ab"\\/\n\t\x7fé\U0001f600 :,{}[]', max_size=12),
+)
+NAMES = st.sampled_from(["a", "b_password", "secret_key", "KDC_HOST", "WEB_TLS", "name"])
+ODD = st.one_of(st.none(), st.booleans(), st.integers(), TEXTS, st.just([]), st.just({}), st.just([{"name": "x"}]))
+
+
+def objects(required: dict[str, Any], odd: bool = True) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects with these fields, some left out, now and then one too many or of another kind."""
+    usual = st.fixed_dictionaries({}, optional=required)
+    if not odd:
+        return usual
+    strange = st.dictionaries(st.sampled_from([*required, "tags", "password"]), ODD, max_size=1)
+    return st.one_of(usual, usual, usual, st.builds(lambda one, more: {**one, **more}, usual, strange))
+
+
+ITEMS = objects({"name": NAMES, "value": TEXTS, "sensitive": st.booleans()})
+FLAGGED = st.fixed_dictionaries({"name": NAMES, "value": TEXTS, "sensitive": st.booleans()})
+CONFIGS = st.fixed_dictionaries({"items": st.one_of(st.lists(ITEMS, max_size=4), st.lists(FLAGGED, max_size=4))})
+ROLES = objects(
+    {
+        "name": TEXTS,
+        "type": NAMES,
+        "hostRef": objects({"hostId": TEXTS, "hostname": TEXTS}),
+        "config": CONFIGS,
+        "roleConfigGroupRef": objects({"roleConfigGroupName": NAMES}),
+    }
+)
+GROUPS = objects(
+    {
+        "name": NAMES,
+        "displayName": TEXTS,
+        "roleType": NAMES,
+        "base": st.booleans(),
+        "serviceRef": objects({"clusterName": NAMES, "serviceName": NAMES}),
+        "config": CONFIGS,
+    }
+)
+SERVICES = objects(
+    {
+        "name": NAMES,
+        "config": CONFIGS,
+        "roles": st.lists(ROLES, max_size=4),
+        "roleConfigGroups": st.lists(GROUPS, max_size=3),
+    },
+    odd=False,
+)
+DOCUMENTS = objects(
+    {
+        "clusters": st.lists(
+            objects({"name": NAMES, "services": st.lists(SERVICES, max_size=2)}, odd=False), max_size=2
+        ),
+        "managementService": SERVICES,
+        "managerSettings": CONFIGS,
+        "hosts": st.lists(objects({"hostId": TEXTS, "config": CONFIGS}), max_size=2),
+        "hostTemplates": st.fixed_dictionaries({"items": st.lists(objects({"name": NAMES}), max_size=3)}),
+        "odd": st.fixed_dictionaries({"roles": st.lists(ROLES, max_size=2), "items": st.lists(ODD, max_size=3)}),
+        "users": st.lists(objects({"name": NAMES, "pwHash": TEXTS, "roles": st.lists(NAMES, max_size=2)}), max_size=2),
+    },
+    odd=False,
+)
+
+
+@given(DOCUMENTS)
+def test_any_document_is_told_alike(document: dict[str, Any]) -> None:
+    agree(jackson.dumps(document).encode(), (100, 1 << 18))
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_any_two_documents_compare_alike(before: dict[str, Any], after: dict[str, Any]) -> None:
+    def compared() -> Any:
+        try:
+            trees = [flatten(iter([jackson.dumps(one).encode()]), FINGERPRINT) for one in (before, after)]
+        except WorkFailed as failure:
+            return failure.message.partition(" near ")[0]
+        return compare(*trees)
+
+    with events_only():
+        expected = compared()
+    assert compared() == expected
+
+
+def test_a_document_in_another_style_is_left_to_the_events(recording: Callable[[str], Path]) -> None:
+    document = json.loads(recording("example").read_bytes())
+    for content in (json.dumps(document).encode(), json.dumps(document, indent=2).encode()):
+        agree(content)
+        condenser = Condenser()
+        assert condenser.feed(content) + condenser.end() == content
+
+
+def test_an_element_too_long_to_wait_for_is_left_to_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(condense, "LONGEST", 200)
+    items = [{"name": f"item {place}", "value": "x" * 50 * place} for place in range(20)]
+    agree(jackson.dumps({"managerSettings": {"items": items}}).encode())
