@@ -26,8 +26,7 @@ class CopySnapshots(Step[NoArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Copy; a store that is down is told, and tried again by the next run."""
         problems = yield from spread(site)
-        for problem in problems:
-            yield problem
+        yield from problems
         if problems:
             return done("; ".join(problems), partly=True)
         return done("every store holds every snapshot")

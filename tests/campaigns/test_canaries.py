@@ -1,6 +1,6 @@
 """A secret of its own in every slot of an export, and none of them anywhere but under encryption.
 
-Looked at: what commands say, stores (compressed parts opened), state folders, temporary files, and the arguments and the
+Looked at: what commands say, stores (compressed parts opened), state folders, temporary files, and the arguments and
 environment of every process that lives while they run; in runs that succeed and in runs that fail.
 """
 

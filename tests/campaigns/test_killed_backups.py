@@ -1,4 +1,4 @@
-"""kill -9 at random moments of `backup create`: a reader sees the old state or the new one, and the next run cleans up."""
+"""kill -9 at random moments of `backup create`: a reader sees the old state or the new, and the next run cleans up."""
 
 import random
 import signal

@@ -1,0 +1,122 @@
+"""Several stores at the command line: what each exit code means, and that nothing is lost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.lab.running import SITE
+
+
+class Stores:
+    """An operator whose config names a second store."""
+
+    def __init__(self, operator: Any) -> None:
+        self.operator = operator
+        self.first = operator.lab.folder / "backups"
+        self.second = operator.lab.folder / "second"
+        config = Path(operator.config)
+        config.write_text(config.read_text().replace("    backup:\n", f"    backup:\n      copies: ['{self.second}']\n"))
+
+    def create(self) -> Any:
+        return self.operator("backup", "create", "-o", "json")
+
+    def ids(self, store: Path) -> list[str]:
+        said = self.operator("backup", "list", "--store", str(store), "-o", "json")
+        assert said.code == 0, said.err
+        return [one["id"] for one in said.json["snapshots"]]
+
+    def outcome(self, kind: str) -> str:
+        plan, *lines = self.operator.journal()
+        kinds = [action["kind"] for action in plan["plan"]["actions"]]
+        (found,) = [line for line in lines if line["what"] == "outcome" and kinds[line["index"]] == kind]
+        return str(found["detail"])
+
+
+def down(folder: Path) -> None:
+    if folder.is_dir():
+        folder.rename(folder.with_name(f"{folder.name}-away"))
+    folder.write_text("not a folder")
+
+
+def up(folder: Path) -> None:
+    folder.unlink()
+    if folder.with_name(f"{folder.name}-away").is_dir():
+        folder.with_name(f"{folder.name}-away").rename(folder)
+
+
+@pytest.fixture
+def stores(loaded: Any) -> Stores:
+    stores = Stores(loaded)
+    text = Path(loaded.config).read_text()
+    # The server redacts; here that is no reason for an exit code of its own.
+    Path(loaded.config).write_text(text.replace("    backup:\n", "    backup:\n      on_redacted: accept\n"))
+    return stores
+
+
+def test_a_backup_brings_the_second_store_up_to_date(stores: Stores) -> None:
+    said = stores.create()
+    assert said.code == 0, said.err
+    assert stores.ids(stores.second) == stores.ids(stores.first)
+    assert len(stores.ids(stores.second)) == 2
+    assert stores.operator("backup", "verify", "--store", str(stores.second), "--level", "2").code == 0
+
+
+def test_a_copy_that_is_down_makes_the_run_partly_done_and_the_next_one_catches_up(stores: Stores) -> None:
+    down(stores.second)
+    said = stores.create()
+    assert (said.code, said.error["exit"]) == (7, 7)
+    assert str(stores.second) in stores.outcome("snapshot.copy")
+    up(stores.second)
+    assert stores.create().code == 0
+    assert stores.ids(stores.second) == stores.ids(stores.first)
+    assert len(stores.ids(stores.second)) == 3
+
+
+def test_when_the_first_store_is_down_the_backup_lies_in_the_copy_and_comes_home(stores: Stores) -> None:
+    assert stores.create().code == 0
+    down(stores.first)
+    assert stores.create().code == 7
+    assert len(stores.ids(stores.second)) == 3
+    up(stores.first)
+    assert len(stores.ids(stores.first)) == 2
+    assert stores.create().code == 0
+    assert stores.ids(stores.first) == stores.ids(stores.second)
+    assert len(stores.ids(stores.first)) == 4
+
+
+def test_when_no_store_holds_the_snapshot_the_run_fails(stores: Stores) -> None:
+    down(stores.first)
+    down(stores.second)
+    assert stores.create().code == 1
+
+
+def test_a_manager_comes_back_from_a_copy_when_the_first_store_is_gone(stores: Stores) -> None:
+    assert stores.create().code == 0
+    down(stores.first)
+    stores.operator.lab.lose_database()
+    stores.operator.forget_requests()
+    assert stores.operator.restore().code != 0
+    assert stores.operator.sent == []
+    said = stores.operator.restore("--store", str(stores.second), "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["actions"][-1]["kind"] == "deployment.compare"
+
+
+def test_a_restore_from_a_copy_that_stops_is_taken_up_from_that_copy(stores: Stores) -> None:
+    assert stores.create().code == 0
+    down(stores.first)
+    stores.operator.lab.lose_database()
+    stores.operator.lab.break_("restore", "put-fails")
+    said = stores.operator.restore("--store", str(stores.second), "-o", "json")
+    assert said.code == 1
+    assert f"maint playbook resume --store {stores.second}" in said.error["hint"]
+    taken_up = stores.operator("playbook", "resume", "--store", str(stores.second))
+    assert taken_up.code == 0, taken_up.err
+    assert stores.operator.puts == 2
+
+
+def test_a_config_without_copies_plans_no_copy(loaded: Any) -> None:
+    said = loaded("backup", "create", "--dry-run", "-o", "json")
+    assert [action["kind"] for action in said.json["plan"]["actions"]] == ["snapshot.take"]
+    assert SITE == said.json["plan"]["site"]
