@@ -1,0 +1,48 @@
+"""Pruning where snapshots are copied to further stores."""
+
+import pytest
+
+from maint.lab.running import SITE
+
+
+@pytest.fixture
+def copied(loaded):
+    """An operator whose site keeps one backup in two stores, and who has two."""
+    path = loaded.lab.folder / "config.yaml"
+    more = "      keep: {last: 1}\n      minimum: 1\n      copies: [second]\n"
+    path.write_text(path.read_text().replace("    backup:\n", f"    backup:\n{more}"))
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    return loaded
+
+
+def stored(operator, store):
+    """Return the ids of the snapshots in one store."""
+    return sorted(path.parent.name for path in (operator.lab.folder / store / SITE).glob("*/manifest.json"))
+
+
+def test_a_copy_follows(copied):
+    old, new = stored(copied, "backups")
+    assert stored(copied, "second") == [old, new]
+    assert copied("backup", "prune", "--yes").code == 0
+    assert stored(copied, "backups") == stored(copied, "second") == [new]
+
+
+def test_a_copy_that_is_down_keeps_its_snapshots_until_the_next_pruning(copied):
+    old, new = stored(copied, "backups")
+    folder = copied.lab.folder / "second"
+    folder.rename(folder.with_name("away"))
+    folder.write_text("no folder")
+    assert copied("backup", "prune", "--yes").code == 7
+    assert stored(copied, "backups") == [new]
+    folder.unlink()
+    folder.with_name("away").rename(folder)
+    assert stored(copied, "second") == [old, new]
+    assert copied("backup", "prune", "--yes").code == 0
+    assert stored(copied, "second") == [new]
+
+
+def test_what_was_pruned_does_not_come_back_with_the_next_backup(copied):
+    old, _ = stored(copied, "backups")
+    assert copied("backup", "prune", "--yes").code == 0
+    copied("backup", "create")
+    assert old not in stored(copied, "backups") + stored(copied, "second")
