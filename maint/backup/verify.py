@@ -91,11 +91,12 @@ def _deeper(sight: Sight, snapshot: Snapshot, seen: Verification, identities: Se
     content = _open(sight, snapshot, identities) if identities else _Content(())
     findings = [*seen.findings, *content.findings]
     depth = 1 if any(finding.passed is False for finding in content.findings) else 2
-    if depth == 2 and seen.level == 3 and has_deployment:
+    # Where the document could be read, its own faults are told too: they say more than that it is another one.
+    if (depth == 2 or content.verdict) and seen.level == 3 and has_deployment:
         rules = [*_rules(sight, snapshot, content), _future(sight, snapshot), _license(sight, content)]
         findings += rules
         told = any(finding.rule == "redaction" and finding.passed for finding in rules)
-        depth = 3 if told and not any(finding.passed is False for finding in rules) else 2
+        depth += 1 if depth == 2 and told and not any(finding.passed is False for finding in rules) else 0
     return replace(seen, depth=depth, on_capture=not identities, findings=findings)
 
 
@@ -220,9 +221,18 @@ def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Find
     yield from judgement.findings
     told = truststore(content.verdict.outline, snapshot.has(TRUSTSTORE)) if content.verdict else None
     yield from [told] if told else []
+    if content.verdict:
+        yield _release(snapshot, content.verdict)
     yield _password(sight)[1]
     if judgement.redaction is not Redaction.REDACTED:
         yield login(sight, snapshot, content.verdict)
+
+
+def _release(snapshot: Snapshot, verdict: Verdict) -> Finding:
+    told, found = snapshot.versions.get("manager", ""), verdict.outline.release
+    if found == told:
+        return Finding("release", True, f"taken from release {told}, as the manifest says")
+    return Finding("release", False, f"the document is of release {found or '(none)'}, the manifest says {told}")
 
 
 def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
