@@ -29,17 +29,32 @@ def spread(site: Site) -> Generator[str, None, Sequence[str]]:
         What could not be done, one line each; the next run tries it again.
     """
     problems: list[str] = []
-    for copy in site.copies:
-        try:
-            yield from _come_home(Elsewhere(site, copy), site, problems)
-        except WorkFailed as failure:
-            problems.append(_words(failure))
-    for copy in site.copies:
-        try:
-            yield from _copy_all(site, Elsewhere(site, copy), problems)
-        except WorkFailed as failure:
-            problems.append(_words(failure))
+    stores: list[Site] = [site, *(Elsewhere(site, copy) for copy in site.copies)]
+    working = [store for store in stores if _works(store, problems)]
+    if working[:1] == [site]:
+        for copy in working[1:]:
+            yield from _guarded(_come_home(copy, site, problems), problems)
+    for copy in working[1:]:
+        yield from _guarded(_copy_all(working[0], copy, problems), problems)
     return list(dict.fromkeys(problems))
+
+
+def _works(site: Site, problems: list[str]) -> bool:
+    """Look whether a store answers; a copy leads while the first store does not."""
+    try:
+        next(site.store.names(f"{site.settings.name}/records"), None)
+    except WorkFailed as failure:
+        problems.append(_words(failure))
+        return False
+    return True
+
+
+def _guarded(work: Iterator[str], problems: list[str]) -> Iterator[str]:
+    """Let one store fail without the others."""
+    try:
+        yield from work
+    except WorkFailed as failure:
+        problems.append(_words(failure))
 
 
 def note_detour(target: Site, snapshot_id: str, first: str) -> None:

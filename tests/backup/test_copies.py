@@ -112,6 +112,21 @@ def test_when_the_first_store_is_down_the_snapshot_goes_into_the_copy_and_comes_
     assert verify(place, stray, 3).result is Trust.VERIFIED
 
 
+def test_while_the_first_store_is_down_a_copy_leads_the_others(
+    place: Any, second: Path, run: Run, tmp_path: Path
+) -> None:
+    place.copies.append(LocalStore(tmp_path / "third"))
+    block(place.root)
+    stray = taken(place, run)
+    (problem,) = run(spread(place))
+    assert str(place.root) in problem
+    assert ids(place, place.copies[1]) == [stray]
+    unblock(place.root)
+    place.clock.sleep(60)
+    assert run(spread(place)) == []
+    assert ids(place, place.store) == [stray]
+
+
 def test_what_was_pruned_from_the_first_store_does_not_come_back_from_a_copy(
     place: Any, second: Path, run: Run
 ) -> None:

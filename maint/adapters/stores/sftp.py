@@ -12,6 +12,7 @@ from maint.adapters.stores.names import STAGING, split_name, split_prefix
 from maint.adapters.stores.writers import is_left_over, staging_name
 from maint.errors import CannotReach, StoreFailed
 
+_KEY_HINT = "compare it with `ssh-keygen -lf` on that host; if it is the host's, add it to the file of known hosts"
 _BUFFER = 256 * 1024
 
 
@@ -182,7 +183,7 @@ def told(what: str, location: str) -> Iterator[None]:
             raise _failure(what, location, error) from None
         raise
     except CannotReach as error:
-        hint = f"is it up, and is its key known? {error.hint}" if error.hint else None
+        hint = _KEY_HINT if "host key" in error.message.lower() else error.hint
         raise StoreFailed(f"{what} in {location}", detail=[error.message, *error.detail], hint=hint) from None
     except BROKEN as error:
         raise _failure(what, location, error) from None
