@@ -151,7 +151,7 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
     Returns:
         What could not be done, one line each; the next run tries it again.
     """
-    gone = {one.snapshot for one in read_records(site) if one.kind == PRUNE} - set(folders(site))
+    gone = pruned(site)
     problems = []
     for copy in site.copies:
         other = Elsewhere(site, copy)
@@ -162,6 +162,11 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
         except WorkFailed as failure:
             problems.append(": ".join([failure.message, *failure.detail]))
     return problems
+
+
+def pruned(sight: Sight) -> frozenset[str]:
+    """Return the ids of what was pruned from the first store for good, as signed records tell."""
+    return frozenset(one.snapshot for one in read_records(sight) if one.kind == PRUNE) - set(folders(sight))
 
 
 def _remove_files(site: Site, snapshot_id: str) -> None:

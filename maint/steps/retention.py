@@ -40,11 +40,14 @@ class PruneSnapshots(Step[PruneArguments]):
         )
         if left:
             summary += f"; finish the removal of {', '.join(left)}"
+        behind = bool(sight.settings.backup and sight.settings.backup.copies and prune.pruned(sight))
+        if behind:
+            summary += "; remove from the copies what was pruned before"
         yield self.action(
             f"store {sight.store.location}",
             summary,
             {"remove": list(going), "thaw": args.thaw, "damaged": args.damaged},
-            effect=Effect.CHANGE if going or left else Effect.READ,
+            effect=Effect.CHANGE if going or left or behind else Effect.READ,
             facts={"kept": list(decided.kept), "removed": list(going)},
         )
 
