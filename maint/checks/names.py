@@ -145,7 +145,7 @@ def peers(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge net.dns.peers."""
     hosts = {h.name: _resolved(h) for h in site.answering("peers") if h.answers["peers"].out.strip()}
     asked = {name for told, _ in hosts.values() for name in told}
-    usual = {name: _usual([told[name] for told, _ in hosts.values() if name in told]) for name in asked}
+    usual = {name: _usual([told[name] for told, _ in hosts.values() if told.get(name)]) for name in asked}
     owned = {h.name: own_addresses(h) for h in site.answering("own_addresses") if h.answers["own_addresses"].out}
     found = {}
     for host, (told, took) in hosts.items():
@@ -187,7 +187,7 @@ def _resolved(host: HostFacts) -> tuple[dict[str, str], int | None]:
 
 
 def _usual(values: list[str]) -> str:
-    return max(sorted(set(values)), key=values.count)
+    return max(sorted(set(values)), key=values.count, default="")
 
 
 CHECKS = (hostname, hosts_file, localhost, forward, reverse, peers)

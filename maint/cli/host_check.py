@@ -16,7 +16,7 @@ from maint.cli.flags import Flags
 from maint.cli.screen import Screen, table
 from maint.cli.site import ConfiguredSite
 from maint.errors import Invalid, MaintError, UsageError
-from maint.model.finding import Contact, Finding
+from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
 from maint.model.json import Json
 from maint.model.site import HostSettings
@@ -218,7 +218,9 @@ def _show(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
     if screen.output == "junit":
         screen.raw(reports.junit(findings, contacts))
         return reports.exit_code(findings, contacts)
-    found = reports.rows(findings, every=screen.verbose)
+    silent = {contact.name for contact in contacts if not contact.reached}
+    told_once = [one for one in findings if not (one.host in silent and one.state is State.ERROR)]
+    found = reports.rows(findings if screen.verbose else told_once, every=screen.verbose)
     lines = [_spelled(*row) for row in found]
     unreached = [f"NOT REACHED  {contact.name}: {contact.reason}" for contact in contacts if not contact.reached]
     troubled = [row for row in reports.by_host(findings, contacts) if any(cell != "0" for cell in row[2:5])]

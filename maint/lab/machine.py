@@ -1,13 +1,14 @@
 """One host of the lab: a folder as its file tree, facts, units, and at times a fault."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from maint.lab.shell.facts import default_fact
 from maint.lab.shell.tree import Tree
 
+_SSH = 22
 KeystoreOpens = Callable[[bytes, str], Sequence[str] | None]
 
 
@@ -43,6 +44,8 @@ class Machine:
     Attributes:
         watchers: called after `fault` has changed.
         keystore_opens: given a keystore's bytes and a password, returns its aliases, or None where it does not open.
+        listening: returns the TCP ports that something listens on.
+        reaches: returns whether a host and port can be reached from here.
         now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
     """
 
@@ -62,6 +65,8 @@ class Machine:
         self._fault: str | None = None
         self.watchers: list[Callable[[], None]] = []
         self.keystore_opens: KeystoreOpens = _opens_nothing
+        self.listening: Callable[[], Collection[int]] = lambda: (_SSH,)
+        self.reaches: Callable[[str, int], bool] = lambda host, port: host == "localhost" and port in self.listening()
         self.now: Callable[[], float] = time.time
         self.files = Tree(root, full=lambda: self.fault == "disk-full")
         self.root = self.files.root
@@ -80,7 +85,7 @@ class Machine:
     def clock(self) -> float:
         """Return the host's time, seconds since 1970; the fact `clock_skew` (seconds) is added under `clock-skew`."""
         skew = float(self.facts.get("clock_skew", "420")) if self.fault == "clock-skew" else 0.0
-        return self.now() + skew
+        return self.now() + skew + float(self.facts.get("clock_drift", "0"))
 
     def fact(self, name: str) -> str:
         """Return a fact, or its default, or an empty text."""

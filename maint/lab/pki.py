@@ -174,3 +174,72 @@ def new_ssh_key() -> bytes:
     return ed25519.Ed25519PrivateKey.generate().private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a certificate says; names as OpenSSL writes them."""
+
+    until: datetime
+    issuer: str
+    subject: str
+    names: Sequence[str]
+    public_key: str
+
+
+def described(pem: bytes) -> Described | None:
+    """Return what the first certificate of a PEM text says, None where there is none."""
+    try:
+        found = x509.load_pem_x509_certificates(pem)[0]
+    except ValueError:
+        return None
+    public = found.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return Described(
+        found.not_valid_after_utc,
+        _spelled(found.issuer),
+        _spelled(found.subject),
+        _alternatives(found),
+        public.decode(),
+    )
+
+
+def _spelled(name: x509.Name) -> str:
+    return ", ".join(f"{part.rfc4514_attribute_name} = {part.value!s}" for part in name)
+
+
+def _alternatives(certificate: x509.Certificate) -> list[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [f"{'DNS' if isinstance(name, x509.DNSName) else 'IP Address'}:{name.value!s}" for name in names]
+
+
+def public_half(pem: bytes, password: bytes) -> str | None:
+    """Return the public half (PEM) of a private key, None where the password does not open it."""
+    for given in (password or None, None):
+        try:
+            key = serialization.load_pem_private_key(pem, given)
+        except (ValueError, TypeError):
+            continue
+        form = serialization.PublicFormat.SubjectPublicKeyInfo
+        return key.public_key().public_bytes(serialization.Encoding.PEM, form).decode()
+    return None
+
+
+def leads_to(chain: bytes, authority: bytes) -> bool:
+    """Return whether the first certificate of a chain was issued, step by step, by one of the authority's."""
+    try:
+        own, trusted = x509.load_pem_x509_certificates(chain), x509.load_pem_x509_certificates(authority)
+    except ValueError:
+        return False
+    here, seen = own[0], 0
+    while seen <= len(own):
+        for issuer in trusted:
+            if here.issuer == issuer.subject:
+                return True
+        here = next((other for other in own if other.subject == here.issuer), here)
+        seen += 1
+    return False

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from maint.lab import jks, pki
+from maint.lab.ailments import Ailments
 from maint.lab.faults import UnknownFault
 from maint.lab.files import write_whole
 from maint.lab.founding import found
 from maint.lab.loading import Options
 from maint.lab.machine import Machine, Unit
+from maint.lab.neighbours import Neighbours
 from maint.lab.requestlog import RequestLog, counts
 from maint.lab.server import ManagerServer
 from maint.lab.shell.furnish import furnish
@@ -54,6 +56,7 @@ class Lab:
         self.log = RequestLog(self.folder / "requests.jsonl")
         self.server = self._server()
         self.machines = {name: self._machine(name) for name in self._facts["hosts"]}
+        Neighbours(self.machines, self.manager_host, self.server, self.world.release).introduce()
         for machine in self.machines.values() if new else ():
             furnish(machine)
         self._ssh: SshLab | None = None
@@ -189,13 +192,21 @@ class Lab:
         return ManagerServer(self.world, root, showing, ports, self.log, self.folder / "spool", self._storage.save)
 
     def _machine(self, name: str) -> Machine:
-        units: dict[str, Unit] = {"cloudera-scm-agent": PlainUnit(), "cloudera-scm-supervisord": PlainUnit()}
+        groups = self._facts["hosts"][name]
+        kinds = ["cloudera-scm-agent", "cloudera-scm-supervisord", "chronyd", "nscd"]
+        kinds += ["iscsid", "NetworkManager"] if "ecs" in groups else []
+        units: dict[str, Unit] = {kind: PlainUnit() for kind in kinds}
         servers = list(self._facts["hosts"])[: int(self.world.switches.number("server-instances"))]
         if name in servers:  # the others of a highly available manager stand by
             units = {"cloudera-scm-server": self.server if name == self.manager_host else PlainUnit(), **units}
         machine = Machine(name, self._root(name), units, address=self._facts["addresses"].get(name, "127.0.0.1"))
         machine.keystore_opens = _aliases
+        Ailments(machine, lambda: self._expired(name))
         return machine
+
+    def _expired(self, name: str) -> bytes:
+        authority = pki.Authority.load(self.folder / "ca")
+        return authority.chain_pem(authority.expired([name, *pki.LOOPBACK], datetime.now(UTC)))
 
     def _root(self, name: str) -> Path:
         return self.folder / "hosts" / name / "root"

@@ -1,6 +1,7 @@
 """The unit cloudera-scm-server of the lab: started, stopped and restarted as systemd would (contract 2.1, 3, 16.2)."""
 
 import contextlib
+import shutil
 import ssl
 import threading
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from maint.lab import trees
 from maint.lab.http import Listener
-from maint.lab.javaopts import redaction_property
+from maint.lab.javaopts import java_options, redaction_property
 from maint.lab.requestlog import RequestLog
 from maint.lab.showing import Showing
 from maint.lab.units import Invocation
@@ -48,6 +49,7 @@ class ManagerServer:
         self._up = threading.Event()
         self._active = False
         self._failed_tls = False
+        self._shown = ""  # the process whose command line the host shows
         spool.mkdir(parents=True, exist_ok=True)
 
     # -- the unit
@@ -162,9 +164,22 @@ class ManagerServer:
         options = self._root / trees.DEFAULTS
         text = options.read_text(errors="replace") if options.exists() else ""
         self.world.truststore_files = _truststores(self._root)
+        self._show_process(text)
         self.world.start_up(redaction=redaction_property(text), tls=wanted and not reason)
         self._save(self.world)
         return self.world.tls
+
+    def _show_process(self, text: str) -> None:
+        """Write the process's command line where the kernel would show it."""
+        last, pid = self._shown, self._invocation.properties(True)["MainPID"]
+        words = ["/usr/bin/java", *java_options(text), "com.cloudera.server.cmf.Main"]
+        folder = self._root / "proc" / pid
+        with contextlib.suppress(OSError):  # a full disk keeps nobody from starting
+            if last:
+                shutil.rmtree(self._root / "proc" / last, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "cmdline").write_bytes("".join(f"{word}\0" for word in words).encode(errors="surrogateescape"))
+            self._shown = pid
 
     def _load_keystore(self) -> str:
         """Return why the keystore of the settings cannot be used, "" when it can."""

@@ -19,6 +19,12 @@ FACTS: dict[str, str] = {
     "nofile": "limit of open files (ulimit -n)",
     "nproc_limit": "limit of processes (ulimit -u)",
     "sudo_password": "what sudo -S asks others than root for; without it none is needed",
+    "packages": "installed packages, NAME-VERSION-RELEASE.ARCH each",
+    "python": "version of Python",
+    "iptables_backend": "legacy or nf_tables",
+    "iptables_rules": "rules beyond the default policies, `;` between",
+    "clock_offset": "seconds by which the host believes to be off",
+    "clock_drift": "seconds by which the clock is off in truth",
     "clock_skew": "seconds by which the clock is off under the fault clock-skew",
 }
 
@@ -38,6 +44,12 @@ _DEFAULTS: dict[str, str] = {
     "inodes_used_percent": "1",
     "nofile": "65536",
     "nproc_limit": "65536",
+    "packages": "bash-5.1.8-9.el9.x86_64 openssl-3.0.7-27.el9.x86_64 cloudera-manager-agent-7.13.1-1.el9.x86_64"
+    " cloudera-manager-daemons-7.13.1-1.el9.x86_64 nfs-utils-2.5.4-25.el9.x86_64"
+    " iscsi-initiator-utils-6.2.1.9-1.el9.x86_64 e2fsprogs-1.46.5-5.el9.x86_64 iptables-1.8.10-2.el9.x86_64",
+    "python": "3.9.18",
+    "iptables_backend": "legacy",
+    "clock_offset": "0.000012",
     "clock_skew": "420",
 }
 

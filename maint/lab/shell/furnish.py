@@ -55,7 +55,10 @@ def furnish(machine: Machine, facts: Mapping[str, str] | None = None) -> None:
 
 def _files(machine: Machine) -> dict[str, tuple[str, int]]:
     readable = _identity(machine) | _kernel(machine) | _settings(machine)
-    return {path: (content, 0o644) for path, content in readable.items()} | {"/etc/shadow": ("root:!:19000::::::\n", 0)}
+    return {path: (content, 0o644) for path, content in readable.items()} | {
+        "/etc/shadow": ("root:!:19000::::::\n", 0),
+        "/usr/lib/jvm/java-17-openjdk/bin/java": ("#!/bin/sh\n", 0o755),
+    }
 
 
 def _identity(machine: Machine) -> dict[str, str]:
@@ -89,6 +92,9 @@ def _kernel(machine: Machine) -> dict[str, str]:
         "/proc/meminfo": f"MemTotal: {memory:13} kB\nMemFree: {memory // 2:14} kB\nMemAvailable: {memory:9} kB\n",
         "/proc/loadavg": "0.10 0.10 0.10 1/200 4242\n",
         "/proc/uptime": "864000.00 13000000.00\n",
+        "/proc/cmdline": "BOOT_IMAGE=/vmlinuz root=/dev/sda2 ro quiet transparent_hugepage=never\n",
+        "/proc/sys/net/core/somaxconn": "16384\n",
+        "/proc/sys/kernel/random/poolsize": "256\n",
         "/proc/version": f"Linux version {machine.fact('kernel')}\n",
         "/proc/self/limits": "Max processes             65536                65536                processes\n"
         "Max open files            65536                65536                files\n",
@@ -115,5 +121,11 @@ def _settings(machine: Machine) -> dict[str, str]:
         "/etc/sysctl.conf": "vm.swappiness = 1\nvm.overcommit_memory = 1\n",
         "/etc/security/limits.d/20-nproc.conf": "* soft nproc 65536\nroot soft nproc unlimited\n",
         "/etc/cloudera-scm-agent/config.ini": "[General]\nserver_host=localhost\nserver_port=7182\n",
+        "/etc/nscd.conf": "enable-cache hosts yes\nenable-cache passwd no\nenable-cache group no\n",
+        "/etc/NetworkManager/conf.d/rke2-canal.conf": "[keyfile]\n"
+        "unmanaged-devices=interface-name:cali*;interface-name:flannel*\n",
+        "/usr/lib/jvm/java-17-openjdk/release": 'IMPLEMENTOR="Red Hat, Inc."\nJAVA_VERSION="17.0.11"\n',
+        "/usr/lib/jvm/java-17-openjdk/conf/security/java.security": "crypto.policy=unlimited\n"
+        "sun.security.krb5.disableReferrals=true\n",
         "/etc/chrony.conf": "pool 2.rhel.pool.ntp.org iburst\n",
     }

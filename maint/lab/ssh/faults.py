@@ -1,5 +1,7 @@
 """What can be wrong with a lab host, by name."""
 
+from maint.lab.ailments import AILMENTS
+
 HOST_FAULTS: dict[str, str] = {
     "unreachable": "its SSH port is closed",
     "slow": "every command waits two seconds before it begins",
@@ -10,4 +12,5 @@ HOST_FAULTS: dict[str, str] = {
     "login-refused": "it lets nobody in",
     "disk-full": "whatever writes fails: No space left on device",
     "clock-skew": "its clock is off by the fact clock_skew (seconds)",
+    **AILMENTS,
 }

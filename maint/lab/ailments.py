@@ -1,0 +1,80 @@
+"""What can be wrong with a lab host's set-up: planted in its files and facts, and taken back."""
+
+from collections.abc import Callable, Mapping
+
+from maint.lab.machine import Machine
+
+_HOSTS, _OPTIONS = "/etc/hosts", "/etc/default/cloudera-scm-server"
+_CHAIN = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-host_key_cert_chain.pem"
+_SWAPPINESS = "/proc/sys/vm/swappiness"
+_THP = "/sys/kernel/mm/transparent_hugepage/enabled"
+
+AILMENTS: dict[str, str] = {
+    "disk-97": "its disks are 97 % full",
+    "clock-7s": "its clock is 7 seconds ahead, and nobody has noticed",
+    "swappiness-60": "the kernel swaps as it does out of the box",
+    "huge-pages": "transparent huge pages are switched on",
+    "expired-host-certificate": "the certificate of its agent has expired",
+    "wrong-dns": "its own name leads to another address",
+    "redaction-twice": "the server's options file sets the redaction property twice",
+}
+
+
+class Ailments:
+    """Plants what a machine's fault names, and takes it back when the fault goes.
+
+    Args:
+        machine: the host.
+        expired: returns an expired certificate chain for it.
+    """
+
+    def __init__(self, machine: Machine, expired: Callable[[], bytes]) -> None:
+        self._machine = machine
+        self._expired = expired
+        self._files: dict[str, bytes] = {}
+        self._facts: dict[str, str] | None = None
+        machine.watchers.append(self.follow)
+
+    def follow(self) -> None:
+        """Make the host's files and facts what its fault wants."""
+        self._take_back()
+        fault = self._machine.fault or ""
+        if fault in AILMENTS:
+            self._facts = dict(self._machine.facts)
+            self._machine.facts |= _FACTS.get(fault, {})
+            for path, content in self._contents(fault).items():
+                self._files[path] = self._machine.files.read(path)
+                self._put(path, content)
+
+    def _contents(self, fault: str) -> Mapping[str, bytes]:
+        read, machine = self._machine.files.read, self._machine
+        if fault == "swappiness-60":
+            return {_SWAPPINESS: b"60\n"}
+        if fault == "huge-pages":
+            return {_THP: b"[always] madvise never\n"}
+        if fault == "expired-host-certificate" and machine.files.exists(_CHAIN):
+            return {_CHAIN: self._expired()}
+        if fault == "wrong-dns":
+            return {_HOSTS: read(_HOSTS).replace(machine.address.encode() + b" ", b"198.51.100.66 ")}
+        if fault == "redaction-twice" and machine.files.exists(_OPTIONS):
+            twice = b" -Dcom.cloudera.api.redaction=true -Dcom.cloudera.api.redaction=false"
+            return {_OPTIONS: read(_OPTIONS) + b'export CMF_JAVA_OPTS="${CMF_JAVA_OPTS}' + twice + b'"\n'}
+        return {}
+
+    def _take_back(self) -> None:
+        for path, content in self._files.items():
+            self._put(path, content)
+        self._files.clear()
+        if self._facts is not None:
+            self._machine.facts.clear()
+            self._machine.facts.update(self._facts)
+            self._facts = None
+
+    def _put(self, path: str, content: bytes) -> None:
+        self._machine.files.write(path, content)  # mode and owner stay
+
+
+_FACTS: dict[str, dict[str, str]] = {
+    "disk-97": {"disk_used_percent": "97"},
+    "clock-7s": {"clock_drift": "7"},
+}

@@ -1,0 +1,65 @@
+"""What the lab's hosts know of each other: names, who listens where, and the manager's release."""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from maint.lab.machine import Machine
+
+_SSH, _AGENTS, _DATABASE, _KDC = 22, 7182, 5432, 88
+
+
+class Server(Protocol):
+    """The manager's ports."""
+
+    plain_port: int
+    tls_port: int
+
+    def active(self) -> bool:
+        """Return whether its process runs."""
+
+
+class Neighbours:
+    """All hosts of a lab.
+
+    Args:
+        machines: the hosts by name.
+        manager: the name of the manager's host.
+        server: the manager.
+        release: its release, "" for the usual one.
+    """
+
+    def __init__(self, machines: Mapping[str, Machine], manager: str, server: Server, release: str) -> None:
+        self._machines = machines
+        self._manager = manager
+        self._server = server
+        self._release = release
+
+    def introduce(self) -> None:
+        """Tell every host about the others."""
+        names = ";".join(f"{m.address} {m.fact('fqdn')}" for m in self._machines.values() if m.address != "127.0.0.1")
+        for name, machine in self._machines.items():
+            machine.facts.setdefault("dns", names)
+            packages = machine.fact("packages").replace("7.13.1", self._release or "7.13.1")
+            if name == self._manager:
+                version = self._release or "7.13.1"
+                packages += f" cloudera-manager-server-{version}-1.el9.x86_64"
+            machine.facts.setdefault("packages", packages)
+            machine.listening = lambda name=name: self._ports(name)  # type: ignore[misc]  # bound at once, not later
+            machine.reaches = lambda host, port, name=name: self._answers(name, host, port)  # type: ignore[misc]  # as above
+
+    def _ports(self, name: str) -> Collection[int]:
+        found = {_SSH}
+        if name == self._manager:
+            found.add(_DATABASE)
+            if self._server.active():
+                found |= {_AGENTS, self._server.plain_port, self._server.tls_port}
+        return found
+
+    def _answers(self, own: str, host: str, port: int) -> bool:
+        if host.startswith("kdc.") and port == _KDC:
+            return True
+        for name, machine in self._machines.items():
+            known = (name, machine.fact("fqdn"), machine.address)
+            if host in known or (host in ("localhost", "127.0.0.1") and name == own):
+                return port in self._ports(name) and machine.fault != "unreachable"
+        return False
