@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.way import MANAGER, STORE
+from maint.cli.way import ELSEWHERE, MANAGER, STORE
 
 group = typer.Typer(no_args_is_help=True, help="Snapshots of the site's configuration.")
 
@@ -105,7 +105,7 @@ def release(
     return carry_out(flags, "release", {"snapshot": snapshot, "reason": reason})
 
 
-@command(group, "prune")
+@command(group, "prune", ELSEWHERE)
 def prune(
     flags: Flags,
     thaw: Annotated[str, typer.Option("--thaw", help="Why a doubtful backup or unfinished restore is no reason.")] = "",

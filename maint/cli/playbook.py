@@ -7,7 +7,7 @@ import typer
 
 from maint.cli.flags import Flags, command
 from maint.cli.waiver import NoSafetyNet, lifted
-from maint.cli.way import RESUME
+from maint.cli.way import ELSEWHERE
 from maint.errors import Invalid, UsageError
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _run(flags: Flags, name: str, values: list[str] | None) -> int:
     return run_playbook(flags, _load(name), dict(given(values)))
 
 
-@command(group, "resume", RESUME)
+@command(group, "resume", ELSEWHERE)
 def resume(flags: Flags, run_id: Run = None) -> int:
     """Take up a run that stopped before its end; what it left open is decided by looking."""
     from maint.cli.carry import resume as take_up

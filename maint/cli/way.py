@@ -73,7 +73,7 @@ MANAGER: Options = {
     "ca": (Annotated[str, typer.Option("--ca", help="Without a config: PEM bundle of the TLS port.")], ""),
     "license": (Annotated[str, typer.Option("--license", help="Without a config: the licence file.")], ""),
 }
-RESUME: Options = {"store": STORE["store"]}
+ELSEWHERE: Options = {"store": STORE["store"]}
 
 
 def taken_from(options: Options, values: dict[str, Any]) -> Way:  # Any: typer hands over whatever the options hold

@@ -59,7 +59,7 @@ def test_a_copy_holds_the_same_bytes_and_is_verified_on_its_own(place: Any, seco
     assert run(spread(place)) == []
     assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
     (kept,) = [one for one in read_records(Elsewhere(place, place.copies[0])) if one.kind == "verify"]
-    assert (kept.facts["level"], kept.facts["result"]) == (1, Trust.VERIFIED.value)
+    assert (kept.facts["level"], kept.facts["result"]) == (3, Trust.VERIFIED.value)
 
 
 def test_copying_again_changes_nothing(place: Any, second: Path, run: Run) -> None:
@@ -156,6 +156,14 @@ def test_a_safety_snapshot_makes_no_detour(place: Any, second: Path, run: Run) -
     with pytest.raises(StoreFailed):
         taken(place, run, purpose=Purpose.SAFETY)
     assert not second.exists()
+
+
+def test_a_rule_that_no_longer_holds_says_nothing_against_a_copy(place: Any, second: Path, run: Run) -> None:
+    snapshot = taken(place, run)
+    place.clock.sleep(-86_400)  # so that it seems to come from the future, which breaks a rule
+    assert run(spread(place)) == []
+    (kept,) = [one for one in read_records(Elsewhere(place, place.copies[0])) if one.kind == "verify"]
+    assert (kept.snapshot, kept.facts["level"], kept.facts["result"]) == (snapshot, 1, Trust.VERIFIED.value)
 
 
 def test_rotten_bytes_are_not_copied(place: Any, second: Path, run: Run) -> None:
