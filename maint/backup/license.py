@@ -1,27 +1,74 @@
-"""Look into a licence file: is it in date? (contract section 9)"""
+"""Read a licence file, a clear-signed text with JSON inside: whose it is, and whether it is in date (contract section 9)."""
 
 import json
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
+from maint.errors import Invalid
 from maint.model.snapshot import Finding
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LicenseText:
+    """What a licence file says of itself; its signature is the vendor's affair.
+
+    Attributes:
+        expiration: as it is written.
+        starts, ends: its first and its last day, None where none can be read.
+    """
+
+    owner: str
+    uuid: str
+    expiration: str
+    starts: datetime | None
+    ends: datetime | None
+
+    def over(self, now: datetime) -> bool:
+        """Whether its last day has passed; without one it counts as in date, since the manager decides."""
+        return self.ends is not None and self.ends + _DAY <= now
+
+
+def parse(content: bytes, source: str) -> LicenseText:
+    """Read a licence file.
+
+    Raises:
+        Invalid: it holds no licence.
+    """
+    fields = _inner(content)
+    if fields is None or not {"name", "uuid", "expirationDate"} <= fields.keys():
+        raise Invalid(
+            f"{source} is no licence file",
+            detail=["a licence is a clear-signed text with name, uuid and expirationDate in JSON"],
+            hint="use the file as the vendor sent it",
+        )
+    return _text(fields)
 
 
 def check(content: bytes, now: datetime) -> Finding:
-    """Judge a licence file, a clear-signed text whose inner part is JSON; its signature is the vendor's affair."""
+    """Judge a licence file: is it one, and is it in date?"""
     fields = _inner(content)
     if fields is None:
         return Finding("license", False, "the licence file holds no readable licence")
-    starts, ends = _day(fields.get("startDate")), _day(fields.get("expirationDate"))
-    if ends is None:
+    found = _text(fields)
+    if found.ends is None:
         return Finding("license", None, "the licence file names no day on which it expires")
-    if starts is not None and starts > now:
-        return Finding("license", False, f"the licence is not valid before {starts:%Y-%m-%d}")
-    if ends.replace(hour=23, minute=59, second=59) < now:
-        return Finding("license", False, f"the licence expired on {ends:%Y-%m-%d}")
-    return Finding("license", True, f"the licence is valid until {ends:%Y-%m-%d}")
+    if found.starts is not None and found.starts > now:
+        return Finding("license", False, f"the licence is not valid before {found.starts:%Y-%m-%d}")
+    if found.over(now):
+        return Finding("license", False, f"the licence expired on {found.ends:%Y-%m-%d}")
+    return Finding("license", True, f"the licence is valid until {found.ends:%Y-%m-%d}")
 
 
-def _inner(content: bytes) -> dict[str, object] | None:
+def _text(fields: Mapping[str, object]) -> LicenseText:
+    expiration = str(fields.get("expirationDate", ""))
+    owner, uuid = str(fields.get("name", "")), str(fields.get("uuid", ""))
+    return LicenseText(owner, uuid, expiration, _day(fields.get("startDate")), _day(expiration))
+
+
+def _inner(content: bytes) -> Mapping[str, object] | None:
     text = content.decode(errors="replace")
     start = text.find("{")
     try:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
+from maint.backup.license import parse
 from maint.errors import AnswerMissing, Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.restore.license import content_of, expired, parse
+from maint.restore.license import content_of
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 
@@ -28,7 +29,7 @@ class UploadLicense(Step[LicenseArguments]):
         """Plan the upload; an unreadable or expired file is refused here."""
         content, source = content_of(sight, file=args.file, snapshot=args.snapshot)
         license_ = parse(content, source)
-        if expired(license_, sight.clock.now()):
+        if license_.over(sight.clock.now()):
             raise Refused(
                 f"the licence in {source} is out of date",
                 detail=[f"it ended on {license_.expiration}"],
