@@ -203,3 +203,21 @@ def test_a_store_that_takes_nothing_stops_the_delete(loaded):
     said = delete(loaded)
     assert said.code in (1, 4), said.err
     assert loaded.sent == []
+
+
+def test_a_machine_without_the_private_key_can_prove_it_too(loaded):
+    path = Path(loaded.config)
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "identity:" not in line))
+    said = delete(loaded)
+    assert said.code == 0, said.err
+    assert "contents as judged when it was taken" in said.err
+    assert purposes(loaded) == ["backup", "safety"]
+
+
+def test_what_is_required_of_a_backup_by_name_is_the_same(loaded, tmp_path):
+    path = tmp_path / "require.yaml"
+    step = "{name: Proof, do: backup.require, with: {max_age: 24h, cluster: Data Services ECS}}"
+    path.write_text(f"name: require\nsummary: Prove.\nsteps:\n  - {step}\n")
+    assert loaded("playbook", "run", str(path)).code == 0
+    damage(loaded, snapshots(loaded)[0]["id"])
+    refused(loaded("playbook", "run", str(path)), "is not proven restorable")
