@@ -1,4 +1,4 @@
-"""Read a licence file, a clear-signed text with JSON inside: whose it is, and whether it is in date (contract section 9)."""
+"""Read a licence file, a clear-signed text with JSON inside: whose it is, whether it is in date (contract 9)."""
 
 import json
 from collections.abc import Mapping
