@@ -22,6 +22,7 @@ from maint.cli.units import (
     timers_of,
     writable,
 )
+from maint.config.layers import OVERRIDES
 from maint.engine.lock import make_folder
 from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
@@ -173,6 +174,8 @@ def _warn(site: SiteSettings, screen: Screen) -> None:
         kind = reference.partition(":")[0]
         if kind in ("env", "keyring"):
             screen.warn(f"{key} is {kind}:…, which a scheduled run may not have; file:PATH is handed to it")
+    for variable in sorted(OVERRIDES.keys() & os.environ.keys()):
+        screen.warn(f"{variable} is set here, and a scheduled run goes by the config file alone")
 
 
 def _found(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]:

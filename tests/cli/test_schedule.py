@@ -309,3 +309,51 @@ def test_changing_the_form_takes_the_other_one_away(config, units):
     assert {one.name for one in units.iterdir()} == {"maint-backup-prod", "maint-failure@.service"}
     maint("schedule", "remove", "--config", str(path), "--folder", str(units), "--yes")
     assert list(units.iterdir()) == []
+
+
+@pytest.fixture
+def manager(tmp_path, monkeypatch):
+    """A service manager of a user that writes down what it is told."""
+    program = tmp_path / "bin/systemctl"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/told\ntest ! -e {tmp_path}/broken\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(installed, "MANAGED", tmp_path)
+    env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+
+    def call(verb, path):
+        words = ("schedule", verb, "--config", str(path), "--user", "--yes")
+        said = maint(*words, **env)
+        file = tmp_path / "told"
+        told = file.read_text().splitlines() if file.exists() else []
+        file.unlink(missing_ok=True)
+        return said, told
+
+    return call
+
+
+def test_the_timer_is_started_once_the_files_stand_and_stopped_before_they_go(config, manager, tmp_path):
+    path = config(store=str(tmp_path / "store"))
+    said, told = manager("install", path)
+    assert said.code == 0, said.err
+    timer = "maint-backup-prod.timer"
+    assert told == ["--user daemon-reload", f"--user enable {timer}", f"--user restart {timer}"]
+    assert (tmp_path / "xdg/systemd/user" / timer).is_file()
+    said, told = manager("remove", path)
+    assert told == [f"--user stop {timer}", f"--user disable {timer}", "--user daemon-reload"]
+    assert list((tmp_path / "xdg/systemd/user").iterdir()) == []
+
+
+def test_what_the_service_manager_refuses_is_told(config, manager, tmp_path):
+    (tmp_path / "broken").touch()
+    said, _ = manager("install", config(store=str(tmp_path / "store")))
+    assert (said.code, "daemon-reload" in said.err) == (1, True)
+
+
+def test_what_a_scheduled_run_will_not_have_is_warned_of(config, units):
+    path = config()
+    path.write_text(path.read_text().replace('"file:password"', "env:CM_PASSWORD"))
+    words = ("schedule", "install", "--config", str(path), "--folder", str(units), "--form", "systemd", "--yes")
+    said = maint(*words, MAINT_MANAGER_HOST="other")
+    assert "manager.password is env:" in said.err
+    assert "MAINT_MANAGER_HOST is set here" in said.err
