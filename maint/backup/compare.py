@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from maint.backup.flatten import Clear, Items, Mark, Tree, size
+from maint.backup.flatten import Clear, Items, Mark, Tree, Unread, opened, size
 from maint.backup.marks import REDACTED, SECRET_FIELDS
 from maint.backup.volatile import reason
 from maint.model.json import Json
@@ -75,15 +75,21 @@ def _keys(before: dict[str, Tree], after: dict[str, Tree]) -> Iterator[str]:
 
 
 def _both(before: Tree, after: Tree, path: Path, result: Comparison) -> None:
-    if isinstance(before, Clear) and isinstance(after, Clear) and before == after:
+    if _same(before, after):
         return  # which spares most of a document any closer look
     if isinstance(before, dict) and isinstance(after, dict):
-        _objects(before, after, path, result)
+        _objects(opened(before), opened(after), path, result)
     elif _hidden(before) or _hidden(after):
         if not reason(path):
             result.not_comparable.append(_spell(path))
     elif before != after:
         _differ(path, _show(before), _show(after), result)
+
+
+def _same(before: Tree, after: Tree) -> bool:
+    if isinstance(before, Unread) and isinstance(after, Unread):
+        return before.element is after.element
+    return isinstance(before, Clear) and isinstance(after, Clear) and before == after
 
 
 def _gone(before: Tree, path: Path, result: Comparison) -> None:
@@ -100,7 +106,7 @@ def _added(after: Tree, path: Path, result: Comparison, an_item: bool) -> None:
     elif an_item:
         _differ(path, None, _show(after), result)
     elif isinstance(after, dict) and _holds_items(after):
-        _objects({} if not isinstance(after, Items) else Items(), after, path, result)
+        _objects({} if not isinstance(after, Items) else Items(), opened(after), path, result)
     elif not _empty(after) and not reason(path):
         result.added_keys.append(_spell(path))
 
@@ -128,12 +134,13 @@ def _hidden(value: Tree) -> bool:
 
 
 def _empty(value: Tree) -> bool:
-    return all(map(_empty, value.values())) if isinstance(value, dict) else value == ""
+    return all(map(_empty, opened(value).values())) if isinstance(value, dict) else value == ""
 
 
 def _holds_items(tree: dict[str, Tree]) -> bool:
-    return bool(tree) and (
-        isinstance(tree, Items) or any(_holds_items(child) for child in tree.values() if isinstance(child, dict))
+    children = opened(tree).values()
+    return bool(children) and (
+        isinstance(tree, Items) or any(_holds_items(child) for child in children if isinstance(child, dict))
     )
 
 

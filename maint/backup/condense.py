@@ -11,10 +11,13 @@ text, its first quote would end that text, and the letters after it would be an 
 import re
 import secrets
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from maint.backup.elements import KINDS, Elements, decode
+from maint.backup.elements import KINDS, Elements, Unparsed, decode
 
+Take: TypeAlias = Callable[[bytes, bytes], Elements | list[Unparsed] | None]
 LONGEST = 1 << 20  # bytes of one element that are waited for; a longer one is left to the parser
 _LINE = 160  # bytes; longer than the line on which a list begins
 _BEGIN = re.compile(rb'\n( *)"(%s)" : \[ \{\n' % b"|".join(KINDS))
@@ -24,7 +27,7 @@ _BEGIN = re.compile(rb'\n( *)"(%s)" : \[ \{\n' % b"|".join(KINDS))
 class Run:
     """Elements that follow each other in a list, and the bytes that they were."""
 
-    elements: Elements
+    elements: Elements | list[Unparsed]
     content: bytes
 
 
@@ -34,9 +37,13 @@ class Condenser:
     Attributes:
         stand_in: the text that stands in the short document where elements were; nobody can guess it.
         taken: these runs of elements, in order; whoever meets the stand-in takes them from the left.
+
+    Args:
+        take: what makes elements of a list, None where it cannot (see `elements.py`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, take: Take | None = None) -> None:
+        self._decode = take or decode
         self.stand_in = f"maint{secrets.token_hex(16)}"
         self.taken: deque[Run] = deque()
         self._mark = b'"%s"' % self.stand_in.encode()
@@ -93,7 +100,7 @@ class Condenser:
                 return False
         end += len(self._close)
         run = content[self._at : end]
-        elements = decode(self._kind, b"[%b]" % run)
+        elements = self._decode(self._kind, b"[%b]" % run)
         if elements is None:
             self._leave(content, out)
             return True

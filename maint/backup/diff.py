@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from maint.backup.catalogue import entries
 from maint.backup.compare import Comparison, Difference, compare
 from maint.backup.fingerprint import Fingerprint, site_fingerprint
-from maint.backup.flatten import Tree, flatten
+from maint.backup.flatten import Pool, Tree, flatten, opened, unread_secrets
 from maint.backup.known import Known
 from maint.backup.parts import DEPLOYMENT, REDACTED_COPY, Tally, open_deployment, stored
 from maint.backup.read import blocks
@@ -55,15 +55,21 @@ def latest(sight: Sight) -> Snapshot:
     raise Refused(f"there is no snapshot of {sight.settings.name} to compare with", hint="`maint backup create`")
 
 
-def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool) -> Side:
+def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, pool: Pool | None = None) -> Side:
     """Return a snapshot's side, from its raw document or from its redacted copy.
+
+    Args:
+        sight: the site.
+        snapshot: which.
+        redacted: whether its redacted copy is read.
+        pool: shared by both sides, it spares whatever they have in common (see `flatten.py`).
 
     Raises:
         Refused: the raw document is wanted, and no private key is at hand.
         WorkFailed: the part is damaged.
     """
     known = Known()
-    tree = _of_copy(sight, snapshot) if redacted else _of_raw(sight, snapshot, known)
+    tree = _of_copy(sight, snapshot, pool) if redacted else _of_raw(sight, snapshot, known, pool)
     versions = snapshot.versions
     return Side(
         snapshot.id,
@@ -74,13 +80,13 @@ def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool) -> Side:
     )
 
 
-def of_server(sight: Sight) -> Side:
-    """Return the live manager's side, as it shows itself now."""
+def of_server(sight: Sight, pool: Pool | None = None) -> Side:
+    """Return the live manager's side, as it shows itself now; for the pool see `of_snapshot`."""
     api = sight.manager.require_api(sight.settings.manager.deployment_api)
     release = sight.manager.release()
     known = Known()
     with sight.manager.deployment() as answer:
-        tree = flatten(blocks(answer.read), _noting(known, site_fingerprint(sight)))
+        tree = flatten(blocks(answer.read), _noting(known, site_fingerprint(sight)), pool)
     return Side(sight.settings.manager.host, "server", tree, (release, api), known)
 
 
@@ -92,6 +98,9 @@ def differences(sight: Sight, before: Side, after: Side) -> Comparison:
         found.differences, found.added_keys = [*found.differences, *added], []
     if "redacted copy" in (before.source, after.source) and before.source != after.source:
         _weigh_scrubbed(found, site_fingerprint(sight))
+    if found.differences:
+        for secret in unread_secrets(before.tree, after.tree):
+            before.known.add(secret)
     scrub = _scrubber((before.known, after.known), site_fingerprint(sight))
     scrubbed = [Difference(one.path, scrub(one.before), scrub(one.after)) for one in found.differences]
     found.differences = sorted(scrubbed, key=lambda one: one.path)
@@ -157,16 +166,16 @@ def _scrubber(known: Sequence[Known], fingerprint: Fingerprint) -> Callable[[str
     return scrub
 
 
-def _of_raw(sight: Sight, snapshot: Snapshot, known: Known) -> dict[str, Tree]:
+def _of_raw(sight: Sight, snapshot: Snapshot, known: Known, pool: Pool | None) -> dict[str, Tree]:
     part = snapshot.part(DEPLOYMENT)
     with open_deployment(sight, snapshot) as stream:
         content = Tally(stream.read)
-        tree = flatten(blocks(content.read), _noting(known, site_fingerprint(sight)))
+        tree = flatten(blocks(content.read), _noting(known, site_fingerprint(sight)), pool)
     _insist(snapshot, part.name, content.sha256 == part.content_sha256)
     return tree
 
 
-def _of_copy(sight: Sight, snapshot: Snapshot) -> dict[str, Tree]:
+def _of_copy(sight: Sight, snapshot: Snapshot, pool: Pool | None) -> dict[str, Tree]:
     if not snapshot.has(REDACTED_COPY):
         raise WorkFailed(f"snapshot {snapshot.id} has no redacted copy", hint="compare it where the private key is")
     part = snapshot.part(REDACTED_COPY)
@@ -174,7 +183,7 @@ def _of_copy(sight: Sight, snapshot: Snapshot) -> dict[str, Tree]:
         stored(sight.store, f"{snapshot.site}/{snapshot.id}/{part.name}") as (file, on_disk),
         sight.seal.decompress(file) as stream,
     ):
-        tree = flatten(blocks(stream.read), site_fingerprint(sight))
+        tree = flatten(blocks(stream.read), site_fingerprint(sight), pool)
     _insist(snapshot, part.name, on_disk.sha256 == part.sha256)
     return tree
 
@@ -189,7 +198,7 @@ def _shown(tree: Tree, path: str) -> str:
     """Return a value by its path; names may hold slashes themselves."""
     if isinstance(tree, str):
         return tree
-    for key, child in tree.items():
+    for key, child in opened(tree).items():
         if path == key:
             return child if isinstance(child, str) else "all of it"
         if path.startswith(f"{key}/") and (found := _shown(child, path[len(key) + 1 :])):

@@ -5,6 +5,7 @@ says as much: a list is only taken when nothing in it is unknown. Whatever else 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -72,6 +73,24 @@ class Group(Struct, gc=False, forbid_unknown_fields=True):
     config: Config | UnsetType = UNSET
 
 
+class _Label(Struct, gc=False):
+    """What a role or a group is known by; the other fields would take part in that (see `flatten.identity`)."""
+
+    name: str
+    product: msgspec.Raw | UnsetType = UNSET
+    hostId: msgspec.Raw | UnsetType = UNSET
+    clusterRef: msgspec.Raw | UnsetType = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Unparsed:
+    """A role or group of which only the name was read; that it is JSON has been seen."""
+
+    kind: bytes
+    name: str
+    content: bytes
+
+
 Elements: TypeAlias = list[Item] | list[Role] | list[Group]
 KINDS = (b"roles", b"roleConfigGroups", b"items")
 _DECODERS: dict[bytes, Any] = {  # of different kinds
@@ -79,8 +98,11 @@ _DECODERS: dict[bytes, Any] = {  # of different kinds
     b"roleConfigGroups": msgspec.json.Decoder(list[Group]),
     b"items": msgspec.json.Decoder(list[Item]),
 }
+_RAW = msgspec.json.Decoder(list[msgspec.Raw])
+_LABELS = msgspec.json.Decoder(list[_Label])
 _ENCODER = msgspec.json.Encoder()
 _BLANK = b" \t\r\n"
+_NAME = 1000  # characters; a longer name is no name
 
 
 def decode(kind: bytes, content: bytes) -> Elements | None:
@@ -100,6 +122,23 @@ def decode(kind: bytes, content: bytes) -> Elements | None:
     spelled = _ENCODER.encode(found)
     whole = len(content.translate(None, _BLANK)) == len(spelled) - spelled.count(b" ")
     return found if whole else None
+
+
+def split(kind: bytes, content: bytes) -> Elements | list[Unparsed] | None:
+    """Split a JSON list of roles or groups without reading them; what cannot be told apart is decoded.
+
+    Where something may be redacted, that has to be counted, so it is decoded too.
+    """
+    if kind == b"items" or b"REDACTED" in content or b"\\u" in content:  # which may spell the word
+        return decode(kind, content)
+    try:
+        labels = _LABELS.decode(content)
+        contents = _RAW.decode(content)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    if any(label.product or label.hostId or label.clusterRef or len(label.name) > _NAME for label in labels):
+        return decode(kind, content)
+    return [Unparsed(kind, label.name, bytes(raw)) for label, raw in zip(labels, contents, strict=True)]
 
 
 def plain(elements: Elements) -> list[dict[str, Any]]:

@@ -8,12 +8,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import sha256
-from typing import TypeAlias
+from itertools import groupby, islice
+from typing import TypeAlias, cast
 
-from maint.backup.elements import Config, Elements, Group, Item, Role, UnsetType, plain
+from maint.backup.elements import (
+    Config,
+    Elements,
+    Group,
+    Item,
+    Role,
+    Unparsed,
+    UnsetType,
+    decode,
+    items_of,
+    plain,
+    split,
+)
 from maint.backup.fold import Fields, Rules, fold
 from maint.backup.marks import REDACTED, SECRET_FIELDS, sensitive
 
+_BATCH = 200  # elements that are decoded at once
 LONGEST = 1000  # characters of a value that are held; of a longer one the digest is
 
 
@@ -33,6 +47,43 @@ class Clear(dict[str, "Tree"]):
     __slots__ = ()
 
 
+class Unread(dict[str, "Tree"]):
+    """A role or group that is empty until it is opened: of most, it only matters that both sides have the same.
+
+    Attributes:
+        element: its bytes, secrets and all; it never leaves memory.
+    """
+
+    __slots__ = ("_open", "element")
+
+    def __init__(self, element: Unparsed, open_it: Callable[[Unparsed], dict[str, "Tree"]]) -> None:
+        super().__init__()
+        self.element = element
+        self._open: Callable[[Unparsed], dict[str, Tree]] | None = open_it
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody has opened it."""
+        return self._open is not None
+
+    def open(self) -> None:
+        """Read it, once."""
+        if self._open is not None:
+            self.update(self._open(self.element))
+            self._open = None
+
+
+class Pool:
+    """Elements that two documents share: equal ones are one object, and cost memory once."""
+
+    def __init__(self) -> None:
+        self._elements: dict[Unparsed, Unparsed] = {}
+
+    def one(self, element: Unparsed) -> Unparsed:
+        """Return the element that stands for all equal ones."""
+        return self._elements.setdefault(element, element)
+
+
 Tree: TypeAlias = "str | dict[str, Tree]"
 
 
@@ -42,24 +93,25 @@ class _Setting:
     value: str
 
 
-def flatten(blocks: Iterator[bytes], fingerprint: Callable[[str], str]) -> dict[str, Tree]:
+def flatten(blocks: Iterator[bytes], fingerprint: Callable[[str], str], pool: Pool | None = None) -> dict[str, Tree]:
     """Return the tree of a deployment document.
 
     Args:
         blocks: the document.
         fingerprint: what stands for a secret.
+        pool: given, roles and groups stay `Unread` until someone opens them; share it with the other document.
 
     Raises:
         WorkFailed: it is not JSON, not complete, or no deployment.
     """
-    root = fold(blocks, _Builder(fingerprint).rules())
+    root = fold(blocks, _Builder(fingerprint, pool).rules(), split if pool else None)
     assert isinstance(root, dict)  # the rule of every object returns one
     return root
 
 
 class _Builder:
-    def __init__(self, fingerprint: Callable[[str], str]) -> None:
-        self._fingerprint = fingerprint
+    def __init__(self, fingerprint: Callable[[str], str], pool: Pool | None) -> None:
+        self._fingerprint, self._pool = fingerprint, pool
         self._texts: dict[str, str] = {}  # one copy of each name and short value, of which documents repeat few
         self._objects_seen: dict[tuple[object, ...], dict[str, Tree]] = {}
         self._hidden = 0  # how many values the document hides, so far
@@ -77,14 +129,26 @@ class _Builder:
         for item in items:
             yield self._setting(plain([item])[0])
 
-    def _objects(self, elements: Elements) -> Iterator[dict[str, Tree]]:
+    def _objects(self, elements: Elements | list[Unparsed]) -> Iterator[dict[str, Tree]]:
         for element in elements:
             if isinstance(element, Role):
                 yield self._role(element)
             elif isinstance(element, Group):
                 yield self._group(element)
+            elif isinstance(element, Unparsed):
+                assert self._pool  # else nothing is left unread
+                yield Unread(self._pool.one(element), self._opened)
             else:
                 yield self._object(plain([element])[0])
+
+    def _opened(self, element: Unparsed) -> dict[str, Tree]:
+        found = decode(element.kind, b"[%b]" % element.content)
+        if found is not None:
+            return next(self._objects(found))
+        root = fold(iter([b'{"%b":[%b]}' % (element.kind, element.content)]), self.rules())
+        assert isinstance(root, dict)
+        (tree,) = root[element.kind.decode()].values()
+        return cast(dict[str, Tree], tree)
 
     def _role(self, role: Role) -> dict[str, Tree]:
         hidden = self._hidden
@@ -183,6 +247,8 @@ class _Builder:
     def _named(self, element: object) -> tuple[str, Tree]:
         if isinstance(element, _Setting):
             return element.name, element.value
+        if isinstance(element, Unread):
+            return element.element.name, element
         if isinstance(element, dict):
             return self._once(identity(element)), element
         text = self._text(list(self._list(element)) if isinstance(element, list) else element)
@@ -237,4 +303,39 @@ def _free(name: str, items: Items) -> str:
 
 def size(tree: Tree) -> int:
     """Return how many values a tree holds."""
-    return sum(size(child) for child in tree.values()) if isinstance(tree, dict) else 1
+    return sum(size(child) for child in opened(tree).values()) if isinstance(tree, dict) else 1
+
+
+def opened(tree: dict[str, Tree]) -> dict[str, Tree]:
+    """Return an object, read if it was not."""
+    if isinstance(tree, Unread):
+        tree.open()
+    return tree
+
+
+def unread_secrets(*trees: dict[str, Tree]) -> Iterator[str]:
+    """Yield the secrets of all elements that nobody has opened, those of equal ones once."""
+    closed = {child.element: child for tree in trees for child in _closed(tree)}
+    children = sorted(closed.values(), key=lambda child: child.element.kind)
+    for kind, group in groupby(children, key=lambda child: child.element.kind):
+        while batch := list(islice(group, _BATCH)):
+            found = decode(kind, b"[%b]" % b",".join(child.element.content for child in batch))
+            if found is None:
+                for child in batch:
+                    child.open()  # whoever makes its fingerprints meets its secrets
+            for element in found or ():
+                yield from _secrets(element)
+
+
+def _closed(tree: dict[str, Tree]) -> Iterator[Unread]:
+    for child in tree.values():
+        if isinstance(child, Unread) and child.closed:
+            yield child
+        elif isinstance(child, dict):
+            yield from _closed(child)
+
+
+def _secrets(element: Item | Role | Group | Unparsed) -> Iterator[str]:
+    for item in items_of(element) if isinstance(element, Role | Group) else ():
+        if item.sensitive is not False and isinstance(item.value, str) and sensitive(item.name, item.sensitive):
+            yield item.value

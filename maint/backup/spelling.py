@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 from json.encoder import encode_basestring
+from typing import cast
 
 from maint.backup.condense import Run
 from maint.backup.elements import Config, Elements, Flag, Group, Item, Role, Text, UnsetType, items_of
@@ -58,21 +59,22 @@ class ElementSpeller:
             run: what to spell.
             pad: a line break and the blanks before each of their fields.
         """
-        edited = self._edited(run)
-        return self._list(run.elements, pad) if edited is None else edited
+        elements = cast(Elements, run.elements)  # as its condenser decodes by default
+        edited = self._edited(elements, run.content)
+        return self._list(elements, pad) if edited is None else edited
 
-    def _edited(self, run: Run) -> str | None:
+    def _edited(self, elements: Elements, content: bytes) -> str | None:
         """Return the document's own words with its secrets replaced; None where more than that has to be done.
 
         Possible where all items are flagged, and no free text holds a secret. The decoded elements say how many
         secrets there are, in their order; finding another number in the words means that they are in another style.
         """
-        items = _items(run.elements)
+        items = _items(elements)
         flags = [item.sensitive for item in items]
         secrets = [item.value for item in items if item.sensitive is True]
-        if len(secrets) + flags.count(False) != len(flags) or not self._is_harmless(run.elements, items):
+        if len(secrets) + flags.count(False) != len(flags) or not self._is_harmless(elements, items):
             return None
-        pieces = run.content.decode().split(_FLAG)
+        pieces = content.decode().split(_FLAG)
         if len(pieces) != len(secrets) + 1:
             return None
         before_flag = pieces[0][pieces[0].rfind(",") :]  # a comma, a line break, and the blanks of this list

@@ -3,6 +3,7 @@
 from maint.backup.catalogue import find
 from maint.backup.compare import Comparison
 from maint.backup.diff import Side, differences, latest, of_server, of_snapshot, place, unified
+from maint.backup.flatten import Pool
 from maint.cli.flags import Flags
 from maint.cli.open import opened
 from maint.cli.screen import Screen, table
@@ -17,7 +18,8 @@ def diff(flags: Flags, first: str, second: str, redacted: bool, exit_code: bool)
     with opened(flags) as (site, screen):
         one, other = find(site, first), find(site, second)
         copies = redacted or not site.identities()
-        before, after = (of_snapshot(site, snapshot, redacted=copies) for snapshot in (one, other))
+        pool = Pool()
+        before, after = (of_snapshot(site, snapshot, redacted=copies, pool=pool) for snapshot in (one, other))
         return _told(screen, before, after, differences(site, before, after), exit_code)
 
 
@@ -25,8 +27,9 @@ def drift(flags: Flags, wanted: str, redacted: bool, exit_code: bool) -> int:
     """Compare a snapshot with the live manager."""
     with opened(flags) as (site, screen):
         snapshot = find(site, wanted) if wanted else latest(site)
-        before = of_snapshot(site, snapshot, redacted=redacted or not site.identities())
-        after = of_server(site)
+        pool = Pool()
+        before = of_snapshot(site, snapshot, redacted=redacted or not site.identities(), pool=pool)
+        after = of_server(site, pool)
         return _told(screen, before, after, differences(site, before, after), exit_code)
 
 
