@@ -138,7 +138,7 @@ def load(sight: Sight, snapshot_id: str) -> Snapshot:
 def sweep(site: Site, now: datetime) -> int:
     """Remove what earlier runs left: half-written files, and parts that never got a manifest; return how many.
 
-    The caller holds the site's lock: what this machine began and did not end is dead. What others began is, a day later.
+    The caller holds the site's lock: what this machine began and did not end is dead; what others began, a day later.
     """
     name = site.settings.name
     removed = site.store.sweep(name)

@@ -3,18 +3,16 @@
 The client is botocore: the one whose retries can be switched off and which passes conditions on to uploads in parts.
 """
 
-import base64
-import hashlib
 import io
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, BinaryIO, cast
 
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
-from maint.adapters.stores.writers import is_left_over, staging_name
+from maint.adapters.stores.writers import is_left_over
 from maint.errors import Invalid, MaintError, StoreFailed
 from maint.model.secret import Secret
 
@@ -22,14 +20,12 @@ try:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.session import Session
+
+    from maint.adapters.stores.s3_upload import MISSING, TAKEN, Upload, abort_upload, code_of, head
 except ImportError:
     raise Invalid("S3 stores need botocore, which is not installed", hint="pip install 'maint[s3]'") from None
 
-PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
 _BUFFER = 256 * 1024
-_WRITER = "maint-writer"
-_MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
-_TAKEN = frozenset({"412", "PreconditionFailed"})
 _HINTS = {
     "403": "look at the rights of the access key",
     "AccessDenied": "look at the rights of the access key",
@@ -95,7 +91,7 @@ class S3Store:
             try:
                 body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"]
             except ClientError as error:
-                if _code(error) not in _MISSING:
+                if code_of(error) not in MISSING:
                     raise
                 body = None
         if body is None:
@@ -118,7 +114,7 @@ class S3Store:
             if self._head(key) is not None:
                 raise FileExistsError(f"there is a file {name} already in {self.location}")
             self._prove_condition()
-        upload = _Upload(self._client, self._bucket, key)
+        upload = Upload(self._client, self._bucket, key)
         try:
             yield cast(BinaryIO, _Writing(upload, words, self.location))
             with self._told(words):
@@ -148,7 +144,7 @@ class S3Store:
                 where = upload["Key"].removeprefix(self._prefix).rpartition("/")[0]
                 marked = any(name.rpartition("/")[0] == where for name, _ in marks)
                 if where not in living and (marked or is_left_over("", upload["Initiated"], now)):
-                    _abort(self._client, self._bucket, upload["Key"], upload["UploadId"])
+                    abort_upload(self._client, self._bucket, upload["Key"], upload["UploadId"])
                     swept += 1
             for name, touched in marks:
                 if is_left_over(name.rpartition("/")[2], touched, now):
@@ -181,7 +177,7 @@ class S3Store:
         return self._prefix + "/".join(split_name(name))
 
     def _head(self, key: str) -> Mapping[str, Any] | None:
-        return _head(self._client, self._bucket, key)
+        return head(self._client, self._bucket, key)
 
     def _listed(self, folder: str) -> Iterator[tuple[str, datetime]]:
         token: dict[str, str] = {}
@@ -215,7 +211,7 @@ class S3Store:
             try:
                 self._client.put_object(Bucket=self._bucket, Key=key, Body=b"", IfNoneMatch="*")
             except ClientError as error:
-                if _code(error) not in _TAKEN:
+                if code_of(error) not in TAKEN:
                     raise
                 self._proven = True
                 return
@@ -230,105 +226,10 @@ class S3Store:
             yield
 
 
-class _Upload:
-    """One object on its way up: in one request while it is small, else in pieces."""
-
-    def __init__(self, client: Any, bucket: str, key: str) -> None:  # the client: see S3Store._client
-        self._client, self._bucket, self._key = client, bucket, key
-        self._name = staging_name()
-        self._waiting = bytearray()
-        self._pieces: list[dict[str, object]] = []
-        self._id: str | None = None
-
-    def write(self, block: bytes | bytearray | memoryview) -> int:
-        """Take a block, and send a piece when there is enough."""
-        self._waiting += block
-        while len(self._waiting) > PIECE:
-            self._send(bytes(self._waiting[:PIECE]))
-            del self._waiting[:PIECE]
-        return len(block)
-
-    def finish(self) -> None:
-        """Give the object its name; FileExistsError when it is taken."""
-        try:
-            if self._id is None:
-                self._put()
-            else:
-                self._send(bytes(self._waiting))
-                self._complete()
-        except ClientError as error:
-            if _code(error) in _TAKEN:
-                raise FileExistsError(f"there is an object {self._key} already") from None
-            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) < 500 or not self._is_ours():
-                raise
-        except BotoCoreError:
-            # The answer was lost, which does not tell whether the request was.
-            if not self._is_ours():
-                raise
-        with suppress(BotoCoreError, ClientError):  # the object stands; a mark that stays is swept later
-            self._unmark()
-
-    def abort(self) -> None:
-        """Take back what was sent; best effort on the way out of a failure, a sweep comes later."""
-        with suppress(BotoCoreError, ClientError):
-            if self._id is not None:
-                _abort(self._client, self._bucket, self._key, self._id)
-            self._unmark()
-
-    def _put(self) -> None:
-        content = bytes(self._waiting)
-        self._client.put_object(
-            Bucket=self._bucket,
-            Key=self._key,
-            Body=content,
-            IfNoneMatch="*",
-            ChecksumSHA256=_checksum(content),
-            Metadata={_WRITER: self._name},
-        )
-
-    def _send(self, content: bytes) -> None:
-        if self._id is None:
-            self._client.put_object(Bucket=self._bucket, Key=self._mark, Body=b"", IfNoneMatch="*")
-            begun = self._client.create_multipart_upload(
-                Bucket=self._bucket, Key=self._key, ChecksumAlgorithm="SHA256", Metadata={_WRITER: self._name}
-            )
-            self._id = begun["UploadId"]
-        piece: dict[str, object] = {"PartNumber": len(self._pieces) + 1, "ChecksumSHA256": _checksum(content)}
-        sent = self._client.upload_part(
-            Bucket=self._bucket, Key=self._key, UploadId=self._id, Body=content, **piece
-        )
-        self._pieces.append({**piece, "ETag": sent["ETag"]})
-
-    def _complete(self) -> None:
-        self._client.complete_multipart_upload(
-            Bucket=self._bucket,
-            Key=self._key,
-            UploadId=self._id,
-            MultipartUpload={"Parts": self._pieces},
-            IfNoneMatch="*",
-        )
-
-    @property
-    def _mark(self) -> str:
-        return f"{self._key.rpartition('/')[0]}/{self._name}".lstrip("/")
-
-    def _unmark(self) -> None:
-        if self._id is not None:
-            self._client.delete_object(Bucket=self._bucket, Key=self._mark)
-            self._id = None
-
-    def _is_ours(self) -> bool:
-        try:
-            found = _head(self._client, self._bucket, self._key)
-        except (BotoCoreError, ClientError):
-            return False
-        return found is not None and found.get("Metadata", {}).get(_WRITER) == self._name
-
-
 class _Writing:
     """An object being written; what the service says becomes a failure with words."""
 
-    def __init__(self, upload: _Upload, words: str, location: str) -> None:
+    def __init__(self, upload: Upload, words: str, location: str) -> None:
         self._upload, self._words, self._location = upload, words, location
 
     def write(self, block: bytes | bytearray | memoryview, /) -> int:
@@ -365,34 +266,8 @@ def _told(what: str, location: str) -> Iterator[None]:
     except ClientError as error:
         answer = error.response.get("Error", {})
         words = f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}"
-        raise StoreFailed(f"{what} in {location}", detail=[words], hint=_HINTS.get(_code(error))) from None
+        raise StoreFailed(f"{what} in {location}", detail=[words], hint=_HINTS.get(code_of(error))) from None
     except (BotoCoreError, OSError) as error:
         raise StoreFailed(
             f"{what} in {location}", detail=[str(error)], hint="is the service up, and its endpoint right?"
         ) from None
-
-
-def _head(client: Any, bucket: str, key: str) -> Mapping[str, Any] | None:
-    try:
-        found: Mapping[str, Any] = client.head_object(Bucket=bucket, Key=key)
-    except ClientError as error:
-        if _code(error) in _MISSING:
-            return None
-        raise
-    return found
-
-
-def _abort(client: Any, bucket: str, key: str, upload: str) -> None:
-    try:
-        client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload)
-    except ClientError as error:
-        if _code(error) != "NoSuchUpload":
-            raise
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def _checksum(content: bytes) -> str:
-    return base64.b64encode(hashlib.sha256(content).digest()).decode()
