@@ -107,4 +107,11 @@ def test_the_refusal_names_every_broken_rung() -> None:
     server = replace(SERVER, release="7.7.1", licensed=False)
     with pytest.raises(Refused) as caught:
         insist(SNAPSHOT, ready(SNAPSHOT, OUTLINE, SOUND, server))
-    assert [line.split(":")[0] for line in caught.value.detail] == ["release", "licensed"]
+    assert [line.split(":")[0] for line in caught.value.detail] == ["release", "licensed", "exit code 5"]
+
+
+def test_a_part_that_is_added_leaves_the_host_alone() -> None:
+    server = replace(SERVER, host_files={})
+    rungs = {finding.rule for finding in ready(SNAPSHOT, OUTLINE, SOUND, server, whole=False)}
+    assert rungs.isdisjoint({"guid", "certmanager", "tls files", "host files"})
+    insist(SNAPSHOT, ready(SNAPSHOT, OUTLINE, SOUND, server, whole=False))
