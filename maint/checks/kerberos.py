@@ -125,7 +125,7 @@ def directory_rights(host: HostFacts) -> Verdict:
     if lines == ["none"]:
         raise CouldNotTell("ldapadd is not installed")
     if lines == ["no-ou"]:
-        raise CouldNotTell("no OU is known: give MAINT_LDAP_OU and MAINT_LDAP_URL, and hold a ticket on the host")
+        raise CouldNotTell("no OU is known: give --ldap-ou and --ldap-url, and hold a ticket on the host")
     told = dict(re.findall(r"^(add|delete)=(\d+)$", "\n".join(lines), re.MULTILINE))
     shown = f"add ended with {told.get('add', '?')}, delete with {told.get('delete', '?')}"
     return held(told.get("add") == "0" and told.get("delete") == "0", shown)
