@@ -66,10 +66,13 @@ def described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
         "uncovered": list(snapshot.uncovered),
         "host_files": dict(snapshot.host_files),
         "recipients": list(snapshot.recipients),
+        "manager_files": list(snapshot.manager_files),
+        "healed_from": dict(snapshot.healed_from) or None,
     }
     lines = [
         f"snapshot {snapshot.id} of {snapshot.site} ({snapshot.manager}), for {snapshot.purpose.value}",
         f"restorable: {'yes' if snapshot.restorable else 'no'}; redaction: {judgement.redaction.value}",
+        *_healed(snapshot),
         "versions: " + ", ".join(f"{key} {value}" for key, value in snapshot.versions.items()),
         "holds: " + ", ".join(f"{count} {key}" for key, count in judgement.counts.items()),
         *(f"  {part.name}: {show_size(part.bytes)}, sha256 {part.sha256[:16]}…" for part in snapshot.parts),
@@ -78,6 +81,11 @@ def described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
         *(f"  {words}" for words in snapshot.uncovered),
     ]
     return data, "\n".join(lines)
+
+
+def _healed(snapshot: Snapshot) -> list[str]:
+    told = snapshot.healed_from
+    return [f"healed: {told.get('redacted')}, filled from {told.get('from')} at {told.get('at')}"] if told else []
 
 
 def verified(site: ConfiguredSite, screen: Screen, wanted: str, level: int, *, keep: bool = True) -> int:
