@@ -23,6 +23,7 @@ from maint.cli import (
     sites,
     topics,
 )
+from maint.cli.vc import group as vc
 
 app = typer.Typer(
     name="maint",
@@ -42,6 +43,7 @@ for name, group in {
     "restore": restore.group,
     "schedule": schedule.group,
     "host": host.group,
+    "vc": vc.group,
     "config": config.group,
     "generate": generate.group,
 }.items():

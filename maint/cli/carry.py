@@ -1,6 +1,7 @@
 """Carry out a playbook for a command: plan it, show it, ask, run it, report it."""
 
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from inspect import GEN_CLOSED, getgeneratorstate
 
 from maint.cli.flags import Flags
@@ -59,17 +60,30 @@ def run_playbook(
 ) -> int:
     """Plan a playbook, show the plan, ask, and carry it out; with `--dry-run` only show it."""
     with opened(flags) as (site, screen):
-        limit, begun = limit_of(flags), site.clock.monotonic()
-        with site.clock.limit(limit):
+
+        def make() -> Plan:
             plan = make_plan(playbook, given, site, library(), flags.no_safety_net)
             refuse_stale(plan, expect)
-            more, text = beside(site, plan) if beside else ({}, "")
-        if flags.no_safety_net:
-            screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
-        if _agreed(flags, screen, plan, more, text):
-            left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
-            return follow(site, screen, Session(site, plan, _options(site, flags), limit=left), plan)
-    return 0
+            return plan
+
+        agreed = prepared(flags, site, screen, make, beside)
+        return follow(site, screen, *agreed) if agreed else 0
+
+
+def prepared(
+    flags: Flags, site: ConfiguredSite, screen: Screen, make: Callable[[], Plan], beside: Beside | None = None
+) -> tuple[Session, Plan] | None:
+    """Make a plan, show it and ask; return what `follow` carries out, None where it was only to be shown."""
+    limit, begun = limit_of(flags), site.clock.monotonic()
+    with site.clock.limit(limit):
+        plan = make()
+        more, text = beside(site, plan) if beside else ({}, "")
+    if flags.no_safety_net:
+        screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
+    if not _agreed(flags, screen, plan, more, text):
+        return None
+    left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
+    return Session(site, plan, _options(site, flags), limit=left), plan
 
 
 def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
@@ -92,7 +106,7 @@ def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], 
 
 def resume(flags: Flags, run: str | None) -> int:
     """Take up a run that stopped before its end; what was confirmed then is not asked again."""
-    with opened(flags, warn_of_window=False) as (site, screen):
+    with opened(replace(flags, vendor=True), warn_of_window=False) as (site, screen):
         past = journal.find(site.state, run) if run else journal.unfinished(site.state)
         if past is None:
             screen.say("no run of this site stopped before its end: nothing to take up")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from maint.cli.boundary import guarded
 from maint.cli.screen import Screen
@@ -32,6 +33,7 @@ class Flags:
     no_safety_net: str = ""  # why backup guards are lifted; an option of the commands that destroy
     way: Way = field(default_factory=Way)  # an option of the commands that read a store
     state: str | None = None  # no flag: where the demo keeps its state
+    vendor: bool = False  # no flag: whether the documented client's configuration may stand for a missing one
 
     def screen(self) -> Screen:
         """Return the screen that these flags ask for."""
@@ -70,7 +72,7 @@ def remember(**values: Any) -> None:  # Any: typer hands over whatever the optio
 
 
 def command(
-    group: typer.Typer, name: str, way: Options = NOTHING
+    group: typer.Typer, name: str, way: Options = NOTHING, cls: type[TyperCommand] | None = None
 ) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
     """Register a function as a command; it receives `flags` and returns an exit code (None is 0).
 
@@ -78,6 +80,7 @@ def command(
         group: the noun.
         name: the verb.
         way: which flags it has to say where store and manager are; they arrive in `flags.way`.
+        cls: how its words are read, where that is not as usual.
     """
 
     def register(function: Callable[..., int | None]) -> Callable[..., None]:
@@ -89,7 +92,7 @@ def command(
 
         run.__signature__ = _signature(function, way)  # type: ignore[attr-defined]  # typer reads the signature from here
         run.__annotations__ = {p.name: p.annotation for p in _signature(function, way).parameters.values()}
-        group.command(name, help=inspect.getdoc(function))(run)
+        group.command(name, cls=cls, help=inspect.getdoc(function))(run)
         return run
 
     return register

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from maint.cli.bare import bare_settings, way_on, with_store
 from maint.cli.flags import Flags
@@ -16,6 +17,7 @@ from maint.config.layers import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets
 from maint.engine.session import abandoned_window
 from maint.errors import MaintError, UsageError
+from maint.model.site import SiteSettings
 from maint.model.units import parse_duration
 from maint.steps.window import CLOSE_COMMAND
 
@@ -35,11 +37,11 @@ def settings_of(flags: Flags) -> Settings:
 def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[ConfiguredSite, Screen]]:
     """Yield the site that the flags name, and the screen."""
     screen, settings = flags.screen(), settings_of(flags)
-    found = settings.site()
+    found = _vendors(flags, settings) or settings.site()
     if flags.insecure:
         found = replace(found, manager=replace(found.manager, insecure=True))
     secrets = ReferencedSecrets(
-        settings.folder,
+        settings.folder if settings.path else Path("/"),
         os.environ,
         ask=getpass.getpass if sys.stdin.isatty() else None,
         hidden=settings.secret_variables(),
@@ -55,6 +57,15 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
         raise
     finally:
         site.close()
+
+
+def _vendors(flags: Flags, settings: Settings) -> SiteSettings | None:
+    """Return the site of the documented client's own configuration, where it may be used and there is none of ours."""
+    if not flags.vendor or settings.path:
+        return None
+    from maint.cli.vc.vendor import vendor_site
+
+    return vendor_site(os.environ)
 
 
 def limit_of(flags: Flags) -> float | None:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from maint.config.secrets import check_reference
+from maint.model.vc import is_cluster_name
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -29,6 +30,12 @@ def _host(text: str) -> str:
     except ValueError:
         if not _HOST.fullmatch(text):
             raise ValueError("must be a host name or an address, without scheme, user or port") from None
+    return text
+
+
+def _cluster_name(text: str) -> str:
+    if not is_cluster_name(text):
+        raise ValueError("must have 3 to 30 letters, digits and hyphens, and begin with a letter")
     return text
 
 
@@ -111,6 +118,7 @@ def _principal(text: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_name)]
+ClusterName = Annotated[str, AfterValidator(_cluster_name)]
 HostName = Annotated[str, AfterValidator(_host)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Count = Annotated[int, Field(ge=0, le=100_000)]

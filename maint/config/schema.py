@@ -11,6 +11,7 @@ from pydantic import Field
 
 from maint.config.fields import (
     ApiVersion,
+    ClusterName,
     Count,
     Endpoint,
     FilePath,
@@ -244,7 +245,7 @@ class User(Strict):
 class VirtualCluster(Strict):
     """A virtual cluster of the Data Engineering service."""
 
-    name: Name = Field(description="how maint calls it", examples=["default-vc"])
+    name: ClusterName = Field(description="how maint calls it", examples=["default-vc"])
     base_url: Url = Field(
         description="its jobs API", examples=["https://abcd1234.cde-efgh5678.apps.example.internal/dex/api/v1"]
     )

@@ -35,6 +35,7 @@ class Start:
         variables: fill `{{{name}}}` in application name, arguments and configuration.
         overrides: parts of the definition for this run alone.
         user: as whom, None for the caller.
+        again: whether this very start may have gone out before: look before it is sent.
     """
 
     job: str
@@ -43,6 +44,7 @@ class Start:
     variables: Mapping[str, Json] | None = None
     overrides: Mapping[str, Json] | None = None
     user: str | None = None
+    again: bool = False
 
 
 class VirtualClusterSight(Protocol):

@@ -16,6 +16,11 @@ from maint.steps.snapshot import RequireBackup, TakeSnapshot
 from maint.steps.step import Step
 from maint.steps.tls import AwaitTls, SwitchTls
 from maint.steps.truststore import CheckTruststore, DeliverPassword
+from maint.steps.vc_jobs import CreateJob, DeleteJob, PauseJob, UpdateJob
+from maint.steps.vc_recreate import ForgetOld, KeepJob, PutBack, RecreateJob
+from maint.steps.vc_resources import CreateResource, DeleteResource, UploadFiles
+from maint.steps.vc_runs import KillRun, ListRuns, RunJob
+from maint.steps.vc_smoke import ProbeCluster, Smoke, Sweep
 from maint.steps.window import CloseWindow, OpenWindow
 
 STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
@@ -48,5 +53,22 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         CheckTruststore(),
         StartAgents(),
         StartManagement(),
+        ProbeCluster(),
+        CreateJob(),
+        UpdateJob(),
+        DeleteJob(),
+        PauseJob(),
+        RunJob(),
+        KillRun(),
+        ListRuns(),
+        CreateResource(),
+        UploadFiles(),
+        DeleteResource(),
+        KeepJob(),
+        RecreateJob(),
+        PutBack(),
+        ForgetOld(),
+        Smoke(),
+        Sweep(),
     )
 }

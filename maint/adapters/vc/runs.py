@@ -82,7 +82,7 @@ class Runs:
             found.extend([run.id] if run else [])
             return bool(found)
 
-        content = self._calls.act(call, landed, good=_is_start)
+        content = None if start.again and landed() else self._calls.act(call, landed, good=_is_start)
         told = None if content is None else _number(content)
         if told is not None:
             return told

@@ -1,0 +1,1 @@
+"""`maint vc`: virtual clusters, with the commands of the documented client."""

@@ -1,0 +1,55 @@
+"""`maint vc`: the noun, `status` and `smoke`."""
+
+import typer
+
+from maint.cli.flags import Flags, command
+from maint.cli.vc import jobs, resources, runs, submit
+from maint.cli.vc.chosen import Vc, chosen, reading, ready, remember
+
+group = typer.Typer(no_args_is_help=True, help="Virtual clusters: jobs, resources, runs, schedules.")
+for name, inner in {"job": jobs.group, "resource": resources.group, "run": runs.group, "spark": submit.group}.items():
+    group.add_typer(inner, name=name)
+
+
+@group.callback()
+def _before_the_verb(vc: Vc = "") -> None:
+    remember(vc)
+
+
+@command(group, "status")
+def status(flags: Flags, vc: Vc = "") -> None:
+    """Log in to a virtual cluster, and show its name and what its user sees."""
+    from maint.cli.screen import table
+    from maint.cli.vc.chosen import warn_of_blindness
+    from maint.errors import CannotReach
+    from maint.model.json import Json
+    from maint.steps.vc_smoke import mended
+
+    with reading(flags, vc) as (cluster, screen):
+        try:
+            seconds, info = cluster.token_until(), cluster.info()
+        except CannotReach as error:
+            raise mended(error, cluster.settings) from None
+        jobs_, resources_ = cluster.jobs(), cluster.resources()
+        settings = cluster.settings
+        found: dict[str, Json] = {
+            "name": settings.name,
+            "base_url": settings.base_url,
+            "user": settings.login.username,
+            "token_seconds": seconds,
+            "info": info,
+            "jobs": len(jobs_),
+            "schedules_awake": sum(job.scheduled and not job.paused for job in jobs_),
+            "resources": len(resources_),
+        }
+        screen.emit({"virtual_cluster": found}, table(["WHAT", "IS"], [[k, str(v)] for k, v in found.items()]))
+        if not jobs_ and not resources_:
+            warn_of_blindness(screen, cluster)
+
+
+@command(group, "smoke")
+def smoke(flags: Flags, vc: Vc = "") -> int:
+    """Prove that a virtual cluster runs jobs, with a tiny job of our own that leaves nothing behind."""
+    from maint.cli.carry import carry_out
+
+    return carry_out(ready(flags), "smoke-test", {"vc": chosen(vc)})
