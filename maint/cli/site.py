@@ -1,6 +1,7 @@
 """The only assembler: puts a configured site together from ports and adapters, each built when it is first needed."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ class ConfiguredSite:
         self.secrets = secrets
         self.clock = SystemClock()
         self._warn = warn
+        self._closing = ExitStack()
         self._virtual_clusters: dict[str, VirtualClusterClient] = {}
 
     @property
@@ -86,7 +88,9 @@ class ConfiguredSite:
         """Return another store, reached as the config says."""
         from maint.adapters.stores.open import Access, open_store
 
-        return open_store(location, Access(self._backup, self.settings.ssh, self.secrets))
+        store = open_store(location, Access(self._backup, self.settings.ssh, self.secrets))
+        self._closing.callback(getattr(store, "close", lambda: None))  # only some kinds hold a connection
+        return store
 
     @cached_property
     def undo(self) -> "SealedUndo":
@@ -120,6 +124,7 @@ class ConfiguredSite:
 
     def close(self) -> None:
         """Let go of connections."""
+        self._closing.close()
         if "shell" in self.__dict__:
             self.shell.close()
         for client in self._virtual_clusters.values():
