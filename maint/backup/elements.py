@@ -5,8 +5,7 @@ says as much: a list is only taken when nothing in it is unknown. Whatever else 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Annotated, Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -74,16 +73,15 @@ class Group(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class _Label(Struct, gc=False):
-    """What a role or a group is known by; the other fields would take part in that (see `flatten.identity`)."""
+    """What a role or group is known by, where nothing else takes part in that (see `flatten.identity`)."""
 
-    name: str
-    product: msgspec.Raw | UnsetType = UNSET
-    hostId: msgspec.Raw | UnsetType = UNSET
-    clusterRef: msgspec.Raw | UnsetType = UNSET
+    name: Annotated[str, msgspec.Meta(max_length=1000)]
+    product: None = None
+    hostId: None = None
+    clusterRef: None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Unparsed:
+class Unparsed(NamedTuple):
     """A role or group of which only the name was read; that it is JSON has been seen."""
 
     kind: bytes
@@ -102,7 +100,6 @@ _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 _LABELS = msgspec.json.Decoder(list[_Label])
 _ENCODER = msgspec.json.Encoder()
 _BLANK = b" \t\r\n"
-_NAME = 1000  # characters; a longer name is no name
 
 
 def decode(kind: bytes, content: bytes) -> Elements | None:
@@ -135,8 +132,6 @@ def split(kind: bytes, content: bytes) -> Elements | list[Unparsed] | None:
         labels = _LABELS.decode(content)
         contents = _RAW.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    if any(label.product or label.hostId or label.clusterRef or len(label.name) > _NAME for label in labels):
         return decode(kind, content)
     return [Unparsed(kind, label.name, bytes(raw)) for label, raw in zip(labels, contents, strict=True)]
 

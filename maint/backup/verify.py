@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from maint.backup.archive import paths
 from maint.backup.catalogue import files, load
+from maint.backup.condense import Condenser
 from maint.backup.further import truststore
 from maint.backup.judge import Judge, Verdict
 from maint.backup.license import check
@@ -196,7 +197,8 @@ def _fed(tally: Tally, judge: Judge) -> Tally:
 
 
 def _parsed(tally: Tally) -> Tally:
-    parser = Events(lambda _: None)
+    condenser = Condenser()
+    parser = Events(lambda _: condenser.taken.clear(), condenser=condenser)
     while block := tally.read(BLOCK):
         parser.feed(block)
     parser.close()
