@@ -1,9 +1,13 @@
 """The manager's own files travel with its backup, and come back where the host lacks them."""
 
+import os
 import shutil
 import stat
+import subprocess
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 CERTMANAGER = "var/lib/cloudera-scm-server/certmanager"
 GUID = "/etc/cloudera-scm-server/uuid"
@@ -78,3 +82,21 @@ def test_a_part_that_is_demanded_and_cannot_be_had_is_exit_7(loaded: Any) -> Non
     assert "manager-files.tar.zst.age" in said.err
     loaded.lab.machines[manager].fault = None
     assert loaded("backup", "create", "--yes", MAINT_BACKUP_ON_REDACTED="accept").code == 0
+
+
+def test_the_kept_files_come_out_with_stock_tools_only(loaded: Any, tmp_path: Path) -> None:
+    for tool in ("age", "zstd", "tar"):
+        if shutil.which(tool) is None:
+            assert not os.environ.get("MAINT_TESTS_NEED_REAL_PARTS"), f"{tool} is not installed"
+            pytest.skip(f"{tool} is not installed")
+    part = next((loaded.lab.folder / "backups").rglob("manager-files.tar.zst.age"))
+    words = (part.parent / "RESTORE.txt").read_text()
+    (line,) = [one.strip() for one in words.splitlines() if "--skip-old-files" in one]
+    out = tmp_path / "out"
+    out.mkdir()
+    command = line.replace("-C /", f"-C {out}").replace("-i identity", f"-i {loaded.lab.folder / 'identity'}")
+    subprocess.run(["sh", "-c", command], cwd=part.parent, check=True)
+    found = {path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert len(found) > 5
+    changed = [path for path, content in found.items() if (loaded.root / path).read_bytes() != content]
+    assert [str(path) for path in changed] == ["etc/default/cloudera-scm-server"]  # kept while the window was open
