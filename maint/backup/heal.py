@@ -5,6 +5,7 @@ judged like every export. The healed snapshot bears the time of the redacted one
 was in force; its secrets are those of the source, which may have been changed since.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -17,7 +18,16 @@ from maint.backup.further import truststore
 from maint.backup.ids import new_id, show_time
 from maint.backup.judge import Judge
 from maint.backup.marks import REDACTED, readable
-from maint.backup.parts import LICENSE, MANAGER_FILES, TRUSTSTORE, from_bytes, open_deployment, open_part, read_part
+from maint.backup.parts import (
+    DEPLOYMENT,
+    LICENSE,
+    MANAGER_FILES,
+    TRUSTSTORE,
+    from_bytes,
+    open_deployment,
+    open_part,
+    read_part,
+)
 from maint.backup.take import recipients_of
 from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
@@ -104,6 +114,9 @@ def document_of(sight: Sight, snapshot: Snapshot) -> Document:
     """
     with open_deployment(sight, snapshot) as stream:
         content = stream.read()
+    if hashlib.sha256(content).hexdigest() != snapshot.part(DEPLOYMENT).content_sha256:
+        words = f"the deployment of snapshot {snapshot.id} is not what was stored"
+        raise WorkFailed(words, hint="choose another: `maint backup list`")
     try:
         document = json.loads(content)
     except ValueError:

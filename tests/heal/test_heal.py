@@ -11,7 +11,7 @@ from maint.backup.catalogue import load
 from maint.backup.heal import document_of, fill, heal, values_of
 from maint.backup.marks import readable
 from maint.backup.take import take
-from maint.errors import Refused
+from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Redaction, Trust
 
 
@@ -163,3 +163,12 @@ def test_a_user_without_a_hash_that_an_outside_directory_keeps_is_no_gap() -> No
     assert (filled, left) == (3, [])
     assert document["users"][1] == {"name": "admin", "pwHash": "ab", "pwSalt": -7}
     assert readable(document["users"][1]["pwSalt"])
+
+
+def test_a_document_that_is_not_the_one_stored_is_not_healed_from(place: Any, run: Any, pair: Any) -> None:
+    older, redacted = pair
+    part = "deployment.json.zst.age"
+    (place.folder(older.id) / part).unlink()
+    (place.folder(older.id) / part).write_bytes((place.folder(redacted.id) / part).read_bytes())
+    with pytest.raises(WorkFailed, match="is not what was stored"):
+        document_of(place, older)
