@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from maint.backup.catalogue import newest_restorable
 from maint.cli.flags import Flags
 from maint.cli.metrics import publish
-from maint.cli.metrics import publish
 from maint.cli.open import opened
 from maint.cli.rehearsal import LabRehearsal
 from maint.cli.screen import Screen
@@ -43,7 +42,6 @@ def rehearsed(site: ConfiguredSite, screen: Screen, wanted: str, behaviours: Map
             except StopIteration as end:
                 found: Drilled = end.value
                 break
-        publish(site, screen)
         publish(site, screen)
     screen.emit({"drill": found.to_json()}, _table(found))
     if not found.passed:
