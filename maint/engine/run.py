@@ -62,7 +62,7 @@ class Runner:
         self._changed = past is not None and any(
             past.record(index).begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
         )
-        self.partly = False
+        self.partly: list[Result] = []
 
     def events(self) -> Iterator[Event]:
         """Carry out the plan and yield what happens.
@@ -128,7 +128,7 @@ class Runner:
     def _remember(self, action: Action, result: Result) -> None:
         if action.register is not None:
             self._values[action.register] = result.value
-        self.partly = self.partly or result.partly
+        self.partly += [result] if result.partly else []
 
     def _after(self, phase: Phase, failure: BaseException | None) -> Generator[Event, None, BaseException | None]:
         """Carry out all steps of a later phase, each whatever became of the one before; the first failure stands.

@@ -76,7 +76,11 @@ class Session:
             runner = Runner(self._plan, self._site, journal, self._past, self._limit)
             yield from runner.events()
         if runner.partly:
-            raise PartlyDone("done, but not all that was asked for", hint="the lines above say what is left")
+            raise PartlyDone(
+                "done, but not all that was asked for",
+                detail=[result.detail for result in runner.partly],
+                hint="; ".join(result.hint for result in runner.partly if result.hint) or "see what is left above",
+            )
 
     def _journal(self, *, stored: bool) -> Journal | Unwritten:
         now = self._site.clock.now()

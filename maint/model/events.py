@@ -53,3 +53,4 @@ class Result:
     detail: str = ""
     value: Json = None
     partly: bool = False  # done, but not all that was hoped for: the run exits 7
+    hint: str = ""  # what to do about the rest, when partly done

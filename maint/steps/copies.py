@@ -28,5 +28,5 @@ class CopySnapshots(Step[NoArguments]):
         problems = yield from spread(site)
         yield from problems
         if problems:
-            return done("; ".join(problems), partly=True)
+            return done("; ".join(problems), partly=True, hint="the next run tries these copies again")
         return done("every store holds every snapshot")

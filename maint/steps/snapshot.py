@@ -16,6 +16,12 @@ from maint.steps.step import Arguments, Progress, Step, done
 from maint.steps.taking import described, taken_once
 
 
+_REDACTED = (
+    "`maint backup create --open-window` takes a restorable one; "
+    "`backup.on_redacted: accept` in the config takes redacted ones for enough"
+)
+
+
 class TakeArguments(Arguments):
     """Why, and whether only an unredacted export will do."""
 
@@ -59,7 +65,7 @@ class TakeSnapshot(Step[TakeArguments]):
         if purpose is Purpose.BACKUP and (without := lacking(site.settings, snapshot)):
             words, partly = f"{words}; without {', '.join(without)}, which the config demands", True
         value: dict[str, Json] = {"id": snapshot.id, "restorable": snapshot.restorable}
-        return done(words, value, partly=partly)
+        return done(words, value, partly=partly, hint=_REDACTED if not snapshot.restorable else "")
 
 
 class RequireArguments(Arguments):

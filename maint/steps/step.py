@@ -86,9 +86,9 @@ class Step(Generic[A]):
         )
 
 
-def done(detail: str = "", value: Json = None, *, partly: bool = False) -> Result:
+def done(detail: str = "", value: Json = None, *, partly: bool = False, hint: str = "") -> Result:
     """Return the result of an action that changed something, or read what it was to read."""
-    return Result(Outcome.DONE, detail, value, partly)
+    return Result(Outcome.DONE, detail, value, partly, hint)
 
 
 def unchanged(detail: str, value: Json = None) -> Result:
