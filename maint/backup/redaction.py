@@ -80,7 +80,7 @@ class Redactions:
             more = ", …" if self.hidden > SHOWN else ""
             parts.append(f"{self.hidden} secrets are the word {REDACTED} ({', '.join(self._names)}{more})")
         if hidden_accounts:
-            parts.append(f"{hidden_accounts} accounts lack their password hash")
+            parts.append(f"{hidden_accounts} account{'s' * (hidden_accounts > 1)} without password hash")
         return Finding("redaction", False, "; ".join(parts) + how)
 
     def _hide(self, name: str) -> None:

@@ -15,10 +15,9 @@ from maint.steps.guards import cluster_proof
 from maint.steps.step import Arguments, Progress, Step, done
 from maint.steps.taking import described, taken_once
 
-
 _REDACTED = (
     "`maint backup create --open-window` takes a restorable one; "
-    "`backup.on_redacted: accept` in the config takes redacted ones for enough"
+    "`backup.on_redacted: accept` in the config is content with redacted ones"
 )
 
 

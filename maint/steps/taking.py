@@ -55,8 +55,10 @@ def described(snapshot: Snapshot) -> str:
     size = show_size(snapshot.part(DEPLOYMENT).content_bytes)
     if snapshot.restorable:
         return f"snapshot {snapshot.id}: {size}, restorable"
-    why = "the manager redacts its API" if snapshot.judgement.redaction is Redaction.REDACTED else "it breaks a rule"
-    problems = "; ".join(finding.words for finding in snapshot.judgement.findings if finding.passed is False)
-    return f"snapshot {snapshot.id}: {size}, audit-only, cannot be restored: {why}" + (
-        f" ({problems})" if problems else ""
-    )
+    broken = [finding for finding in snapshot.judgement.findings if finding.passed is False]
+    if snapshot.judgement.redaction is Redaction.REDACTED:
+        why = "the manager redacts its API: "
+        broken = [finding for finding in broken if finding.rule == "redaction"]  # the other rules break in its wake
+    else:
+        why = "it breaks a rule: " if broken else "nothing in it tells that its secrets are readable"
+    return f"snapshot {snapshot.id}: {size}, audit-only, cannot be restored: {why}" + "; ".join(f.words for f in broken)
