@@ -70,7 +70,7 @@ class CreateJob(VcStep[CreateJobArguments]):
             undo=f"maint vc job delete --name {name}",
         )
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Create it, unless an earlier life did."""
         cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
         name = str(definition["name"])
@@ -101,7 +101,7 @@ class UpdateJob(VcStep[UpdateJobArguments]):
         what = ", ".join(args.changes) or "definition as it is"
         yield self.action(f"job {args.job}", f"update job {args.job}: {what}", args.model_dump())
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Read, change, send."""
         cluster, name = cluster_of(action, site), str(action.arguments["job"])
         job = cluster.job(name)
@@ -140,7 +140,7 @@ class DeleteJob(VcStep[JobArguments]):
         words = f"delete job {args.job}" if there else f"job {args.job} is not there: nothing to delete"
         yield self.action(f"job {args.job}", words, args.model_dump(), facts={"there": there})
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Delete it."""
         name = str(action.arguments["job"])
         yield f"deleting job {name}"
@@ -163,7 +163,7 @@ class PauseJob(VcStep[PauseArguments]):
         there = " (it is so already)" if job.paused is args.paused else ""
         yield self.action(f"job {args.job}", f"{words} of job {args.job}{there}", args.model_dump())
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Look, then change."""
         cluster, name = cluster_of(action, site), str(action.arguments["job"])
         job, paused = known_job(cluster, name), action.arguments["paused"] is True

@@ -85,12 +85,6 @@ def mark_put_back(state: Path, run: str, kept: Kept) -> None:
     write(state, run, replace(kept, put_back=True))
 
 
-def was_put_back(state: Path, run: str) -> bool:
-    """Whether all that a run did was taken back."""
-    kept = read(state, run)
-    return kept is not None and kept.put_back
-
-
 def generation(state: Path, run: str) -> int:
     """Return how often a run has begun anew; 0 where it keeps nothing."""
     kept = read(state, run)

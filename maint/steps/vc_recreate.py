@@ -50,7 +50,7 @@ class KeepJob(VcStep[KeepArguments]):
         words = f"keep the definition of job {args.job} and the files of resource {args.resource}"
         yield self.action(f"job {args.job}", words, args.model_dump())
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Read, seal, write down; what an earlier life sealed is dropped."""
         cluster = cluster_of(action, site)
         job = known_job(cluster, str(action.arguments["job"]))
@@ -83,7 +83,7 @@ class RecreateJob(VcStep[JobArguments]):
         """Plan the creation."""
         yield self.action(f"job {args.job}", f"create job {args.job} as it was defined", args.model_dump())
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Create it, unless an earlier life did."""
         cluster = cluster_of(action, site)
         definition = sendable_job(old(site.undo, _kept(site, work))[0])
@@ -117,7 +117,7 @@ class PutBack(VcStep[JobArguments]):
         words = f"put job {args.job} and its files back as they were, its schedule paused"
         yield self.action(f"job {args.job}", words, args.model_dump())
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Compare, and replace what is not as it was."""
         kept = read(site.state, work.run)
         if kept is None:
@@ -189,7 +189,7 @@ class ForgetOld(VcStep[JobArguments]):
         """Plan it."""
         yield self.action(f"job {args.job}", "forget the old definition and files", args.model_dump())
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Drop it."""
         kept = read(site.state, work.run)
         yield "forgetting what was kept"

@@ -62,7 +62,7 @@ class CreateResource(VcStep[CreateResourceArguments]):
             undo=f"maint vc resource delete --name {args.resource}",
         )
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Create it, unless an earlier life did."""
         cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
         name = str(definition["name"])
@@ -122,7 +122,7 @@ class UploadFiles(VcStep[UploadArguments]):
             {"vc": args.vc, "resource": args.resource, "files": files},
         )
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Upload one after the other; what comes back is compared with what went."""
         cluster, name = cluster_of(action, site), str(action.arguments["resource"])
         files = cast(dict[str, str], action.arguments["files"])
@@ -158,7 +158,7 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
         words = f"delete {what}{count}" if there else f"{what} is not there: nothing to delete"
         yield self.action(f"resource {args.resource}", words, args.model_dump(), facts={"there": there})
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Delete it."""
         cluster, name, file = cluster_of(action, site), str(action.arguments["resource"]), str(action.arguments["file"])
         what = f"{name}/{file}" if file else f"resource {name}"

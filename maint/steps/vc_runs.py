@@ -42,7 +42,7 @@ class RunJob(VcStep[RunJobArguments]):
         words = f"run job {args.job}" + (" and wait for its end" if args.wait else "")
         yield self.action(f"job {args.job}", words, args.model_dump())
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Start it, or go on with the run of an earlier life."""
         cluster, job = cluster_of(action, site), str(action.arguments["job"])
         yield f"starting a run of {job}"
@@ -75,7 +75,7 @@ class KillRun(VcStep[RunArguments]):
             raise Refused(f"there is no run {args.run}", hint="`maint vc run list` shows what there is")
         yield self.action(f"run {args.run}", f"kill run {args.run} of job {run.job} ({run.status})", args.model_dump())
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Kill it, unless it has ended."""
         cluster, number = cluster_of(action, site), cast(int, action.arguments["run"])
         yield f"looking at run {number}"
@@ -98,7 +98,7 @@ class ListRuns(VcStep[JobArguments]):
         """Plan the look."""
         yield self.action(f"job {args.job}", f"list the runs of job {args.job}", args.model_dump())
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """List them."""
         job = str(action.arguments["job"])
         yield f"listing the runs of {job}"

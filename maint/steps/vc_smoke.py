@@ -67,7 +67,7 @@ class ProbeCluster(VcStep[VcArguments]):
         settings = sight.settings.virtual_cluster(args.vc)
         yield self.action(f"virtual cluster {settings.name}", f"look at {settings.base_url}", args.model_dump())
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Look."""
         cluster = cluster_of(action, site)
         try:
@@ -115,7 +115,7 @@ class Smoke(VcStep[VcArguments]):
             args.model_dump(),
         )
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Make, run, read."""
         cluster, name = cluster_of(action, site), temporary(site.state, "smoke", work.run)
         marker = f"{name} works"
@@ -191,7 +191,7 @@ class Sweep(VcStep[VcArguments]):
             f"virtual cluster {settings.name}", f"remove jobs and resources named {prefix}…", args.model_dump()
         )
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Kill, delete jobs, delete resources."""
         cluster, prefix = cluster_of(action, site), own_prefix(site.state)
         swept = []

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from maint.model.plan import Action
 from maint.ports import Site, VirtualCluster, Work
-from maint.steps.step import Arguments, Step
-from maint.steps.vc_kept import was_put_back
+from maint.steps.step import Arguments, Progress, Step
+from maint.steps.vc_kept import read
 
 
 class VcArguments(Arguments):
@@ -21,11 +21,24 @@ A = TypeVar("A", bound=VcArguments)
 
 
 class VcStep(Step[A]):
-    """A step on a virtual cluster."""
+    """A step on a virtual cluster: done once for each time that its run begins anew (see `vc_kept`)."""
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Carry it out, and write down for which beginning of the run that was."""
+        result = yield from self.carry_out(action, site, work)
+        kept = read(site.state, work.run)
+        if kept is not None:
+            work.note("generation", kept.generation)
+        return result
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Do it; looks first, so that doing it again after a crash is safe."""
+        raise TypeError(f"{self.kind} has no effect")
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         """Whether it still is so: not once everything was put back as it had been."""
-        return not was_put_back(site.state, work.run)
+        kept = read(site.state, work.run)
+        return kept is None or (not kept.put_back and work.noted("generation") == kept.generation)
 
 
 def cluster_of(action: Action, site: Site) -> VirtualCluster:

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
@@ -14,6 +15,7 @@ from maint.model.secret import Secret
 from maint.model.site import Login, VirtualClusterSettings
 from maint.ports.vc import Content
 from tests.manager.conftest import Patient
+from tests.vc.operator import VcOperator
 from tests.vc.server import PASSWORD, Api
 
 
@@ -89,3 +91,28 @@ def content(data: bytes) -> Content:
 def spark(name: str, **more: object) -> dict[str, object]:
     """Return a small definition."""
     return {"name": name, "type": "spark", "spark": {"file": "app.py"}, **more}
+
+
+CONFIG = """\
+state: {folder}/state
+sites:
+  prod:
+    manager: {{host: manager.invalid, password: "file:password"}}
+    virtual_clusters:
+      - name: default-vc
+        base_url: {address}/dex/api/v1
+        auth_url: {address}
+        username: etl_user
+        password: file:password
+"""
+
+
+@pytest.fixture
+def vc(api: Api, server: HTTPServer, tmp_path: Path) -> VcOperator:
+    """An operator whose config names the virtual cluster."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "password").write_text(PASSWORD + "\n")
+    (folder / "password").chmod(0o600)
+    (folder / "config.yaml").write_text(CONFIG.format(folder=folder, address=f"http://127.0.0.1:{server.port}"))
+    return VcOperator(api, folder)
