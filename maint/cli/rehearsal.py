@@ -123,7 +123,7 @@ def private_folder(size: int) -> Iterator[Path]:
     Args:
         size: bytes of the deployment that it is for.
     """
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_place(size)))  # made 0700
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=_place(size)))  # made 0700
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
