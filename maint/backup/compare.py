@@ -1,6 +1,5 @@
 """Compare two deployments by meaning: what differs, what cannot be compared, what only one side's format knows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from maint.backup.flatten import Clear, Items, Mark, Tree, Unread, opened, size
@@ -59,24 +58,18 @@ def compare(before: dict[str, Tree], after: dict[str, Tree]) -> Comparison:
 
 
 def _objects(before: dict[str, Tree], after: dict[str, Tree], path: Path, result: Comparison) -> None:
-    for key in _keys(before, after):
-        here = (*path, key)
-        if key not in after:
-            _gone(before[key], here, result)
-        elif key not in before:
-            _added(after[key], here, result, isinstance(after, Items))
-        else:
-            _both(before[key], after[key], here, result)
-
-
-def _keys(before: dict[str, Tree], after: dict[str, Tree]) -> Iterator[str]:
-    yield from before
-    yield from (key for key in after if key not in before)
+    for key, value in before.items():
+        other = after.get(key)
+        if other is None:
+            _gone(value, (*path, key), result)
+        elif not _same(value, other):  # which most of a document is
+            _both(value, other, (*path, key), result)
+    for key, value in after.items():
+        if key not in before:
+            _added(value, (*path, key), result, isinstance(after, Items))
 
 
 def _both(before: Tree, after: Tree, path: Path, result: Comparison) -> None:
-    if _same(before, after):
-        return  # which spares most of a document any closer look
     if isinstance(before, dict) and isinstance(after, dict):
         _objects(opened(before), opened(after), path, result)
     elif _hidden(before) or _hidden(after):
@@ -87,6 +80,7 @@ def _both(before: Tree, after: Tree, path: Path, result: Comparison) -> None:
 
 
 def _same(before: Tree, after: Tree) -> bool:
+    """Tell whether it is plain without a closer look that two places are the same, and hide nothing."""
     if isinstance(before, Unread) and isinstance(after, Unread):
         return before.element is after.element
     return isinstance(before, Clear) and isinstance(after, Clear) and before == after

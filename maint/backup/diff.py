@@ -13,7 +13,7 @@ from maint.backup.catalogue import entries
 from maint.backup.compare import Comparison, Difference, compare
 from maint.backup.fingerprint import Fingerprint, site_fingerprint
 from maint.backup.flatten import Pool, Tree, flatten, opened, unread_secrets
-from maint.backup.known import Known
+from maint.backup.known import GRAM, Known
 from maint.backup.parts import DEPLOYMENT, REDACTED_COPY, Tally, open_deployment, stored
 from maint.backup.read import blocks
 from maint.errors import Refused, WorkFailed
@@ -98,13 +98,18 @@ def differences(sight: Sight, before: Side, after: Side) -> Comparison:
         found.differences, found.added_keys = [*found.differences, *added], []
     if "redacted copy" in (before.source, after.source) and before.source != after.source:
         _weigh_scrubbed(found, site_fingerprint(sight))
-    if found.differences:
-        for secret in unread_secrets(before.tree, after.tree):
+    grams = {text[at : at + GRAM] for one in found.differences for text in _texts(one) for at in range(len(text))}
+    for secret in unread_secrets(before.tree, after.tree) if grams else ():
+        if secret[:GRAM] in grams:  # no other one can be inside a text that is shown
             before.known.add(secret)
     scrub = _scrubber((before.known, after.known), site_fingerprint(sight))
     scrubbed = [Difference(one.path, scrub(one.before), scrub(one.after)) for one in found.differences]
     found.differences = sorted(scrubbed, key=lambda one: one.path)
     return found
+
+
+def _texts(one: Difference) -> Iterator[str]:
+    yield from (text for text in (one.before, one.after) if text and not _FINGERPRINT.fullmatch(text))
 
 
 def unified(before: Side, after: Side, found: Comparison) -> str:

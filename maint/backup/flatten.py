@@ -4,7 +4,9 @@ Lists become mappings by identity, config items become `name → value`, and sec
 so that no comparison ever holds one.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import sha256
@@ -74,14 +76,25 @@ class Unread(dict[str, "Tree"]):
 
 
 class Pool:
-    """Elements that two documents share: equal ones are one object, and cost memory once."""
+    """Elements that two documents share: equal ones are one object, and are read once.
+
+    Most lists of two exports that are days apart are the same to the byte: these are not even split again.
+    """
 
     def __init__(self) -> None:
         self._elements: dict[Unparsed, Unparsed] = {}
+        self._lists: dict[bytes, Elements | list[Unparsed] | None] = {}
 
-    def one(self, element: Unparsed) -> Unparsed:
-        """Return the element that stands for all equal ones."""
-        return self._elements.setdefault(element, element)
+    def take(self, kind: bytes, content: bytes) -> Elements | list[Unparsed] | None:
+        """Return the elements of a list, as `elements.split` does."""
+        if kind == b"items":
+            return split(kind, content)
+        digest = sha256(content).digest()
+        if digest not in self._lists:
+            found = split(kind, content)
+            one = self._elements.setdefault
+            self._lists[digest] = [one(e, e) for e in found] if found and isinstance(found[0], Unparsed) else found
+        return self._lists[digest]
 
 
 Tree: TypeAlias = "str | dict[str, Tree]"
@@ -104,14 +117,27 @@ def flatten(blocks: Iterator[bytes], fingerprint: Callable[[str], str], pool: Po
     Raises:
         WorkFailed: it is not JSON, not complete, or no deployment.
     """
-    root = fold(blocks, _Builder(fingerprint, pool).rules(), split if pool else None)
+    with _uncollected():
+        root = fold(blocks, _Builder(fingerprint).rules(), pool.take if pool else None)
     assert isinstance(root, dict)  # the rule of every object returns one
     return root
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector of circles from walking again and again over a growing tree, which has none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class _Builder:
-    def __init__(self, fingerprint: Callable[[str], str], pool: Pool | None) -> None:
-        self._fingerprint, self._pool = fingerprint, pool
+    def __init__(self, fingerprint: Callable[[str], str]) -> None:
+        self._fingerprint = fingerprint
         self._texts: dict[str, str] = {}  # one copy of each name and short value, of which documents repeat few
         self._objects_seen: dict[tuple[object, ...], dict[str, Tree]] = {}
         self._hidden = 0  # how many values the document hides, so far
@@ -127,7 +153,7 @@ class _Builder:
 
     def _settings(self, items: list[Item]) -> Iterator[_Setting]:
         for item in items:
-            yield self._setting(plain([item])[0])
+            yield _Setting(*self._named_value(item))
 
     def _objects(self, elements: Elements | list[Unparsed]) -> Iterator[dict[str, Tree]]:
         for element in elements:
@@ -136,8 +162,7 @@ class _Builder:
             elif isinstance(element, Group):
                 yield self._group(element)
             elif isinstance(element, Unparsed):
-                assert self._pool  # else nothing is left unread
-                yield Unread(self._pool.one(element), self._opened)
+                yield Unread(element, self._opened)
             else:
                 yield self._object(plain([element])[0])
 
@@ -192,22 +217,22 @@ class _Builder:
             return
         tree["config"] = found = Items()
         for item in config.items:
-            name, value, flag = item.name, item.value, item.sensitive
-            if not isinstance(name, str) or not isinstance(value, str) or len(value) > LONGEST:
-                setting = self._setting(plain([item])[0])
-                name, value = setting.name, setting.value
-            elif flag is False:  # most are
-                value = self._texts.setdefault(value, value)
-            elif value == REDACTED:
-                self._hidden += 1
-                value = Mark(REDACTED)
-            elif sensitive(name, flag):
-                value = self._secret(value)
-            else:
-                value = self._texts.setdefault(value, value)
-            if name in found:
-                name = _free(name, found)
-            found[self._texts.setdefault(name, name)] = value
+            name, value = self._named_value(item)
+            found[_free(name, found)] = value
+
+    def _named_value(self, item: Item) -> tuple[str, str]:
+        """Return what `_setting` makes of an item, sooner."""
+        name, value, flag = item.name, item.value, item.sensitive
+        if not isinstance(name, str) or not isinstance(value, str) or len(value) > LONGEST:
+            setting = self._setting(plain([item])[0])
+            return setting.name, setting.value
+        name = self._texts.setdefault(name, name)
+        if flag is False:  # most are
+            return name, self._texts.setdefault(value, value)
+        if value == REDACTED:
+            self._hidden += 1
+            return name, Mark(REDACTED)
+        return name, self._secret(value) if sensitive(name, flag) else self._texts.setdefault(value, value)
 
     def _setting(self, item: Fields) -> _Setting:
         name, value, flag = str(item.get("name")), item.get("value"), item.get("sensitive")
@@ -319,12 +344,12 @@ def unread_secrets(*trees: dict[str, Tree]) -> Iterator[str]:
     children = sorted(closed.values(), key=lambda child: child.element.kind)
     for kind, group in groupby(children, key=lambda child: child.element.kind):
         while batch := list(islice(group, _BATCH)):
-            found = decode(kind, b"[%b]" % b",".join(child.element.content for child in batch))
+            found = decode(kind, b"[%b]" % b",".join([child.element.content for child in batch]))
             if found is None:
                 for child in batch:
                     child.open()  # whoever makes its fingerprints meets its secrets
-            for element in found or ():
-                yield from _secrets(element)
+            else:
+                yield from _secrets(cast(list[Role | Group], found))
 
 
 def _closed(tree: dict[str, Tree]) -> Iterator[Unread]:
@@ -335,7 +360,8 @@ def _closed(tree: dict[str, Tree]) -> Iterator[Unread]:
             yield from _closed(child)
 
 
-def _secrets(element: Item | Role | Group | Unparsed) -> Iterator[str]:
-    for item in items_of(element) if isinstance(element, Role | Group) else ():
-        if item.sensitive is not False and isinstance(item.value, str) and sensitive(item.name, item.sensitive):
-            yield item.value
+def _secrets(elements: list[Role | Group]) -> Iterator[str]:
+    for element in elements:
+        for item in items_of(element):
+            if item.sensitive is not False and isinstance(item.value, str) and sensitive(item.name, item.sensitive):
+                yield item.value
