@@ -18,7 +18,8 @@ QUESTIONS = {
     "certificate": f"[ -e {_CHAIN} ] || exit 0; [ -r {_CHAIN} ] || {{ echo denied; exit 0; }};"
     f" openssl x509 -noout -enddate -in {_CHAIN};"
     f" openssl x509 -noout -text -in {_CHAIN} | grep -A1 'Subject Alternative Name' | grep DNS;"
-    f" openssl verify -partial_chain -CAfile {_FOLDER}/cm-auto-in_cluster_ca_cert.pem -untrusted {_CHAIN} {_CHAIN} 2>&1;"
+    f" a={_FOLDER}/cm-auto-in_cluster_ca_cert.pem;"
+    f" openssl verify -partial_chain -CAfile $a -untrusted {_CHAIN} {_CHAIN} 2>&1;"
     " true",
     "tls_match": f"[ -r {_CHAIN} ] && [ -r {_FOLDER}/cm-auto-host_key.pem ] || exit 0;"
     f' echo "certificate=$(openssl x509 -noout -pubkey -in {_CHAIN} | sha256sum)";'

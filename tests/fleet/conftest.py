@@ -1,0 +1,233 @@
+"""Fleets to be asked: real OpenSSH on loopback, and the lab's hosts."""
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from maint.adapters.ssh.fleet import FabricFleet
+from maint.lab.machine import Machine
+from maint.lab.shell.furnish import furnish
+from maint.lab.ssh.keys import write_private
+from maint.lab.ssh.server import SshLab
+from maint.model.secret import Secret
+from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
+
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+INSTANCES = 3
+
+
+def missing(words: str) -> NoReturn:
+    """Skip, or fail where every part must be there."""
+    if os.environ.get("MAINT_TESTS_NEED_REAL_PARTS"):
+        pytest.fail(words)
+    pytest.skip(words)
+
+
+class NoSecrets:
+    """No reference leads anywhere."""
+
+    def resolve(self, reference: str) -> Secret:
+        raise AssertionError(reference)
+
+
+@dataclass
+class Ground:
+    """Hosts that answer, and how to log in to them."""
+
+    user: str
+    key: Path
+    known_hosts: Path
+    ports: dict[str, int]
+    machines: dict[str, Machine] = field(default_factory=dict)
+
+    def fleet(self, ports: Mapping[str, int] | None = None, **options: Any) -> tuple[FabricFleet, list[HostSettings]]:
+        """Return a fleet and its hosts; without `ports`, all of them."""
+        heard = options.pop("heard", None)
+        hosts = [HostSettings(name, "127.0.0.1", port) for name, port in (ports or self.ports).items()]
+        usual = {"user": self.user, "key": self.key, "known_hosts": self.known_hosts}
+        settings = SiteSettings(
+            name="prod",
+            manager=ManagerSettings(host="cm.example.internal", login=Login("admin", "env:X")),
+            state=self.known_hosts.parent,
+            ssh=SshSettings(**{"connect_timeout": 5.0, "command_timeout": 20.0} | usual | options),
+            hosts=hosts,
+        )
+        return FabricFleet(settings, NoSecrets(), heard=heard), hosts
+
+
+@pytest.fixture(scope="session")
+def openssh() -> Iterator[Ground]:
+    """Several real servers, each with a key of its own."""
+    if SSHD is None or not shutil.which("ssh-keygen"):
+        missing("OpenSSH's sshd is not installed")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # sshd reads authorized_keys as the account that logs in
+        yield from _served(folder)
+
+
+def _served(folder: Path) -> Iterator[Ground]:
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
+    (folder / "authorized_keys").write_text(_made(folder / "id") + "\n")
+    ground = Ground(getpass.getuser(), folder / "id", folder / "known_hosts", {})
+    processes, lines = [], []
+    try:
+        for number in range(INSTANCES):
+            port = _free_port()
+            lines.append(f"[127.0.0.1]:{port} {_made(folder / f'host{number}')}\n")
+            config = folder / f"config{number}"
+            config.write_text(
+                f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host{number}\nPidFile none\nStrictModes no\n"
+                f"AuthorizedKeysFile {folder}/authorized_keys\nUsePAM no\nPasswordAuthentication no\n"
+                "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nMaxStartups 500\nMaxSessions 50\n"
+                "SetEnv SHLVL=2\n"  # else bash runs the account's ~/.bashrc, whatever that may take
+            )
+            processes.append(subprocess.Popen([str(SSHD), "-D", "-f", config], stderr=subprocess.DEVNULL))
+            ground.ports[f"n{number + 1}"] = port
+        ground.known_hosts.write_text("".join(lines))
+        for port in ground.ports.values():
+            _wait_for_banner(port)
+        yield ground
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def _made(path: Path) -> str:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path], check=True)
+    return path.with_name(path.name + ".pub").read_text().strip()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for_banner(port: int) -> None:
+    for _ in range(200):
+        try:
+            with socket.create_connection(("127.0.0.1", port), 1) as sock:
+                if sock.recv(4) == b"SSH-":
+                    return
+        except OSError:
+            time.sleep(0.05)
+    missing("sshd does not answer here")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Ground]:
+    yield from _lab(tmp_path, None)
+
+
+@pytest.fixture
+def lab_beside(openssh: Ground, tmp_path: Path) -> Iterator[Ground]:
+    """The lab's hosts, opened by the same account and key as the real ones."""
+    yield from _lab(tmp_path, openssh)
+
+
+def _lab(tmp_path: Path, beside: Ground | None) -> Iterator[Ground]:
+    machines = {f"n{n}": Machine(f"n{n}", tmp_path / f"n{n}", {}) for n in range(1, INSTANCES + 1)}
+    for machine in machines.values():
+        furnish(machine)
+    if beside is not None:
+        (tmp_path / "ssh").mkdir(mode=0o700)
+        write_private(tmp_path / "ssh/id_ed25519", beside.key.read_bytes())
+    server = SshLab(list(machines.values()), tmp_path / "ssh")
+    server.user = beside.user if beside else server.user
+    server.start()
+    try:
+        ports = {name: port for name, (_, port) in server.endpoints.items()}
+        yield Ground(server.user, server.key_file, server.known_hosts_file, ports, machines)
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["openssh", "lab"])
+def ground(request: pytest.FixtureRequest) -> Ground:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Ground)
+    return found
+
+
+class Silent:
+    """A port that takes connections in and never says a word, or says something that is not SSH."""
+
+    def __init__(self, words: bytes = b"") -> None:
+        self._words = words
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=200)
+        self.port = int(self._server.getsockname()[1])
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._server.accept()
+            except OSError:
+                return
+            self._open.append(near)
+            if self._words:
+                near.sendall(self._words)
+                near.close()
+
+    def close(self) -> None:
+        """Let go of everybody."""
+        self._server.close()
+        for sock in self._open:
+            sock.close()
+
+
+class Full:
+    """A port whose queue is full: packets to it are dropped, as by a firewall."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=0)
+        self.port = int(self._server.getsockname()[1])
+        self._held = []
+        for _ in range(4):
+            sock = socket.socket()
+            sock.setblocking(False)
+            sock.connect_ex(("127.0.0.1", self.port))
+            self._held.append(sock)
+
+    def close(self) -> None:
+        """Let go of everybody."""
+        self._server.close()
+        for sock in self._held:
+            sock.close()
+
+
+@pytest.fixture
+def silent() -> Iterator[Callable[..., int]]:
+    """Makes ports that never answer; `words` are said first."""
+    made: list[Silent] = []
+
+    def make(words: bytes = b"") -> int:
+        made.append(Silent(words))
+        return made[-1].port
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def filtered() -> Iterator[int]:
+    full = Full()
+    yield full.port
+    full.close()
