@@ -32,6 +32,9 @@ def up(
     password: Annotated[str, typer.Option("--password", help="A password to try for the administrators.")] = "",
     plain_port: Annotated[int, typer.Option("--plain-port", help="0 chooses a free one.")] = 0,
     tls_port: Annotated[int, typer.Option("--tls-port", help="0 chooses a free one.")] = 0,
+    virtual_cluster: Annotated[
+        list[str] | None, typer.Option("--virtual-cluster", help="A further, empty virtual cluster of this name.")
+    ] = None,
     new: Annotated[
         bool, typer.Option("--new", help="Throw away the lab that is in the folder, and make another.")
     ] = False,
@@ -47,6 +50,7 @@ def up(
         switches=_switches(switch),
         plain_port=plain_port,
         tls_port=tls_port,
+        virtual_clusters=tuple(virtual_cluster or ()),
     )
     place = lab_folder(folder)
     if new:
@@ -95,6 +99,7 @@ def status(flags: Flags, folder: Folder = "") -> None:
     rows = [["running", str(found["running"])], ["config", str(found["config"])]]
     for part in ("manager", "ssh"):
         rows += [[f"{part} {key}", str(value)] for key, value in (found.get(part) or {}).items()]
+    rows += [[f"virtual cluster {each['name']}", str(each["base_url"])] for each in found.get("virtual_clusters", ())]
     rows += [["requests", str(found["requests"])]] if "requests" in found else []
     flags.screen().emit(found, table(["WHAT", "IS"], rows))
 

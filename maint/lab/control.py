@@ -95,6 +95,30 @@ def lose_database(folder: Path) -> None:
     ask(folder, "lose-database")
 
 
+def create_vc(folder: Path, name: str, *, loaded: bool = False, initialised: bool = False) -> Status:
+    """Make a virtual cluster under a new address, as the vendor's UI does; return it as `status` shows it.
+
+    Args:
+        loaded: fill it with the example set.
+        initialised: give it TLS and its users Kerberos secrets.
+
+    Raises:
+        Invalid: no name for one, or one that is taken.
+    """
+    ask(folder, "create-vc", name=name, loaded="yes" * loaded, initialised="yes" * initialised)
+    found: Status = next(each for each in status(folder)["virtual_clusters"] if each["name"] == name)
+    return found
+
+
+def delete_vc(folder: Path, name: str) -> None:
+    """Take a virtual cluster away with everything in it.
+
+    Raises:
+        Invalid: there is none of that name.
+    """
+    ask(folder, "delete-vc", name=name)
+
+
 def restart(folder: Path) -> None:
     """Restart the manager's unit; returns at once, as systemd does."""
     ask(folder, "restart")

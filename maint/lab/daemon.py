@@ -18,6 +18,7 @@ from maint.lab.files import write_whole
 from maint.lab.loading import Options
 from maint.lab.running import Lab
 from maint.lab.switches import UnknownSwitch
+from maint.lab.vc.service import BadName
 
 Words = dict[str, Any]  # Any: one order or its answer, as JSON
 
@@ -50,11 +51,22 @@ class Orders(socketserver.ThreadingTCPServer):
             lab.switch(str(words["name"]), str(words["value"]))
         elif order == "lose-database":
             lab.lose_database()
+        elif order in ("create-vc", "delete-vc"):
+            self._virtual_cluster(order, str(words["name"]), words)
         elif order == "restart":
             lab.server.restart()
         elif order != "stop":
             return {"error": f"unknown order {order!r}"}
         return {"done": order}
+
+    def _virtual_cluster(self, order: str, name: str, words: Words) -> None:
+        service = self.lab.service
+        if service is None:
+            raise BadName("this lab has no Data Engineering service")
+        if order == "delete-vc":
+            service.delete(name)
+        else:
+            service.create(name, loaded=bool(words.get("loaded")), initialised=bool(words.get("initialised")))
 
 
 class _Order(socketserver.StreamRequestHandler):
@@ -68,7 +80,7 @@ class _Order(socketserver.StreamRequestHandler):
         order = str(words.pop("order", ""))
         try:
             answer = self.server.obey(order, words)
-        except (UnknownFault, UnknownSwitch, KeyError) as error:
+        except (UnknownFault, UnknownSwitch, BadName, KeyError) as error:
             answer = {"error": str(error)}
         self.wfile.write(json.dumps(answer).encode() + b"\n")
         self.wfile.flush()

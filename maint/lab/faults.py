@@ -1,9 +1,9 @@
 """What can be broken on purpose: faults by name, and where they strike (contract section 16.10)."""
 
 import re
-from dataclasses import dataclass
 
-ONCE, UNTIL_CLEARED = "once", "until cleared"
+from maint.lab.fault import ONCE, UNTIL_CLEARED, Fault
+from maint.lab.vc.faults import VC_FAULTS, VC_TARGETS
 
 # What a fault can be aimed at: a name, and the requests it means ("METHOD path").
 TARGETS: dict[str, str] = {
@@ -18,27 +18,10 @@ TARGETS: dict[str, str] = {
     "license": r"\S+ /api/v\d+/cm/license",
     "truststore": r"GET /api/v\d+/certs/truststorePassword",
     "server": r"",  # the server as a whole: what it does at its next start
+    **VC_TARGETS,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One way of going wrong.
-
-    Attributes:
-        target: where it strikes when nobody says otherwise.
-        meaning: what happens, for people.
-        count: ONCE, or UNTIL_CLEARED.
-        targets: the other targets it can be aimed at.
-    """
-
-    target: str
-    meaning: str
-    count: str = ONCE
-    targets: tuple[str, ...] = ()
-
-
-_CALLS = tuple(name for name in TARGETS if name not in ("manager", "server"))
+_WHOLES = ("server", "jobs-engine")
+_CALLS = tuple(name for name in TARGETS if name not in ("manager", "server", *VC_TARGETS))
 
 FAULTS: dict[str, Fault] = {
     "unauthorised-once": Fault("manager", "valid credentials are answered 401, once", ONCE, _CALLS),
@@ -70,6 +53,7 @@ FAULTS: dict[str, Fault] = {
     "expired-certificate": Fault("server", "the TLS port shows a certificate that has expired", UNTIL_CLEARED),
     "wrong-host-certificate": Fault("server", "the TLS port shows a certificate of another host", UNTIL_CLEARED),
     "unknown-ca-certificate": Fault("server", "the TLS port shows a chain of another authority", UNTIL_CLEARED),
+    **VC_FAULTS,
 }
 
 
@@ -110,7 +94,7 @@ class FaultBox:
     def strikes(self, name: str, call: str = "") -> bool:
         """Return whether a fault hits a call ("METHOD path"), and use it up when it hits once only."""
         for entry in self.active:
-            if entry[0] == name and (entry[1] == "server" or re.fullmatch(TARGETS[entry[1]], call)):
+            if entry[0] == name and (entry[1] in _WHOLES or re.fullmatch(TARGETS[entry[1]], call)):
                 if FAULTS[name].count == ONCE:
                     self.active.remove(entry)
                 return True

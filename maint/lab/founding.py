@@ -17,6 +17,7 @@ from maint.lab.loading import Options, load
 from maint.lab.releases import announced, recorded_at
 from maint.lab.siteconfig import groups_of
 from maint.lab.storage import Storage
+from maint.lab.vc.planning import domain_of, plan
 
 _LICENSE_DAYS = 365
 _OWN_PORTS = range(20_000, 32_000)
@@ -50,6 +51,10 @@ def found(folder: Path, storage: Storage, options: Options, chance: random.Rando
     for other in list(names)[1 : int(loaded.world.switches.number("server-instances"))]:
         trees.write_manager(folder / "hosts" / other / "root")
     plain, tls = _ports(options)
+    domain = "" if options.fresh else domain_of(loaded.blueprint)
+    if domain or options.virtual_clusters:
+        port = free_port()
+        plan(folder / "vc", domain or "apps.example.internal", port, loaded.world.switches, options.virtual_clusters)
     facts = {
         "plain_port": plain,
         "tls_port": tls,
@@ -109,6 +114,12 @@ def _ports(options: Options) -> tuple[int, int]:
     """Return the plain and the TLS port, both held while the other is looked for, so that they differ."""
     with socket.socket() as first, socket.socket() as second:
         return _bound(first, options.plain_port), _bound(second, options.tls_port)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as holder:
+        return _bound(holder, 0)
 
 
 def _bound(holder: socket.socket, wanted: int) -> int:

@@ -2,6 +2,7 @@
 
 import random
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Options:
         plain_port, tls_port: 0 chooses a free one.
         ssh_ports: port by host name; others are chosen free.
         ssh: whether hosts are served over SSH.
+        virtual_clusters: names of empty virtual clusters, besides the default one of a deployment with data services.
     """
 
     deployment: Path | None = None
@@ -42,6 +44,7 @@ class Options:
     tls_port: int = 0
     ssh_ports: dict[str, int] = field(default_factory=dict)
     ssh: bool = True
+    virtual_clusters: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +113,7 @@ def _known_account(
     return str(chosen["name"]), password, tuple(remarks)
 
 
-def _rehashed(
-    user: Doc, password: str, switches: Switches, chance: random.Random
-) -> tuple[str, str, tuple[str, ...]]:
+def _rehashed(user: Doc, password: str, switches: Switches, chance: random.Random) -> tuple[str, str, tuple[str, ...]]:
     """Keep a known password; hash it anew only where another algorithm is asked for (U14)."""
     if switches["pwhash-algorithm"] != "cm5":
         accounts.set_password(user, password, chance, switches["pwhash-algorithm"])

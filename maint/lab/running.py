@@ -23,6 +23,8 @@ from maint.lab.ssh.faults import HOST_FAULTS
 from maint.lab.ssh.server import SshLab
 from maint.lab.storage import Storage
 from maint.lab.units import PlainUnit
+from maint.lab.vc import told
+from maint.lab.vc.service import FACTS, Service
 from maint.lab.world import World
 
 SITE = "lab"
@@ -41,6 +43,7 @@ class Lab:
         server: the manager's unit.
         machines: the hosts by name, the manager's first.
         remarks: what the lab changed in its copy of the deployment.
+        service: the Data Engineering service with its virtual clusters, None where there is none.
     """
 
     def __init__(self, folder: Path, options: Options | None = None, *, chance: random.Random | None = None) -> None:
@@ -60,6 +63,7 @@ class Lab:
         for machine in self.machines.values() if new else ():
             furnish(machine)
         self._ssh: SshLab | None = None
+        self.service = self._service()
 
     def __enter__(self) -> "Lab":
         self.start()
@@ -78,7 +82,9 @@ class Lab:
         for machine in self.machines.values():
             for unit in machine.units.values():
                 unit.start()
-        write_whole(self.folder / "config.yaml", yaml(self._config()).encode(), 0o600)
+        if self.service:
+            self.service.start()
+        self._write_config()
         self.server.wait()
 
     def stop(self) -> None:
@@ -86,6 +92,8 @@ class Lab:
         if self._ssh:
             self._ssh.stop()
             self._ssh = None
+        if self.service:
+            self.service.stop()
         self.server.stop()
         with self.world.lock:
             self._storage.save(self.world)
@@ -151,7 +159,7 @@ class Lab:
                 "tls": f"https://127.0.0.1:{self.server.tls_port}",
                 "username": self._facts["username"],
                 "password_file": str(self.folder / "password"),
-                "ca": str(self.folder / "ca/bundle.pem"),
+                "ca": str(self._bundle),
             },
             "ssh": {
                 "host": "127.0.0.1",
@@ -161,7 +169,7 @@ class Lab:
                 "known_hosts": str(self.folder / "ssh/known_hosts"),
             },
             "requests": str(self.log.path),
-            "virtual_clusters": [],
+            "virtual_clusters": told.status(self.service, self._bundle) if self.service else [],
             "faults": self._faults(),
             "switches": dict(self.world.switches.chosen),
             "counts": self.counts(),
@@ -169,6 +177,21 @@ class Lab:
         }
 
     # -- parts
+
+    def _service(self) -> Service | None:
+        """Return the Data Engineering service, None where the lab was made without one."""
+        folder = self.folder / "vc"
+        if not (folder / FACTS).exists():
+            return None
+        authority = pki.Authority.load(self.folder / "ca")
+        return Service(folder, self.world, authority, self.log, self._write_config)
+
+    @property
+    def _bundle(self) -> Path:
+        return self.folder / "ca/bundle.pem"
+
+    def _write_config(self) -> None:
+        write_whole(self.folder / "config.yaml", yaml(self._config()).encode(), 0o600)
 
     def _faults(self) -> list[dict[str, str]]:
         found = [{"fault": fault, "target": target} for fault, target in self.world.faults.active]
@@ -227,11 +250,11 @@ class Lab:
             "username": facts["username"],
             "password": f"file:{folder / 'password'}",
             "bootstrap": {"username": "admin", "password": f"file:{folder / 'bootstrap-password'}"},
-            "ca": str(folder / "ca/bundle.pem"),
+            "ca": str(self._bundle),
             "api": {"clusters": f"v{min(45, facts['api'])}", "deployment": f"v{facts['recorded_at']}"},
             "license": str(folder / "license.txt"),
         }
-        site = {
+        site: dict[str, Any] = {
             "manager": manager,
             "ssh": {
                 "user": "root",
@@ -245,6 +268,8 @@ class Lab:
                 "identity": f"file:{folder / 'identity'}",
             },
         }
+        if self.service:
+            site["virtual_clusters"] = told.config(self.service, self._bundle)
         return {"state": str(folder / "state"), "sites": {SITE: site}}
 
 

@@ -1,27 +1,9 @@
 """Every behaviour that the contract calls unknown or inferred, behind a name of its own."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-SECONDS, COUNT, TEXT = ("seconds",), ("number",), ("text",)
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """One behaviour that can be chosen.
-
-    Attributes:
-        default: the value unless told otherwise.
-        allowed: the values it takes, or one of SECONDS, COUNT, TEXT.
-        meaning: what it decides, for people.
-        section: where the contract speaks of it.
-    """
-
-    default: str
-    allowed: tuple[str, ...]
-    meaning: str
-    section: str
-
+from maint.lab.switch import COUNT, SECONDS, TEXT, Switch
+from maint.lab.vc.switches import VC_SWITCHES
 
 SWITCHES: dict[str, Switch] = {
     "down-seconds": Switch("0.3", SECONDS, "how long a restart refuses connections", "3, 16.2"),
@@ -91,6 +73,7 @@ SWITCHES: dict[str, Switch] = {
     "rotate-internal-secrets": Switch(
         "never", ("never", "restart"), "fresh passwords of internal accounts and roles at each restart", "recordings"
     ),
+    **VC_SWITCHES,
 }
 
 

@@ -1,0 +1,1 @@
+"""Virtual clusters of the lab: gateway, jobs API, and jobs that really run."""
