@@ -150,7 +150,17 @@ def sweep(site: Site, now: datetime) -> int:
                 removed += 1
     for snapshot_id in dead:
         end(site.state, snapshot_id)
+    for orphan in _unfinished_records(site, now):
+        site.store.remove(orphan)
+        removed += 1
     return removed
+
+
+def _unfinished_records(site: Site, now: datetime) -> list[str]:
+    """Return the signatures whose record never came: it is written after them."""
+    names = set(site.store.names(f"{site.settings.name}/records"))
+    alone = [name for name in names if name.endswith(".json.sig") and name.removesuffix(".sig") not in names]
+    return [name for name in alone if now - time_of(name.rpartition("/")[2]) > ABANDONED]
 
 
 def files(sight: Sight, snapshot_id: str) -> set[str]:
