@@ -138,15 +138,17 @@ def sweep() -> int:
     removed = 0
     for place in {_MEMORY, Path(tempfile.gettempdir())}:
         for folder in place.glob(f"{PREFIX}*"):
-            if folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.geteuid() and _dead(folder):
+            if _dead(folder):
                 shutil.rmtree(folder, ignore_errors=True)
                 removed += 1
     return removed
 
 
 def _dead(folder: Path) -> bool:
-    """Tell whether the drill that made a folder has ended: the kernel frees its lock, however it ends."""
-    with suppress(OSError):
+    """Tell whether a folder is one of ours whose drill has ended: the kernel frees its lock, however it ends."""
+    with suppress(OSError):  # another drill may be removing it at this moment
+        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+            return False
         handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
