@@ -9,42 +9,59 @@ from collections.abc import Iterator
 
 GRAM = 4  # characters that an index entry is made of, and the shortest secret looked for
 LONG = 8  # from here on a secret counts inside words too
+_MARK = b"\xff"
+_CROWD = 4096  # bytes; longer strings of rests would take ever longer to search and to extend
 
 
 class Known:
-    """A set of secrets, indexed by their first four characters."""
+    """A set of secrets, found by their first four characters.
+
+    A large export holds hundreds of thousands of them, so they lie packed: the rests of those that begin alike are
+    one string of bytes, between marks that no UTF-8 holds. Where very many begin alike, they are kept by length.
+    """
 
     def __init__(self) -> None:
-        self._index: dict[str, str | tuple[str, ...]] = {}
+        self._index: dict[str, bytes] = {}
+        self._crowded: dict[str, dict[int, set[str]]] = {}
 
     def add(self, secret: str) -> None:
         """Take a secret; too short ones are not looked for."""
         if len(secret) < GRAM:
             return
         gram = secret[:GRAM]
-        there = self._index.setdefault(gram, secret)
-        if isinstance(there, str):
-            if there != secret:
-                self._index[gram] = (there, secret)
-        elif secret not in there:
-            self._index[gram] = (*there, secret)
+        entry = b"%b%b%b" % (_MARK, secret[GRAM:].encode(errors="surrogatepass"), _MARK)
+        there = self._index.get(gram)
+        if there is None:
+            self._index[gram] = entry
+        elif entry not in there:
+            if len(there) < _CROWD:
+                self._index[gram] = there + entry[1:]
+            else:
+                self._crowded.setdefault(gram, {}).setdefault(len(secret), set()).add(secret)
 
     def found(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield start and end of each occurrence in a text, left to right, the longest first, never overlapping."""
         at, last = 0, len(text) - GRAM
         index = self._index
         while at <= last:
-            secrets = index.get(text[at : at + GRAM])
-            length = _match(text, at, secrets) if secrets else 0
+            length = self._match(text, at) if text[at : at + GRAM] in index else 0
             if length:
                 yield at, at + length
             at += length or 1
 
+    def _match(self, text: str, at: int) -> int:
+        """Return the length of the longest secret that stands here, 0 where none does."""
+        gram = text[at : at + GRAM]
+        rests = self._index[gram][1:-1].split(_MARK)
+        lengths = [GRAM + len(one) for rest in rests if text.startswith(one := _text(rest), at + GRAM)]
+        for length, secrets in self._crowded.get(gram, {}).items():
+            if text[at : at + length] in secrets:
+                lengths.append(length)
+        return max((length for length in lengths if _counts(text, at, length)), default=0)
 
-def _match(text: str, at: int, secrets: str | tuple[str, ...]) -> int:
-    candidates = (secrets,) if isinstance(secrets, str) else secrets
-    fitting = [len(one) for one in candidates if text.startswith(one, at) and _counts(text, at, len(one))]
-    return max(fitting, default=0)
+
+def _text(rest: bytes) -> str:
+    return rest.decode(errors="surrogatepass")
 
 
 def _counts(text: str, at: int, length: int) -> bool:

@@ -124,3 +124,21 @@ def test_short_secrets_count_as_whole_words_and_tiny_ones_never() -> None:
     for secret in ("hive", "sys"):
         known.add(secret)
     assert list(known.found("/var/lib/hive/x hiveserver sys")) == [(9, 13)]
+
+
+def test_very_many_secrets_that_begin_alike_are_all_found() -> None:
+    known = Known()
+    secrets = [f"enc:{number:06d}" for number in range(0, 40_000, 7)]
+    for secret in [*secrets, *secrets]:
+        known.add(secret)
+    for secret in (secrets[0], secrets[99], secrets[-1]):
+        assert list(known.found(f"x{secret}y enc:000001")) == [(1, 11)]
+
+
+@given(st.lists(st.text("aé\U0001f600\x00\ud800", min_size=4, max_size=9), min_size=1, max_size=6))
+def test_secrets_of_any_characters_are_found(words: list[str]) -> None:
+    known = Known()
+    for word in words:
+        known.add(word)
+    for word in words:
+        assert next(known.found(word), None) == (0, len(word))
