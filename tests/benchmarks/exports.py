@@ -87,7 +87,9 @@ class _Cluster:
         self._draw = random.Random(f"{export.seed}/{number}")
         self._drift = random.Random(f"drift/{export.seed}/{number}")
         self._order = random.Random(f"order/{export.seed}/{number}")
-        self._hosts = [(self._hex(32), f"{self._name}-node-{host:03d}.example.internal") for host in range(export.hosts)]
+        self._hosts = [
+            (self._hex(32), f"{self._name}-node-{host:03d}.example.internal") for host in range(export.hosts)
+        ]
         self._database = self._hex(24)  # a secret that is also inside free text
 
     def text(self) -> str:
@@ -122,7 +124,8 @@ class _Cluster:
             f'{{\n{pad}"name" : "{service}-{kind}-{host_id}",\n{pad}"type" : "{kind}",\n'
             f'{pad}"hostRef" : {{\n{pad}  "hostId" : "{host_id}",\n{pad}  "hostname" : "{host}"\n{pad}}},\n'
             f'{pad}"config" : {self._items(" " * 10, self._draw.choice((0, 1, 2, 6)), keystore=True)},\n'
-            f'{pad}"roleConfigGroupRef" : {{\n{pad}  "roleConfigGroupName" : "{service}-{kind}-{variant}"\n{pad}}}\n      }}'
+            f'{pad}"roleConfigGroupRef" : {{\n{pad}  "roleConfigGroupName" : "{service}-{kind}-{variant}"\n'
+            f"{pad}}}\n      }}"
         )
 
     def _group(self, service: str, kind: str, variant: str) -> str:
@@ -130,7 +133,8 @@ class _Cluster:
         return (
             f'{{\n{pad}"name" : "{service}-{kind}-{variant}",\n{pad}"displayName" : "{kind.title()} Group {variant}",\n'
             f'{pad}"roleType" : "{kind}",\n{pad}"base" : {"true" if variant == "BASE" else "false"},\n'
-            f'{pad}"serviceRef" : {{\n{pad}  "clusterName" : "{self._name}",\n{pad}  "serviceName" : "{service}"\n{pad}}},\n'
+            f'{pad}"serviceRef" : {{\n{pad}  "clusterName" : "{self._name}",\n'
+            f'{pad}  "serviceName" : "{service}"\n{pad}}},\n'
             f'{pad}"config" : {self._items(" " * 10, self._draw.randrange(10, 40))}\n      }}'
         )
 
@@ -175,7 +179,8 @@ def _tail(export: Export, clusters: int) -> str:
     """Spell what follows the clusters: hosts, users, the manager's own settings."""
     hosts = [host for number in range(clusters) for host in _Cluster(export, number)._hosts]
     shown = ", ".join(
-        f'{{\n    "hostId" : "{host_id}",\n    "ipAddress" : "10.{place >> 16 & 255}.{place >> 8 & 255}.{place & 255}",\n'
+        f'{{\n    "hostId" : "{host_id}",\n'
+        f'    "ipAddress" : "10.{place >> 16 & 255}.{place >> 8 & 255}.{place & 255}",\n'
         f'    "hostname" : "{name}",\n    "rackId" : "/default",\n    "config" : {{\n      "items" : [ ]\n    }}\n  }}'
         for place, (host_id, name) in enumerate(hosts)
     )
@@ -186,7 +191,8 @@ def _tail(export: Export, clusters: int) -> str:
         '  "versionInfo" : {\n    "version" : "7.6.5",\n    "buildUser" : "jenkins",\n    "snapshot" : false\n  },\n'
         '  "managerSettings" : {\n    "items" : [ {\n      "name" : "KDC_HOST",\n      "value" : "kdc.example.internal"'
         f"{flag.format('false')}\n    }}, {{\n"
-        f'      "name" : "TRUSTSTORE_PASSWORD",\n      "value" : "hive-truststore"{flag.format("true")}\n    }} ]\n  }},\n'
+        '      "name" : "TRUSTSTORE_PASSWORD",\n      "value" : "hive-truststore"'
+        f"{flag.format('true')}\n    }} ]\n  }},\n"
         '  "peers" : [ ],\n  "hostTemplates" : {\n    "items" : [ ]\n  }\n}'
     )
 

@@ -1,4 +1,4 @@
-"""Run commands and say what they took: wall time, processor time, and the most memory of all their processes at once."""
+"""Run commands and say what they took: wall time, processor time, the most memory of all processes at once."""
 
 import os
 import resource
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROUNDS = 5
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
 _PAUSE = 0.01  # seconds between two looks at the memory
 
 
@@ -101,7 +101,7 @@ class _Watch:
         self._thread.start()
 
     def end(self) -> int:
-        """Stop looking; return the most bytes seen, pages that processes share counted once each."""
+        """Stop looking; return the most bytes seen; pages that processes share count for each of them."""
         self._over.set()
         self._thread.join()
         return self._peak

@@ -58,7 +58,9 @@ sites:
 
     def maint(self, *words: str, accept: tuple[int, ...] = (0,)) -> Cost:
         """Run a command of maint and measure it."""
-        return run([*MAINT, *words, "--config", str(self._config)], env={**os.environ, "MAINT_COLOR": "never"}, accept=accept)
+        return run(
+            [*MAINT, *words, "--config", str(self._config)], env={**os.environ, "MAINT_COLOR": "never"}, accept=accept
+        )
 
     def newest(self) -> str:
         """Return the id of the newest snapshot."""

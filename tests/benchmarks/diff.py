@@ -1,0 +1,70 @@
+"""Two exports two days apart, and two in another order, against `diff` of what `jq -S` prints.
+
+The comparison is measured twice: as a command, with its start, and as work done inside a process that runs already.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from maint.backup.compare import compare
+from maint.backup.fingerprint import Fingerprint
+from maint.backup.flatten import Pool, flatten, unread_secrets
+from maint.backup.known import Known
+from maint.backup.read import blocks
+from tests.benchmarks.exports import Export
+from tests.benchmarks.measure import Cost, compared, heading, report, run, shell
+from tests.benchmarks.place import serving
+
+SIZE = 20  # MB
+
+
+def main() -> None:
+    heading()
+    folder = Path(tempfile.gettempdir()) / "maint-bench"
+    before = Export(SIZE)
+    rows = (("two days apart", before.days_later(), 0.2, 0.4), ("permuted", before.shuffled(), 0.05, None))
+    for what, after, wall, memory in rows:
+        pair = before.file(folder), after.file(folder)
+        inside, other = compared(
+            lambda: _inside(*pair),  # noqa: B023  # called at once
+            lambda: shell(f"diff <(jq -S . {pair[0]}) <(jq -S . {pair[1]}) >/dev/null"),  # noqa: B023
+        )
+        report(f"diff inside a process, {SIZE} MB, {what}", inside, other, wall=wall, memory=memory)
+        report(f"backup diff, {SIZE} MB, {what}", _command(*pair), other, wall=wall, memory=memory)
+
+
+def _inside(before: Path, after: Path) -> Cost:
+    cost = run([sys.executable, "-m", "tests.benchmarks.diff", str(before), str(after)])
+    return Cost(float(cost.out.split()[-1]), cost.cpu, cost.memory, cost.out)
+
+
+def _command(before: Path, after: Path) -> Cost:
+    with tempfile.TemporaryDirectory(prefix="maint-bench-") as folder:
+        ids = []
+        for export in (before, after):
+            with serving(Path(folder), export) as place:
+                place.maint("backup", "create")
+                ids.append(place.newest())
+        # The second serving made a new identity and a new authority; the snapshots are compared by their copies.
+        runs = [place.maint("backup", "diff", *ids, "--redacted") for _ in range(5)]
+        return sorted(runs, key=lambda cost: cost.wall)[2]
+
+
+def _compare(before: Path, after: Path) -> None:
+    """Compare two files, and print how many differences there are and how long that took."""
+    began = time.perf_counter()
+    fingerprint, pool, trees = Fingerprint(b"k" * 32), Pool(), []
+    for path in (before, after):
+        with path.open("rb") as file:
+            trees.append(flatten(blocks(file.read), fingerprint, pool))
+    found = compare(*trees)
+    known = Known()
+    for secret in unread_secrets(*trees) if found.differences else ():
+        known.add(secret)
+    print(len(found.differences), time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    _compare(Path(sys.argv[1]), Path(sys.argv[2])) if len(sys.argv) > 2 else main()
