@@ -1,0 +1,52 @@
+"""Facts of hosts as tests write them: a healthy host's answers, and what differs."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
+from maint.checks.registry import QUESTIONS
+from maint.checks.script import parse, script
+from maint.lab.machine import Machine
+from maint.lab.shell.furnish import furnish
+from maint.lab.shell.session import run
+from maint.lab.units import PlainUnit
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+TOKEN = "maint-0011223344556677"
+
+
+def healthy(folder: Path, name: str = "wn01.example.internal", **facts: str) -> dict[str, Answered]:
+    """Return what a lab host answers to every question."""
+    units: dict[str, Any] = {unit: PlainUnit() for unit in ("chronyd", "nscd", "cloudera-scm-agent", "iscsid")}
+    for unit in units.values():
+        unit.start()
+    machine = Machine(name, folder, units, facts={"dns": f"192.0.2.9 {name}", **facts}, address="192.0.2.9")
+    furnish(machine)
+    ended = run(machine, "exec /bin/sh -s", script(QUESTIONS, {"peers": name}, TOKEN))
+    framed = parse(ended.out, TOKEN, QUESTIONS)
+    assert framed.reason == "", framed.reason
+    return dict(framed.answers)
+
+
+def host(
+    answers: Mapping[str, str | Answered],
+    *,
+    name: str = "wn01",
+    profiles: str = "BEMDK",
+    site: SiteFacts | None = None,
+    sent: float = 0.0,
+    received: float = 0.0,
+) -> HostFacts:
+    """Return a host that gave these answers; texts ended with 0."""
+    given = {q: a if isinstance(a, Answered) else Answered(0, a) for q, a in answers.items()}
+    site = site or SiteFacts(NOW)
+    made = HostFacts(name, "192.0.2.9", profiles, given, site, sent=sent, received=received)
+    site.hosts.append(made)
+    return made
+
+
+def site(manager: ManagerFacts | None = None, **setting: Any) -> SiteFacts:
+    """Return a site without hosts."""
+    return SiteFacts(NOW, Setting(**setting), manager or ManagerFacts())

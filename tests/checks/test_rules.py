@@ -1,0 +1,208 @@
+"""Each rule as a pure function: answers in, verdict out."""
+
+# ruff: noqa: E501 - a table of cases is read by its columns
+
+import pytest
+
+from maint.checks.facts import Answered, ManagerFacts
+from maint.checks.registry import CHECKS
+from maint.model.finding import State
+from tests.checks.facts import host, site
+
+PASS, WARN, FAIL, SKIP, ERROR = State.PASS, State.WARN, State.FAIL, State.SKIP, State.ERROR
+RHEL9, RHEL8, RHEL10 = (
+    'ID="rhel"\nVERSION_ID="9.4"\n',
+    'ID="rhel"\nVERSION_ID="8.10"\n',
+    'ID="rhel"\nVERSION_ID="10.0"\n',
+)
+TRACKING = "Stratum         : 3\nSystem time     : {} seconds fast of NTP time\nLeap status     : {}\n"
+END = "notAfter={}\nDNS:wn01.example.internal, DNS:localhost\n"
+NAMES = "full=wn01.example.internal\nplain=wn01.example.internal\n"
+
+
+def unit(name: str, state: str, enabled: str = "disabled") -> str:
+    return f"Id={name}.service\nLoadState=loaded\nActiveState={state}\nSubState=running\nUnitFileState={enabled}\n"
+
+
+def units(*active: str) -> str:
+    every = ("chronyd", "ntpd", "firewalld", "nscd", "sssd", "tuned", "NetworkManager")
+    return "\n".join(unit(name, "active" if name in active else "inactive") for name in every)
+
+
+def thp(enabled: str, defrag: str = "always [never]") -> str:
+    return f"enabled={enabled}\ndefrag={defrag}\n"
+
+
+CASES = [
+    ("os.swappiness", {"swappiness": "1"}, PASS),
+    ("os.swappiness", {"swappiness": "10"}, WARN),
+    ("os.swappiness", {"swappiness": "11"}, FAIL),
+    ("os.swappiness", {"swappiness": "60"}, FAIL),
+    ("os.swappiness", {"swappiness": ""}, ERROR),
+    ("os.swappiness", {"swappiness": "many"}, ERROR),
+    ("os.swappiness", {}, ERROR),
+    ("os.swappiness.persist", {"swappiness": "1", "swappiness_files": "vm.swappiness = 10\nvm.swappiness=1", "tuned": ""}, PASS),
+    ("os.swappiness.persist", {"swappiness": "1", "swappiness_files": "", "tuned": ""}, WARN),
+    ("os.swappiness.persist", {"swappiness": "1", "swappiness_files": "", "tuned": "vm.swappiness = 1"}, PASS),
+    ("os.thp", {"thp": thp("always madvise [never]"), "db_properties": ""}, PASS),
+    ("os.thp", {"thp": thp("[always] madvise never"), "db_properties": ""}, FAIL),
+    ("os.thp", {"thp": thp("always madvise [never]", "[madvise] never"), "db_properties": ""}, FAIL),
+    ("os.thp", {"thp": "", "db_properties": ""}, ERROR),
+    ("os.entropy", {"entropy": "256\n256"}, PASS),  # kernels since 5.18 have no more, ever
+    ("os.entropy", {"entropy": "4096\n180"}, WARN),
+    ("os.entropy", {"entropy": "4096\n3000"}, PASS),
+    ("os.firewalld", {"units": units("firewalld")}, FAIL),  # on an ECS host
+    ("os.firewalld", {"units": units()}, PASS),
+    ("os.firewalld", {"units": ""}, ERROR),  # no systemd: nobody knows
+    ("os.32bit", {"packages_32bit": Answered(127, "")}, ERROR),
+    ("os.uptime_reboot", {"reboot": Answered(127, "")}, SKIP),
+    ("time.sync", {"units": units("chronyd"), "sync": "tool=chronyc\n" + TRACKING.format("0.001", "Normal")}, PASS),
+    ("time.sync", {"units": units("chronyd"), "sync": "tool=chronyc\n" + TRACKING.format("0.250", "Normal")}, FAIL),
+    ("time.sync", {"units": units("chronyd"), "sync": "tool=chronyc\n" + TRACKING.format("0.0", "Not synchronised")}, FAIL),
+    ("time.sync", {"units": units("chronyd", "ntpd"), "sync": "tool=chronyc\n" + TRACKING.format("0.0", "Normal")}, FAIL),
+    ("time.sync", {"units": units(), "sync": "tool=timedatectl\nNTPSynchronized=yes"}, PASS),
+    ("time.sync", {"units": units(), "sync": ""}, ERROR),
+    ("net.nscd", {"units": units(), "nscd_conf": "", "os_release": RHEL10}, SKIP),
+    ("net.nscd", {"units": units(), "nscd_conf": "", "os_release": RHEL9}, WARN),
+    ("net.nscd", {"units": units("nscd", "sssd"), "nscd_conf": "enable-cache passwd yes", "os_release": RHEL9}, WARN),
+    ("ecs.iptables.backend", {"iptables_version": "iptables v1.8.10 (nf_tables)", "os_release": RHEL9}, WARN),
+    ("ecs.iptables.backend", {"iptables_version": "iptables v1.8.4 (nf_tables)", "os_release": RHEL8}, PASS),
+    ("ecs.port53", {"port_53": "UNCONN 0 0 0.0.0.0:53 0.0.0.0:*"}, WARN),
+    ("ecs.port53", {"port_53": "UNCONN 0 0 127.0.0.53%lo:53 0.0.0.0:*"}, PASS),
+    ("ecs.port53", {"port_53": ""}, PASS),
+    ("ecs.nm", {"units": units("NetworkManager"), "nm_config": "[main]\n"}, FAIL),  # a file that is not *.conf is never read
+    ("ecs.nm", {"units": units("NetworkManager"),
+                "nm_config": "unmanaged-devices=interface-name:cali*;interface-name:flannel*"}, PASS),
+    ("ecs.nm", {"units": units(), "nm_config": ""}, SKIP),
+    ("ecs.resolv", {"resolv": "nameserver 127.0.0.1\n"}, FAIL),
+    ("ecs.resolv", {"resolv": "nameserver 10.0.0.1\nsearch a b c d e f g\n"}, FAIL),
+    ("ecs.resolv", {"resolv": "nameserver 10.0.0.1\nsearch a\n"}, PASS),
+    ("net.hosts", {"hosts_file": "127.0.0.1 localhost\n192.0.2.1 *.apps.example.internal\n", "names": NAMES}, FAIL),
+    ("net.hosts", {"hosts_file": "127.0.0.1 localhost wn01.example.internal\n", "names": NAMES}, FAIL),
+    ("net.hosts", {"hosts_file": "127.0.0.1 localhost\n192.0.2.9 wn01 wn01.example.internal\n", "names": NAMES}, FAIL),
+    ("net.hosts", {"hosts_file": "127.0.0.1 localhost\n192.0.2.9 wn01.example.internal wn01 # x\n", "names": NAMES}, PASS),
+    ("net.hostname", {"names": "full=WN01.example.internal\nplain=WN01.example.internal\n", "krb5_conf": ""}, FAIL),
+    ("net.hostname", {"names": "full=wn01\nplain=wn01\n", "krb5_conf": ""}, FAIL),
+    ("net.hostname", {"names": NAMES, "krb5_conf": ""}, PASS),
+    ("net.dns.fwd", {"forward": "name=a.b\nnss 192.0.2.7\n", "own_addresses": "2: eth0 inet 192.0.2.9/24 scope"}, FAIL),
+    ("net.dns.fwd", {"forward": "name=a.b\nnss 192.0.2.9\ndns 192.0.2.7\n", "own_addresses": "inet 192.0.2.9/24"}, FAIL),
+    ("net.dns.fwd", {"forward": "name=a.b\nnss 192.0.2.9\n", "own_addresses": "2: eth0 inet 192.0.2.9/24 scope"}, PASS),
+    ("net.dns.fwd", {"forward": "name=a.b\n", "own_addresses": "2: eth0 inet 192.0.2.9/24 scope"}, FAIL),
+    ("disk.space", {"space": "/ /dev/sda 100 97 3000000 97% /"}, FAIL),
+    ("disk.space", {"space": "/ /dev/sda 100 92 3000000 92% /"}, WARN),
+    ("disk.space", {"space": "/opt/cloudera/parcels /dev/sda 100 20 8388608 20% /opt"}, WARN),  # 8 GiB: KiB, not bytes
+    ("disk.space", {"space": "/opt/cloudera/parcels /dev/sda 100 20 4194304 20% /opt"}, FAIL),
+    ("disk.space", {"space": "/ /dev/sda 100 20 83886080 20% /"}, PASS),
+    ("disk.ro", {"mounts": "/dev/sda1 /data ext4 ro,noatime 0 0\n"}, FAIL),
+    ("disk.ro", {"mounts": "/dev/loop0 /snap squashfs ro 0 0\n"}, PASS),
+    ("tls.expiry", {"certificate": END.format("Dec 31 00:00:00 2027 GMT"), "names": NAMES}, PASS),
+    ("tls.expiry", {"certificate": END.format("Dec  1 00:00:00 2026 GMT"), "names": NAMES}, WARN),
+    ("tls.expiry", {"certificate": END.format("Nov 23 00:00:00 2026 GMT"), "names": NAMES}, FAIL),
+    ("tls.expiry", {"certificate": END.format("Nov 20 00:00:00 2026 GMT"), "names": NAMES}, FAIL),
+    ("tls.expiry", {"certificate": "denied", "names": NAMES}, ERROR),
+    ("tls.expiry", {"certificate": "", "names": NAMES}, SKIP),
+    ("cm.redaction", {"java_options": "file-there\n", "java_running": "running\n-Xmx2G"}, PASS),
+    ("cm.redaction", {"java_options": "file-there\n-Dcom.cloudera.api.redaction=false",
+                      "java_running": "running\n-Dcom.cloudera.api.redaction=false"}, FAIL),
+    ("cm.redaction", {"java_options": "file-there\n-Dcom.cloudera.api.redaction=true\n-Dcom.cloudera.api.redaction=true",
+                      "java_running": "running"}, FAIL),
+    ("cm.redaction", {"java_options": "file-there\n-Dcom.cloudera.api.redaction=false", "java_running": "running"}, FAIL),
+    ("cm.redaction", {"java_options": "file-there", "java_running": ""}, ERROR),
+    ("db.reach", {"db_reach": "to=db:5432\nstatus=0"}, PASS),
+    ("db.reach", {"db_reach": "to=db:5432\nstatus=1"}, FAIL),
+    ("db.reach", {"db_reach": "to=db:5432\ntool=none\nstatus=0"}, ERROR),
+    ("db.oracle", {"db_oracle": "processes=150\nsessions=300"}, FAIL),
+    ("db.oracle", {"db_oracle": "processes=1000\nsessions=1200"}, WARN),
+    ("db.oracle", {"db_oracle": "processes=1000\nsessions=1500"}, PASS),
+    ("db.oracle", {"db_oracle": "none"}, SKIP),
+    ("krb.conf", {"krb5_conf": ""}, SKIP),
+    ("krb.conf", {"krb5_conf": "default_realm = A\nrenew_lifetime = 7d\nudp_preference_limit = 1"}, PASS),
+    ("krb.conf", {"krb5_conf": "default_realm = A\nrenew_lifetime = 7d\nudp_preference_limit = 1\n"
+                               "default_ccache_name = KEYRING:persistent:%{uid}"}, WARN),
+    ("krb.kdc", {"krb5_conf": "default_realm = A", "kdc": ""}, ERROR),
+    ("ecs.vault", {"vault": '{"sealed": true}'}, FAIL),
+    ("ecs.vault", {"vault": '{"sealed": false}'}, PASS),
+    ("ecs.vault", {"vault": "agent-only"}, SKIP),
+    ("ecs.vault", {"vault": "oops"}, ERROR),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "answers", "state"), CASES, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_rule_says_what_it_must(check: str, answers: dict[str, str], state: State) -> None:
+    assert CHECKS[check].judge(host(answers)).state == state
+
+
+def test_firewalld_is_a_warning_where_there_is_no_kubernetes() -> None:
+    assert CHECKS["os.firewalld"].judge(host({"units": units("firewalld")}, profiles="B")).state == WARN
+
+
+def test_before_a_backup_the_redaction_must_be_off() -> None:
+    off = {"java_options": "file-there\n-Dcom.cloudera.api.redaction=false",
+           "java_running": "running\n-Dcom.cloudera.api.redaction=false"}  # fmt: skip
+    assert CHECKS["cm.redaction"].judge(host(off, site=site(phase="before-backup"))).state == PASS
+
+
+def test_ipv6_is_a_warning_on_releases_whose_documentation_allows_it() -> None:
+    on = {"ipv6": "all=0\ndefault=0\n2: eth0 inet6 2001:db8::1/64 scope global"}
+    for release, state in (("7.11.3", FAIL), ("7.13.1", WARN), ("", FAIL)):
+        known = site(ManagerFacts("", release))
+        assert CHECKS["net.ipv6"].judge(host(on, site=known)).state == state
+
+
+@pytest.mark.parametrize(
+    ("ahead", "state"),
+    [(0.0, PASS), (0.4, PASS), (7.0, WARN), (-7.0, WARN), (299.0, WARN), (301.0, FAIL), (-500.0, FAIL)],
+)
+def test_a_clock_is_judged_by_what_is_certain(ahead: float, state: State) -> None:
+    begin, end = 1000.0 + ahead, 1002.0 + ahead  # the script took two seconds
+    answers = {"clock_begin": f"{begin:.3f}", "clock_end": f"{end:.3f}"}
+    assert CHECKS["time.skew"].judge(host(answers, sent=999.9, received=1002.1)).state == state
+
+
+def test_a_slow_way_to_a_host_is_no_skew() -> None:
+    answers = {"clock_begin": "1008.0", "clock_end": "1008.1"}
+    assert CHECKS["time.skew"].judge(host(answers, sent=1000.0, received=1008.2)).state == PASS
+
+
+@pytest.mark.parametrize(
+    ("release", "supported"),
+    [
+        ('JAVA_VERSION="1.8.0_232"\nIMPLEMENTOR="Red Hat"', True),
+        ('JAVA_VERSION="1.8.0_222"\nIMPLEMENTOR="Red Hat"', False),
+        ('JAVA_VERSION="1.8.0_181"\nIMPLEMENTOR="Oracle Corporation"', True),
+        ('JAVA_VERSION="11.0.2"', True),
+        ('JAVA_VERSION="17.0.11"', True),
+        ('JAVA_VERSION="21.0.1"', False),
+        ('openjdk version "1.8.0_402"', True),
+    ],
+)
+def test_a_jdk_is_known_by_vendor_and_update(release: str, supported: bool) -> None:
+    known = site()
+    host({"java": f"home=/usr/lib/jvm/x\n{release}\n"}, site=known)
+    (verdict,) = CHECKS["jdk.present"].judge_all(known).values()
+    assert (verdict.state == PASS) is supported, verdict
+
+
+def test_hosts_that_differ_from_the_others_are_named() -> None:
+    known = site()
+    for name, zone in (("a", "UTC+0000"), ("b", "UTC+0000"), ("c", "CET+0100")):
+        host({"zone": zone}, name=name, site=known)
+    verdicts = CHECKS["os.tz"].judge_all(known)
+    assert {name: verdict.state for name, verdict in verdicts.items()} == {"a": PASS, "b": PASS, "c": WARN}
+
+
+def test_users_with_other_numbers_are_named() -> None:
+    known = site()
+    for name, number in (("a", 990), ("b", 990), ("c", 991)):
+        host({"accounts": f"cloudera-scm:x:{number}:990::/:/sbin/nologin"}, name=name, site=known)
+    assert CHECKS["os.users"].judge_all(known)["c"].observed == "cloudera-scm is 991, elsewhere 990"
+
+
+def test_what_needs_the_manager_says_so_when_it_does_not_answer() -> None:
+    for check in CHECKS.values():
+        if check.needs_manager:
+            (verdict,) = check.judge_all(site(ManagerFacts("refused"))).values()
+            assert verdict.state == ERROR
+            assert "refused" in verdict.observed
