@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -51,15 +53,25 @@ def bare(cell: str) -> str:
     return cell.strip("`")
 
 
+@cache
 def commands() -> dict[str, set[str]]:
-    """Return every command, `noun verb`, with its options."""
-    root = get_command(app)
+    """Return every command, `noun verb` or `noun group verb`, with its options."""
     found = {}
-    for noun, group in root.commands.items():
-        inner = getattr(group, "commands", None)
-        for name, command in inner.items() if inner else [("", group)]:
-            found[f"{noun} {name}".strip()] = {word for option in command.params for word in option.opts}
+
+    def walk(words: tuple[str, ...], command: Any) -> None:
+        for name, inner in getattr(command, "commands", {}).items():
+            walk((*words, name), inner)
+        if not hasattr(command, "commands"):
+            found[" ".join(words)] = {word for option in command.params for word in option.opts}
+
+    walk((), get_command(app))
     return found
+
+
+def options_in(text: str, before: str = r"\w") -> set[str]:
+    """Return the options that a text names; numbered ones as they are declared, with an N."""
+    found = re.findall(rf"(?<!{before})--?[a-z][a-zA-Z0-9-]*", text)
+    return {re.sub(r"-(\d+|X)-", "-N-", option) for option in found}
 
 
 def common_options() -> set[str]:
@@ -71,7 +83,8 @@ def usages() -> dict[str, str]:
     found = {}
     for line in re.findall(r"^    maint (.+)$", topic("commands"), re.MULTILINE):
         words = line.split(" ")
-        length = 1 if len(words) == 1 or not re.fullmatch("[a-z][a-z-]*", words[1]) else 2
+        known = [length for length in (3, 2) if " ".join(words[:length]) in commands()]
+        length = known[0] if known else 1 if len(words) == 1 or not re.fullmatch("[a-z][a-z-]*", words[1]) else 2
         found[" ".join(words[:length])] = " ".join(words[length:])
     return found
 
@@ -89,13 +102,21 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def mentions() -> Iterator[tuple[str, str, str, str]]:
-    """Yield where a command is named, its noun, its verb, and what follows."""
+    """Yield where a command is named, its noun, its verb (within a group: both words), and what follows."""
     for path in TEXTS:
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            yield from ((f"{path.relative_to(ROOT)}:{number}", *found) for found in MENTION.findall(line))
+            yield from ((f"{path.relative_to(ROOT)}:{number}", *whole(*found)) for found in MENTION.findall(line))
     for path in modules().values():
         for number, text in strings(path):
-            yield from ((f"{path.relative_to(ROOT)}:{number}", *found) for found in MENTION.findall(text))
+            yield from ((f"{path.relative_to(ROOT)}:{number}", *whole(*found)) for found in MENTION.findall(text))
+
+
+def whole(noun: str, verb: str, rest: str) -> tuple[str, str, str]:
+    """Return a mention with the verb of a group taken from what follows; a group alone has no verb."""
+    if not verb or not any(name.startswith(f"{noun} {verb} ") for name in commands()):
+        return noun, verb, rest
+    further = re.match(r" +([a-z][a-z-]*)(.*)", rest)
+    return (noun, f"{verb} {further[1]}", further[2]) if further else (noun, "", rest)
 
 
 def test_every_command_is_in_the_help_and_no_other() -> None:
@@ -105,13 +126,13 @@ def test_every_command_is_in_the_help_and_no_other() -> None:
 @pytest.mark.parametrize("command", list(commands()))
 def test_every_option_is_in_the_help_and_no_other(command: str) -> None:
     own = {word for word in commands()[command] if word.startswith("-")} - common_options()
-    assert set(re.findall(r"(?<!\w)--?[a-z][a-z0-9-]*", usages()[command])) == own
+    assert options_in(usages()[command]) == own
 
 
 @pytest.mark.parametrize("command", list(commands()))
 def test_every_argument_has_a_place_in_the_usage_line(command: str) -> None:
     arguments = [word for word in commands()[command] if not word.startswith("-")]
-    placed = re.sub(r"\[--[^]]*\]…?|--[a-z-]+ [A-Z]+", "", usages()[command]).split()
+    placed = re.sub(r"\[--[^]]*\]…?|--[a-z-]+ [A-Z]+…?", "", usages()[command]).split()
     assert len(placed) == len(arguments)
 
 
@@ -226,7 +247,7 @@ def test_every_option_that_a_text_gives_to_a_command_exists() -> None:
     known, common = commands(), common_options()
     wrong = []
     for where, noun, verb, rest in mentions():
-        options = set(re.findall(r"(?<!\S)--?[a-z][a-z0-9-]*", re.split(r",? and |, |\)", rest)[0]))
+        options = options_in(re.split(r",? and |, |\)", rest)[0], before=r"\S")
         unknown = options - known.get(f"{noun} {verb}".strip(), options) - common
         wrong += [f"{where}: maint {noun} {verb} {option}" for option in sorted(unknown)]
     assert wrong == []
@@ -239,7 +260,7 @@ def test_every_flag_that_a_message_names_exists(room: str) -> None:
     for name, path in modules().items():
         if name.split(".")[1:2] == [room]:
             for number, text in strings(path):
-                flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - known
+                flags = {flag for flag in options_in(text, before=r"[\w-]") if re.match("--..", flag)} - known
                 wrong += [f"{path.relative_to(ROOT)}:{number}: {flag}" for flag in sorted(flags)]
     assert wrong == []
 

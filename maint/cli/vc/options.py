@@ -9,7 +9,8 @@ from typer.core import TyperCommand
 from maint.cli.vc.words import YES_NO
 from maint.errors import UsageError
 
-_NUMBERED = re.compile(r"--mount-(\d{1,3})-(resource|prefix)(?:=(.*))?", re.DOTALL)
+_NUMBERED = re.compile(r"-{2}mount-(\d{1,3})-(resource|prefix)(?:=(.*))?", re.DOTALL)
+_DECLARED = {"resource": "--mount-N-resource", "prefix": "--mount-N-prefix"}
 _OPTIONAL = "--schedule-enabled"
 
 
@@ -45,7 +46,7 @@ def declared(words: Sequence[str], valued: Collection[str]) -> Iterator[str]:
             yield from rest
         elif numbered:
             number, kind, value = numbered.groups()
-            yield f"--mount-N-{kind}"
+            yield _DECLARED[kind]
             value = next(rest, None) if value is None else value
             if value is not None:
                 yield f"{number}={value}"
