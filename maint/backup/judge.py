@@ -140,18 +140,21 @@ class Judge:
         )
 
     def _roles(self, roles: list[Role]) -> Iterable[tuple[object, object]]:
-        for role in roles:
-            self._config(role)
-            yield self._references.decoded_role(role)
+        self._configs(roles)
+        return [self._references.decoded_role(role) for role in roles]
 
     def _groups(self, groups: list[Group]) -> Iterable[tuple[object, object, object]]:
-        for group in groups:
-            self._config(group)
-            yield self._references.decoded_group(group)
+        self._configs(groups)
+        return [self._references.decoded_group(group) for group in groups]
 
-    def _config(self, element: Role | Group) -> None:
-        if items := items_of(element):
-            self._references.items({"items": self._items(items)})
+    def _configs(self, elements: Sequence[Role | Group]) -> None:
+        every: list[Item] = []
+        for element in elements:
+            items = items_of(element)
+            every += items
+            if len({item.name for item in items}) != len(items):
+                self._references.items({"items": [item.name for item in items if isinstance(item.name, str)]})
+        self._redactions.items(every)
 
     def _items(self, items: Sequence[Item]) -> list[str]:
         self._redactions.items(items)

@@ -44,18 +44,17 @@ class Redactions:
 
     def items(self, items: Sequence[Item]) -> None:
         """Take config items that were decoded whole; see `item`."""
-        for item in items:
-            flag = item.sensitive
-            if flag is False:  # most are
+        doubtful = [item for item in items if item.sensitive is not False]  # few
+        self.flagged = self.flagged or len(doubtful) < len(items)
+        self._items += len(items) - len(doubtful)
+        for item in doubtful:
+            if item.sensitive is True and item.value != REDACTED:
                 self.flagged = True
-            elif flag is True and item.value != REDACTED:
-                self.flagged = True
+                self._items += 1
                 self._secret += 1
                 self._show(text(item.value))
             else:
-                self._items -= 1
-                self.item({"name": text(item.name), "value": text(item.value), "sensitive": flag or None})
-        self._items += len(items)
+                self.item({"name": text(item.name), "value": text(item.value), "sensitive": item.sensitive or None})
 
     def peer(self, peer: Fields) -> None:
         """Take one replication peer, whose password is never flagged."""
