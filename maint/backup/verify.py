@@ -15,6 +15,7 @@ from datetime import timedelta
 from maint.backup.archive import paths
 from maint.backup.catalogue import files, load
 from maint.backup.condense import Condenser
+from maint.backup.elements import proven
 from maint.backup.further import truststore
 from maint.backup.judge import Judge, Verdict
 from maint.backup.license import check
@@ -197,7 +198,7 @@ def _fed(tally: Tally, judge: Judge) -> Tally:
 
 
 def _parsed(tally: Tally) -> Tally:
-    condenser = Condenser()
+    condenser = Condenser(proven)
     parser = Events(lambda _: condenser.taken.clear(), condenser=condenser)
     while block := tally.read(BLOCK):
         parser.feed(block)
