@@ -60,7 +60,7 @@ def _verdicts(check: Check, site: SiteFacts) -> Iterator[tuple[str, Verdict]]:
     if check.site_rule is None:
         yield from ((host.name, check.judge(host)) for host in concerned)
         return
-    if not concerned and check.profiles and site.setting.plan is None:
+    if not concerned and check.profiles:
         return
     told = check.judge_all(replace(site, hosts=concerned))
     yield from told.items()

@@ -34,7 +34,7 @@ QUESTIONS = {
 
 
 @Check(
-    id="ecs.plan", profiles="E", severity=FAIL, asks=("plan_folders", "wildcard"), source="FX",
+    id="ecs.plan", profiles="", severity=FAIL, asks=("plan_folders", "wildcard"), source="FX",
     phases=(RUNNING, BEFORE_INSTALL),
     expected="all of the wizard's input complete, consistent and true of the hosts",
     why="The wizard finds out half an hour later, and leaves half a cluster behind.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from maint.checks.check import FAIL, Check, Verdict, broken, failed, held, warned
+from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, broken, failed, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.tls import until
 from maint.model.json import Json
@@ -20,6 +20,7 @@ QUESTIONS = {
 
 @Check(
     id="cde.ozone", profiles="C", severity=FAIL, asks=(), source="CDE", needs_manager=True,
+    phases=(RUNNING, BEFORE_INSTALL),
     expected="the base cluster has Ozone, in good health",
     why="The service keeps its logs and files there.",
     remedy="add or mend the Ozone service of the base cluster",
@@ -30,6 +31,8 @@ def ozone(site: SiteFacts) -> Mapping[str, Verdict]:
     if not any(_is_ecs(cluster) for cluster in clusters):
         raise NotApplicable("there is no ECS cluster")
     found = [s for cluster in clusters if not _is_ecs(cluster) for s in _services(cluster) if s.get("type") == "OZONE"]
+    if not found and site.setting.phase == RUNNING:
+        raise NotApplicable("no base cluster has Ozone, which only an installation of the service asks for")
     if not found:
         return {"": broken("no base cluster has Ozone")}
     health = ", ".join(str(service.get("health") or "unknown") for service in found)

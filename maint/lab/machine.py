@@ -46,6 +46,7 @@ class Machine:
         keystore_opens: given a keystore's bytes and a password, returns its aliases, or None where it does not open.
         listening: returns the TCP ports that something listens on.
         reaches: returns whether a host and port can be reached from here.
+        shows: returns the certificate (PEM) that a host and port show, None where nobody answers.
         now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
     """
 
@@ -67,6 +68,7 @@ class Machine:
         self.keystore_opens: KeystoreOpens = _opens_nothing
         self.listening: Callable[[], Collection[int]] = lambda: (_SSH,)
         self.reaches: Callable[[str, int], bool] = lambda host, port: host == "localhost" and port in self.listening()
+        self.shows: Callable[[str, int], bytes | None] = lambda host, port: None  # noqa: ARG005 - nobody there
         self.now: Callable[[], float] = time.time
         self.files = Tree(root, full=lambda: self.fault == "disk-full")
         self.root = self.files.root

@@ -1,6 +1,9 @@
 """What the lab's hosts know of each other: names, who listens where, and the manager's release."""
 
+import socket
+import ssl
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from maint.lab.machine import Machine
@@ -47,6 +50,24 @@ class Neighbours:
             machine.listening = lambda name=name: self._ports(name)  # type: ignore[misc]  # bound at once, not later
             machine.reaches = lambda host, port, name=name: self._answers(name, host, port)  # type: ignore[misc]  # as above
 
+    def publish(self, domain: str, address: str, port: int) -> None:
+        """Make all names below a domain lead to an address, and tell hosts what the service there shows.
+
+        Args:
+            domain: the data services' domain.
+            address: of the host that they lead to, as hosts see it.
+            port: where the lab's service really listens, on loopback.
+        """
+
+        def shows(host: str, _: int) -> bytes | None:
+            return _certificate(host, port) if host.endswith(f".{domain}") else None
+
+        for machine in self._machines.values():
+            known = machine.fact("dns")
+            if f"*.{domain}" not in known:
+                machine.facts["dns"] = f"{known};{address} *.{domain}"
+            machine.shows = shows
+
     def _ports(self, name: str) -> Collection[int]:
         found = {_SSH}
         if name == self._manager:
@@ -61,5 +82,18 @@ class Neighbours:
         for name, machine in self._machines.items():
             known = (name, machine.fact("fqdn"), machine.address)
             if host in known or (host in ("localhost", "127.0.0.1") and name == own):
-                return port in self._ports(name) and machine.fault != "unreachable"
+                return port in self._ports(name)
         return False
+
+
+def _certificate(name: str, port: int) -> bytes | None:
+    """Return the certificate that the lab's own port shows for a name."""
+    rules = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    rules.check_hostname, rules.verify_mode = False, ssl.CERT_NONE  # it is looked at, not believed
+    with (
+        suppress(OSError),
+        socket.create_connection(("127.0.0.1", port), 5) as plain,
+        rules.wrap_socket(plain, server_hostname=name) as tls,
+    ):
+        return ssl.DER_cert_to_PEM_cert(tls.getpeercert(binary_form=True) or b"").encode()
+    return None

@@ -59,7 +59,8 @@ class Lab:
         self.log = RequestLog(self.folder / "requests.jsonl")
         self.server = self._server()
         self.machines = {name: self._machine(name) for name in self._facts["hosts"]}
-        Neighbours(self.machines, self.manager_host, self.server, self.world.release).introduce()
+        self._neighbours = Neighbours(self.machines, self.manager_host, self.server, self.world.release)
+        self._neighbours.introduce()
         for machine in self.machines.values() if new else ():
             furnish(machine)
         self._ssh: SshLab | None = None
@@ -84,6 +85,7 @@ class Lab:
                 unit.start()
         if self.service:
             self.service.start()
+            self._publish(self.service)
         self._write_config()
         self.server.wait()
 
@@ -226,6 +228,13 @@ class Lab:
         machine.keystore_opens = _aliases
         Ailments(machine, lambda: self._expired(name))
         return machine
+
+    def _publish(self, service: Service) -> None:
+        ingress = [name for name, groups in self._facts["hosts"].items() if "ecs-master" in groups] or [
+            self.manager_host
+        ]
+        for cluster in service.clusters()[:1]:
+            self._neighbours.publish(cluster.identity.domain, self.machines[ingress[0]].address, service.port)
 
     def _expired(self, name: str) -> bytes:
         authority = pki.Authority.load(self.folder / "ca")

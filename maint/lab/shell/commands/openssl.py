@@ -7,9 +7,9 @@ _SHOWN = ("enddate", "issuer", "subject", "text", "pubkey")
 
 
 def openssl(call: Call) -> int:
-    """`openssl x509 -noout -enddate|-issuer|-subject|-text|-pubkey -in FILE`, `pkey -pubout`, `verify`, `version`."""
+    """`openssl x509 -noout -enddate|-issuer|-subject|-text|-pubkey -in FILE`, `pkey -pubout`, `verify`, `s_client`."""
     verb, *words = call.args or ["help"]
-    known = {"x509": _x509, "pkey": _pkey, "verify": _verify, "version": _version}
+    known = {"x509": _x509, "pkey": _pkey, "verify": _verify, "version": _version, "s_client": _s_client}
     if verb not in known:
         raise NotSimulated(verb)
     return known[verb](call, words)
@@ -74,6 +74,18 @@ def _pkey(call: Call, words: list[str]) -> int:
     if public is None or "pubout" not in options:
         raise Failed("Could not read key")
     call.out(public)
+    return 0
+
+
+def _s_client(call: Call, words: list[str]) -> int:
+    options, _ = _options(words, (), ("connect", "servername", "verify_hostname"))
+    host, _, port = options.get("connect", "").rpartition(":")
+    shown = call.machine.shows(options.get("servername") or host, int(port)) if port.isdigit() else None
+    if shown is None:
+        raise Failed("connect: Connection refused")
+    call.out("CONNECTED(00000003)\n---\nServer certificate\n")
+    call.stdout.write(shown)
+    call.out("---\n")
     return 0
 
 

@@ -1,0 +1,29 @@
+"""One lab for the tests of `maint host`, and an operator who types at it."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from maint.lab.running import Lab
+from tests.steps.conftest import backed_up, loaded, make
+from tests.steps.operator import Operator
+
+__all__ = ["backed_up", "loaded", "make"]
+
+
+@pytest.fixture(scope="module")
+def operator(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """A lab with a backup; tests put right what they break."""
+    place = tmp_path_factory.mktemp("hosts") / "lab"
+    shutil.copytree(backed_up, place)
+    with Lab(place) as lab:
+        yield Operator(lab)
+
+
+@pytest.fixture
+def sick(operator: Operator) -> Iterator[Operator]:
+    """The same lab, repaired after the test."""
+    yield operator
+    operator.lab.repair()

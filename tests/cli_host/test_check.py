@@ -1,0 +1,208 @@
+"""`maint host check` against the lab: clean hosts, planted problems, bad hosts, outputs and exit codes."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from maint.lab.ailments import AILMENTS
+from tests.steps.operator import Operator, maint
+
+FIRST = "base-01.example.internal"
+
+
+def loud(said) -> dict[str, str]:
+    return {f["check"]: f["state"] for f in said.json["findings"] if f["state"] in ("fail", "warn", "error")}
+
+
+def test_a_clean_lab_has_nothing_to_complain_about(operator: Operator) -> None:
+    said = operator("host", "check", "-o", "json")
+    assert (said.code, loud(said)) == (0, {})
+    assert {host["reached"] for host in said.json["hosts"]} == {True}
+    assert set(said.json["findings"][0]) == {
+        "check", "severity", "state", "observed", "expected", "source", "remedy", "hosts",
+    }  # fmt: skip
+
+
+PLANTED = {
+    "disk-97": ({"disk.space": "fail"}, 1),
+    "clock-7s": ({"time.skew": "warn"}, 0),
+    "clock-skew": ({"time.skew": "fail"}, 1),
+    "swappiness-60": ({"os.swappiness": "fail", "os.swappiness.persist": "warn"}, 1),
+    "huge-pages": ({"os.thp": "fail"}, 1),
+    "expired-host-certificate": ({"tls.expiry": "fail", "tls.match": "fail"}, 1),
+    "wrong-dns": ({"net.dns.fwd": "fail", "net.dns.peers": "fail"}, 1),
+    "redaction-twice": ({"cm.redaction": "fail"}, 1),
+}
+
+
+def test_every_ailment_of_the_lab_is_tried() -> None:
+    assert set(AILMENTS) <= set(PLANTED)
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_planted_problem_is_found_and_no_other(sick: Operator, fault: str) -> None:
+    sick.lab.break_(FIRST, fault)
+    said = sick("host", "check", "-o", "json")
+    found, code = PLANTED[fault]
+    assert loud(said) == found
+    assert said.code == code
+    assert {
+        host
+        for f in said.json["findings"]
+        if f["check"] in found and f["state"] in found.values()
+        for host in f["hosts"]
+    } >= {FIRST}
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("unreachable", "refused"),
+        ("wrong-key", "HOST KEY HAS CHANGED"),
+        ("login-refused", "not let in"),
+        ("dies-mid-command", "lost"),
+    ],
+)
+def test_a_bad_host_is_named_with_its_reason_and_hides_nobody(sick: Operator, fault: str, words: str) -> None:
+    sick.lab.break_("base-02.example.internal", fault)
+    sick.lab.break_(FIRST, "swappiness-60")
+    said = sick("host", "check", "--check", "os.swappiness", "-o", "json")
+    assert said.code == 1
+    hosts = {host["name"]: host for host in said.json["hosts"]}
+    assert words in hosts["base-02.example.internal"]["reason"]
+    states = {f["state"]: f["hosts"] for f in said.json["findings"]}
+    assert states["fail"] == [FIRST]
+    assert states["error"] == ["base-02.example.internal"]
+    assert len(states["pass"]) == 3
+
+
+def test_a_host_that_could_not_tell_alone_is_exit_7(sick: Operator) -> None:
+    sick.lab.break_("ds-02.example.internal", "unreachable")
+    said = sick("host", "check")
+    assert said.code == 7
+    assert "NOT REACHED  ds-02.example.internal" in said.out
+
+
+def test_junk_before_the_answer_does_no_harm(sick: Operator) -> None:
+    sick.lab.break_(FIRST, "banner-junk")
+    assert sick("host", "check", "-q").code == 0
+
+
+def test_equal_findings_are_shown_once_with_hosts_folded(operator: Operator) -> None:
+    said = operator("host", "check", "-v", "--check", "os.swappiness")
+    assert "base-[01-03].example.internal" in said.out
+    assert operator("host", "check", "--check", "os.swappiness").out.count("os.swappiness") == 0
+
+
+def test_kept_facts_give_the_same_findings_and_exit_code_without_any_host(sick: Operator, tmp_path: Path) -> None:
+    sick.lab.break_(FIRST, "disk-97")
+    live = sick("host", "check", "-o", "json", "--save-facts", str(tmp_path / "facts.json"))
+    assert (tmp_path / "facts.json").stat().st_mode & 0o777 == 0o600
+    later = maint("host", "check", "-o", "json", "--facts", str(tmp_path / "facts.json"))
+    assert later.json == live.json
+    assert later.code == live.code == 1
+    for secret in ("password", "identity"):
+        assert (sick.lab.folder / secret).read_text().strip() not in (tmp_path / "facts.json").read_text()
+
+
+def test_a_file_that_holds_no_facts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text('{"format": "maint-facts/1"}')
+    assert maint("host", "check", "--facts", str(tmp_path / "x")).code == 3
+    assert maint("host", "check", "--facts", str(tmp_path / "gone")).code == 3
+
+
+def test_monitoring_gets_one_line_and_its_own_exit_codes(sick: Operator) -> None:
+    fine = sick("host", "check", "-o", "nagios")
+    assert (fine.code, fine.out.startswith("HOSTS OK - ")) == (0, True)
+    sick.lab.break_(FIRST, "clock-7s")
+    assert sick("host", "check", "-o", "nagios").code == 1
+    sick.lab.break_(FIRST, "disk-97")
+    assert sick("host", "check", "-o", "nagios").code == 2
+    sick.lab.break_(FIRST, "unreachable")
+    assert sick("host", "check", "-o", "nagios").code == 3
+    unknown = maint("host", "check", "-o", "nagios", "--config", "/nowhere")
+    assert (unknown.code, unknown.out.startswith("HOSTS UNKNOWN - ")) == (3, True)
+
+
+def test_a_build_server_gets_a_case_for_each_check_and_host(sick: Operator) -> None:
+    sick.lab.break_(FIRST, "swappiness-60")
+    tree = ET.fromstring(sick("host", "check", "-o", "junit").out)
+    assert len(tree.findall("testsuite")) >= 5
+    assert [case.get("name") for case in tree.iter("testcase") if case.find("failure") is not None] == ["os.swappiness"]
+
+
+def test_the_report_is_a_page_that_names_what_was_found(sick: Operator, tmp_path: Path) -> None:
+    sick.lab.break_(FIRST, "swappiness-60")
+    sick("host", "check", "--report", str(tmp_path / "hosts.html"))
+    page = (tmp_path / "hosts.html").read_text()
+    assert "os.swappiness" in page and FIRST in page and "sysctl -w vm.swappiness=1" in page
+
+
+def test_hosts_and_checks_can_be_chosen(operator: Operator) -> None:
+    said = operator("host", "check", "--hosts-in", "ecs", "--group", "ecs", "-o", "json")
+    assert [host["name"] for host in said.json["hosts"]] == ["ds-01.example.internal", "ds-02.example.internal"]
+    assert "os.overcommit" not in {f["check"] for f in said.json["findings"]}
+    assert operator("host", "check", "--host", "nobody").code == 2
+    assert operator("host", "check", "--check", "os.swapiness").code == 2
+    assert operator("host", "check", "--phase", "before-restore", "-q").code == 1  # agents run
+
+
+def test_all_checks_are_documented_without_a_config(tmp_path: Path) -> None:
+    said = maint("host", "check", "--list", "-o", "json", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    assert said.code == 0
+    assert len(said.json["checks"]) > 80
+    assert all(check["why"] and check["remedy"] and check["source"] for check in said.json["checks"])
+
+
+@pytest.mark.parametrize("source", ["config", "manager", "snapshot"])
+def test_the_hosts_may_come_from_the_manager_or_a_snapshot(operator: Operator, source: str) -> None:
+    said = operator("host", "list", "--hosts-from", source, "-o", "json")
+    assert said.code == 0, said.err
+    assert [host["name"] for host in said.json["hosts"]] == list(operator.lab.machines)
+    checked = operator("host", "check", "--hosts-from", source, "--check", "os.swappiness", "-o", "json")
+    assert {host["reached"] for host in checked.json["hosts"]} == {True}
+
+
+PLAN = {
+    "type": "ecs",
+    "install": "internet",
+    "name": "ecs-02",
+    "base_cluster": "base",
+    "hosts": [FIRST],
+    "docker_server": FIRST,
+    "server": FIRST,
+    "agents": [FIRST],
+    "image_repository": "embedded",
+    "docker_dir": "/docker",
+    "data_dir": "/longhorn",
+    "local_path_dir": "/docker/local",
+    "app_domain": "a-very-long-name-of-a-domain.example.internal",
+    "database": "oracle",
+}
+
+
+def test_the_input_of_the_wizard_is_judged(operator: Operator, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(json.dumps(PLAN))
+    said = operator("host", "check", "--plan", str(tmp_path / "plan.yaml"), "-o", "json")
+    assert said.code == 1
+    (finding,) = [f for f in said.json["findings"] if f["check"] == "ecs.plan"]
+    for words in (
+        "/docker/local lies inside /docker",
+        "belongs to the cluster base",
+        "Oracle database is not supported",
+        "45 characters",
+        "/longhorn is not there",
+    ):
+        assert words in finding["observed"], finding["observed"]
+
+
+def test_an_accepted_deviation_passes(sick: Operator, tmp_path: Path) -> None:
+    sick.lab.break_(FIRST, "swappiness-60")
+    text = (sick.lab.folder / "config.yaml").read_text()
+    rules = [{"check": name, "reason": "agreed"} for name in ("os.swappiness", "os.swappiness.persist")]
+    entry = f"    accepted: {json.dumps(rules)}\n"
+    (sick.lab.folder / "accepting.yaml").write_text(text.rstrip("\n") + "\n" + entry)
+    said = maint("host", "check", "--config", str(sick.lab.folder / "accepting.yaml"), "-o", "json")
+    assert (said.code, loud(said)) == (0, {})

@@ -1,0 +1,69 @@
+"""`maint host trust`: keys are shown, recorded on a yes, and never replaced by a yes alone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.steps.operator import Operator
+
+FIRST = "base-01.example.internal"
+
+
+@pytest.fixture
+def known(operator: Operator) -> Iterator[Path]:
+    path = operator.lab.folder / "ssh/known_hosts"
+    before = path.read_bytes()
+    yield path
+    path.write_bytes(before)
+    operator.lab.repair()
+
+
+def test_known_hosts_need_nothing(operator: Operator, known: Path) -> None:
+    before = known.read_bytes()
+    said = operator("host", "trust", "-o", "json")
+    assert said.code == 0
+    assert {host["standing"] for host in said.json["hosts"]} == {"known"}
+    assert known.read_bytes() == before
+
+
+def test_an_unknown_key_is_shown_and_recorded_on_a_yes(operator: Operator, known: Path) -> None:
+    whole = sorted(known.read_text().splitlines())
+    known.write_text("# mine\n")
+    assert operator("host", "check", "--check", "os.swappiness").code == 7
+    said = operator("host", "trust", given="yes\n")
+    assert said.code == 0, said.err
+    assert "SHA256:" in said.err
+    assert sorted(known.read_text().splitlines()) == ["# mine", *whole]
+    assert operator("host", "check", "--check", "os.swappiness").code == 0
+
+
+def test_without_a_yes_nothing_is_recorded(operator: Operator, known: Path) -> None:
+    known.write_text("")
+    assert operator("host", "trust", given="").code == 5
+    assert operator("host", "trust", given="n\n").code == 5
+    assert operator("host", "trust", "--dry-run").code == 0
+    assert known.read_text() == ""
+
+
+def test_a_key_that_differs_is_replaced_only_when_told_so(operator: Operator, known: Path) -> None:
+    before = known.read_text()
+    operator.lab.break_(FIRST, "wrong-key")
+    said = operator("host", "trust", FIRST, "--yes")
+    assert said.code == 5
+    assert "--replace" in said.err
+    assert known.read_text() == before
+    assert operator("host", "trust", FIRST, "--yes", "--replace").code == 0
+    assert known.read_text() != before
+    assert len(known.read_text().splitlines()) == len(before.splitlines())
+    assert operator("host", "check", "--host", FIRST, "--check", "os.swappiness").code == 0
+
+
+def test_a_host_that_does_not_answer_is_named_and_the_others_are_recorded(operator: Operator, known: Path) -> None:
+    lines = known.read_text().splitlines()
+    known.write_text("")
+    operator.lab.break_(FIRST, "unreachable")
+    said = operator("host", "trust", "--yes")
+    assert said.code == 7
+    assert "refused" in said.err
+    assert len(known.read_text().splitlines()) == len(lines) - 1
