@@ -14,9 +14,11 @@ from maint.adapters.vc.transport import Timeouts
 from maint.model.secret import Secret
 from maint.model.site import Login, VirtualClusterSettings
 from maint.ports.vc import Content
-from tests.manager.conftest import Patient
+from tests.manager.conftest import Patient, authority, ca_file, raw, tls_server
 from tests.vc.operator import VcOperator
 from tests.vc.server import PASSWORD, Api
+
+__all__ = ["authority", "ca_file", "raw", "tls_server"]  # fixtures that these tests share with those of the manager
 
 
 class Vault:

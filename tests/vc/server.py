@@ -57,7 +57,7 @@ class Api:
     runs: list[dict[str, Any]] = field(default_factory=list)
     logs: dict[tuple[int, str], str] = field(default_factory=dict)
     sent: list[tuple[str, str, Any]] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list, repr=False)
     tokens: int = 0
     polls: dict[int, int] = field(default_factory=dict)
     pages: int = 0

@@ -90,7 +90,7 @@ def mounts(resources: Mapping[int, str], prefixes: Mapping[int, str]) -> list[Js
     lonely = sorted(set(prefixes) - set(resources))
     if lonely:
         number = lonely[0]
-        raise UsageError(f"mount {number} has a prefix and no resource", hint=f"give --mount-{number}-resource NAME")
+        raise UsageError(f"mount {number} has a prefix and no resource", hint="give it its resource, such as --mount-1-resource NAME")
     return [
         {"resourceName": resources[number], "dirPrefix": prefixes.get(number, "").strip("/")}
         for number in sorted(resources)
