@@ -1,0 +1,333 @@
+"""The service over the network: names, certificates, tokens, uploads, faults of the wire."""
+
+import base64
+import json
+import socket
+import ssl
+import subprocess
+import time
+
+import pytest
+import requests
+
+from maint.lab.loading import Options
+from maint.lab.running import Lab
+from maint.lab.vc.service import BadName
+
+SWITCHES = {"down-seconds": "0", "starting-seconds": "0", "vc-starting-seconds": "0", "vc-log-seconds": "0"}
+
+
+class Client:
+    """Talks to one virtual cluster of a lab by its names."""
+
+    def __init__(self, lab: Lab, number: int = 0) -> None:
+        self.lab = lab
+        self.told = lab.status()["virtual_clusters"][number]
+        self.token = ""
+
+    def password(self, user: str) -> str:
+        """Return the password of a user."""
+        return (self.lab.folder / "vc/passwords" / user).read_text()
+
+    def log_in(self, user: str = "etl_user", password: str | None = None) -> requests.Response:
+        """Ask for a token."""
+        url = f"{self.told['auth_url']}/gateway/authtkn/knoxtoken/api/v1/token"
+        account = (user, password if password is not None else self.password(user))
+        answer = requests.get(url, auth=account, verify=self.told["ca"], timeout=10)
+        if answer.ok:
+            self.token = answer.json().get("access_token", "")
+        return answer
+
+    def send(self, method: str, path: str, **more) -> requests.Response:
+        """Send one request."""
+        headers = {"Authorization": f"Bearer {self.token}", **more.pop("headers", {})}
+        url = self.told["base_url"] + path
+        return requests.request(method, url, headers=headers, verify=self.told["ca"], timeout=20, **more)
+
+
+@pytest.fixture(autouse=True)
+def names(monkeypatch):
+    """Let all names of the lab's domain be on loopback."""
+    real = socket.getaddrinfo
+
+    def answer(host, *more, **named):
+        return real("127.0.0.1" if str(host).endswith(".example.internal") else host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    with Lab(tmp_path_factory.mktemp("lab") / "lab", Options(ssh=False, switches=SWITCHES)) as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(shared):
+    yield shared
+    shared.repair()
+    for name in list(shared.world.switches.chosen):
+        if name.startswith("vc-") and name not in SWITCHES:
+            del shared.world.switches.chosen[name]
+
+
+@pytest.fixture
+def client(lab):
+    client = Client(lab)
+    assert client.log_in().status_code == 200
+    return client
+
+
+def test_the_lab_tells_where_its_virtual_cluster_is(lab):
+    (told,) = lab.status()["virtual_clusters"]
+    assert {"name", "base_url", "auth_url", "username", "password_file", "ca", "cdp_endpoint"} <= told.keys()
+    port = told["connect_to"].rpartition(":")[2]
+    assert told["base_url"] == f"https://k7m2q9xz.cde-abc12345.apps.example.internal:{port}/dex/api/v1"
+    assert told["auth_url"] == f"https://service.cde-abc12345.apps.example.internal:{port}"
+
+
+def test_the_toolkit_reads_its_configuration(lab):
+    from maint.config.layers import Flags, load_settings
+
+    site = load_settings(Flags(config=lab.folder / "config.yaml"), {}).site("lab")
+    (cluster,) = site.virtual_clusters
+    assert (cluster.name, cluster.login.username) == ("Default-VC-abc12345", "etl_user")
+    assert [user.name for user in cluster.users] == ["etl_user", "deuser1"]
+
+
+def test_a_token_is_for_directory_users_with_their_password(client):
+    found = client.log_in().json()
+    assert found["token_type"] == "Bearer"
+    _, payload, signature = found["access_token"].split(".")
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
+    assert claims["exp"] == found["expires_in"] // 1000
+    assert signature
+    assert isinstance(found["managed"], str)
+    assert client.log_in("etl_user", "wrong").status_code == 401
+    assert client.log_in("nobody", "").status_code == 401
+    assert client.log_in("admin").status_code == 403
+    assert client.log_in("guest_user").status_code == 200
+    assert client.send("GET", "/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize(("form", "told"), [("duration", 2), ("absent", None)])
+def test_a_token_expires_and_tells_when_in_the_chosen_form(lab, client, form, told):
+    lab.switch("vc-expires-in", form)
+    lab.switch("vc-token-seconds", "2")
+    assert client.log_in().json().get("expires_in") == told
+    assert client.send("GET", "/info").status_code == 200
+    time.sleep(2.1)
+    refused = client.send("GET", "/info")
+    assert (refused.status_code, refused.headers["Content-Type"]) == (401, "text/html")
+    lab.switch("vc-unauthorised-body", "json")
+    assert client.send("GET", "/info").json()["status"] == "error"
+
+
+def test_an_access_key_leads_to_the_same_token(client):
+    told = client.told
+    sign = base64.urlsafe_b64encode(json.dumps({"access_key_id": "any", "auth_method": "ed25519v1"}).encode()).decode()
+    headers = {"x-altus-date": "Wed, 12 Mar 2025 09:31:00 GMT", "x-altus-auth": f"{sign}.c2ln"}
+
+    def control(call, body):
+        url = f"{told['cdp_endpoint']}/api/v1/{call}"
+        return requests.post(url, json=body, headers=headers, verify=told["ca"], timeout=10).json()
+
+    service = control("de/describeService", {"clusterId": "cluster-abc12345"})["service"]
+    asked = {"workloadName": "DE", "environmentCRN": service["environmentCrn"]}
+    workload = control("iam/generateWorkloadAuthToken", asked)["token"]
+    url = f"{told['auth_url']}/gateway/cdptkn/knoxtoken/api/v1/token"
+    found = requests.get(url, headers={"authorization": f"Bearer {workload}"}, verify=told["ca"], timeout=10).json()
+    client.token = found["access_token"]
+    assert client.send("GET", "/info").json() == {"appName": "Default-VC-abc12345"}
+    assert control("de/listVcs", {})["vcs"][0]["vcApiUrl"] == told["base_url"]
+    client.token = workload
+    assert client.send("GET", "/info").status_code == 401
+
+
+def test_a_large_file_goes_in_and_out_in_pieces(client, tmp_path):
+    big = tmp_path / "big"
+    with big.open("wb") as stream:
+        for number in range(40):
+            stream.write(bytes([number]) * (1 << 20))
+    assert client.send("POST", "/resources", json={"name": "big", "type": "files"}).status_code == 201
+    with big.open("rb") as stream:
+        assert client.send("PUT", "/resources/big/a/b.bin", files={"file": stream}).status_code == 201
+    answer = client.send("GET", "/resources/big/a/b.bin")
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.content == big.read_bytes()
+    client.lab.break_("", "vc-bad-signature")
+    wrong = client.send("GET", "/resources/big/a/b.bin").content
+    assert (len(wrong), wrong == answer.content) == (len(answer.content), False)
+    client.lab.repair()
+    client.lab.break_("", "vc-cut-download")
+    with pytest.raises(requests.exceptions.ChunkedEncodingError):
+        client.send("GET", "/resources/big/a/b.bin")
+    assert client.send("DELETE", "/resources/big").status_code == 204
+
+
+def test_an_upload_may_come_in_chunks_or_not_at_all(client):
+    client.send("POST", "/resources", json={"name": "chunks"})
+    boundary = {"Content-Type": "multipart/form-data; boundary=B"}
+    pieces = [b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\n', b"abc", b"def", b"\r\n--B--\r\n"]
+    assert client.send("PUT", "/resources/chunks/a", data=iter(pieces), headers=boundary).status_code == 201
+    assert client.send("GET", "/resources/chunks/a").content == b"abcdef"
+    assert client.send("PUT", "/resources/chunks/a", data=b"raw").status_code == 400
+    assert client.send("PUT", "/resources/chunks/a", data=b"".join(pieces[:2]), headers=boundary).status_code == 400
+    assert client.send("GET", "/resources/chunks/a").content == b"abcdef"
+    assert client.send("DELETE", "/resources/chunks").status_code == 204
+
+
+def test_whoever_asks_too_often_is_told_how_long_to_wait(client):
+    client.lab.switch("vc-requests-per-second", "3")
+    answers = [client.send("GET", "/info") for _ in range(8)]
+    throttled = [answer for answer in answers if answer.status_code == 429]
+    assert throttled
+    assert throttled[0].headers["Retry-After"] == "1"
+
+
+def test_a_write_may_be_done_and_its_answer_lost_or_replaced(client):
+    client.lab.break_("", "vc-answer-lost")
+    with pytest.raises(requests.ConnectionError):
+        client.send("POST", "/resources", json={"name": "lost"})
+    assert client.send("GET", "/resources/lost").status_code == 200
+    client.lab.break_("", "vc-502-after-write")
+    for expected in ("gone", "gone"):
+        answer = client.send("DELETE", "/resources/lost")
+        assert (answer.status_code, answer.headers["Content-Type"], expected) == (502, "text/html", "gone")
+    assert client.send("GET", "/resources/lost").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        ("vc-unauthorised-once", 401),
+        ("vc-forbidden", 403),
+        ("vc-throttled", 429),
+        ("vc-unavailable", 503),
+        ("vc-proxy-502", 502),
+        ("vc-error-500", 500),
+        ("vc-html-200", 200),
+    ],
+)
+def test_faults_answer_in_the_place_of_the_api_and_nothing_is_done(client, fault, status):
+    client.lab.break_("", fault)
+    assert client.send("POST", "/resources", json={"name": "not-made"}).status_code == status
+    client.lab.repair()
+    assert client.send("GET", "/resources/not-made").status_code == 404
+
+
+@pytest.mark.parametrize(("fault", "status"), [("vc-token-refused", 401), ("vc-gateway-down", 503)])
+def test_the_gateway_may_refuse_or_be_down(client, fault, status):
+    client.lab.break_("", fault)
+    assert client.log_in().status_code == status
+
+
+def test_a_virtual_cluster_that_is_not_initialised_shows_the_certificate_of_its_ingress(lab):
+    lab.service.create("fresh-one")
+    client = Client(lab, 1)
+    assert client.log_in().status_code == 200
+    with pytest.raises(requests.exceptions.SSLError):
+        client.send("GET", "/info")
+    lab.service.cluster("fresh-one").set_tls(True)
+    assert client.send("GET", "/info").json() == {"appName": "fresh-one"}
+    assert client.send("GET", "/jobs").json()["jobs"] == []
+    assert "fresh-one" in (lab.folder / "config.yaml").read_text()
+    lab.service.delete("fresh-one")
+    with pytest.raises(requests.exceptions.SSLError):
+        client.send("GET", "/info")
+    assert "fresh-one" not in (lab.folder / "config.yaml").read_text()
+
+
+def test_certificates_may_have_expired(client):
+    client.lab.break_("", "vc-expired-certificate")
+    with pytest.raises(requests.exceptions.SSLError, match="expired"):
+        client.send("GET", "/info")
+
+
+@pytest.mark.parametrize("name", ["ab", "1abc", "a" * 31, "a_b", "Default-VC-abc12345"])
+def test_names_of_virtual_clusters_are_checked(lab, name):
+    with pytest.raises(BadName):
+        lab.service.create(name)
+
+
+def test_requests_are_in_the_labs_log(client):
+    client.send("GET", "/info")
+    line = json.loads((client.lab.folder / "requests.jsonl").read_text().splitlines()[-1])
+    assert (line["method"], line["path"], line["status"]) == ("GET", "/dex/api/v1/info", 200)
+
+
+def test_curl_does_what_the_seed_shows(client, tmp_path):
+    told, app = client.told, tmp_path / "app.py"
+    app.write_text("print('FROM CURL')\n")
+
+    def curl(*words):
+        common = ["curl", "-sS", "--fail-with-body", "--cacert", told["ca"], "--connect-to", f"::{told['connect_to']}"]
+        return subprocess.run([*common, *words], capture_output=True, text=True, check=True).stdout
+
+    account = f"etl_user:{client.password('etl_user')}"
+    token = json.loads(curl("-u", account, f"{told['auth_url']}/gateway/authtkn/knoxtoken/api/v1/token"))[
+        "access_token"
+    ]
+    bearer = ["-H", f"Authorization: Bearer {token}"]
+    body = ["-H", "Content-Type: application/json", "-d"]
+    base = told["base_url"]
+    curl(*bearer, "-X", "POST", f"{base}/resources", *body, '{"name": "by-curl", "hidden": false, "type": "files"}')
+    curl(*bearer, "-X", "PUT", f"{base}/resources/by-curl/app.py", "-F", f"file=@{app}")
+    job = {"name": "by-curl", "type": "spark", "mounts": [{"dirPrefix": "", "resourceName": "by-curl"}]}
+    curl(*bearer, "-X", "POST", f"{base}/jobs", *body, json.dumps(job | {"spark": {"file": "app.py"}}))
+    curl(*bearer, "-X", "POST", f"{base}/jobs/by-curl/run")
+    for _ in range(200):
+        listed = json.loads(curl(*bearer, f"{base}/job-runs?filter=job%5Beq%5Dby-curl&offset=0"))
+        if listed["runs"][0]["status"] == "succeeded":
+            break
+        time.sleep(0.05)
+    number = listed["runs"][0]["id"]
+    assert curl(*bearer, f"{base}/job-runs/{number}/logs?type=driver%2Fstdout") == "FROM CURL\n"
+    assert "submitter" in curl(*bearer, f"{base}/job-runs/{number}/logs?type=submitter%2Fstderr")
+    curl(*bearer, "-X", "DELETE", f"{base}/jobs/by-curl")
+    curl(*bearer, "-X", "DELETE", f"{base}/resources/by-curl")
+
+
+def test_the_default_virtual_cluster_appears_some_time_after_its_service(tmp_path):
+    switches = SWITCHES | {"vc-appears-seconds": "1"}
+    options = Options(ssh=False, switches=switches, virtual_clusters=("spare-one",))
+    with Lab(tmp_path / "lab", options) as lab:
+        assert [each["name"] for each in lab.status()["virtual_clusters"]] == ["spare-one"]
+        for _ in range(200):
+            if len(lab.status()["virtual_clusters"]) == 2:
+                break
+            time.sleep(0.05)
+        assert "Default-VC-abc12345" in (lab.folder / "config.yaml").read_text()
+
+
+def test_a_lab_without_data_services_has_no_virtual_clusters(tmp_path):
+    lab = Lab(tmp_path / "lab", Options(ssh=False, fresh=True))
+    assert lab.service is None
+    assert lab.status()["virtual_clusters"] == []
+
+
+def test_everything_is_still_there_when_the_lab_comes_up_again(tmp_path):
+    options = Options(ssh=False, switches=SWITCHES)
+    with Lab(tmp_path / "lab", options) as lab:
+        client = Client(lab)
+        client.log_in()
+        client.send("POST", "/resources", json={"name": "kept"})
+        before, token = client.send("GET", "/jobs").json(), client.token
+    with Lab(tmp_path / "lab") as lab:
+        client = Client(lab)
+        client.token = token
+        assert client.send("GET", "/jobs").json() == before
+        assert client.send("GET", "/resources/kept").status_code == 200
+
+
+def test_certificates_cover_both_names(client):
+    port = int(client.told["connect_to"].rpartition(":")[2])
+    context = ssl.create_default_context(cafile=client.told["ca"])
+    for label in ("service", "k7m2q9xz"):
+        name = f"{label}.cde-abc12345.apps.example.internal"
+        with (
+            socket.create_connection(("127.0.0.1", port)) as raw,
+            context.wrap_socket(raw, server_hostname=name) as tls,
+        ):
+            names = {value for _, value in tls.getpeercert()["subjectAltName"]}
+        assert "*.cde-abc12345.apps.example.internal" in names
