@@ -50,8 +50,9 @@ def latest(sight: Sight) -> Snapshot:
         Refused: there is none.
     """
     for entry in reversed(entries(sight)):
-        if entry.snapshot is not None and entry.snapshot.purpose is Purpose.BACKUP:
-            return entry.snapshot
+        snapshot = entry.snapshot
+        if snapshot is not None and snapshot.purpose is Purpose.BACKUP and snapshot.has(DEPLOYMENT):
+            return snapshot
     raise Refused(f"there is no snapshot of {sight.settings.name} to compare with", hint="`maint backup create`")
 
 

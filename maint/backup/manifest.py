@@ -14,7 +14,17 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, Val
 from maint.backup.ids import PATTERN, show_time
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.snapshot import FORMAT, Finding, Judgement, Part, Purpose, Redaction, Snapshot
+from maint.model.snapshot import (
+    FORMAT,
+    ClusterSummary,
+    Finding,
+    Judgement,
+    Part,
+    Purpose,
+    Redaction,
+    Snapshot,
+    StoredFile,
+)
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
@@ -52,6 +62,23 @@ class _Judgement(_Strict):
     findings: list[_Finding]
 
 
+class _Cluster(_Strict):
+    name: str
+    base_url: str
+    jobs: Count
+    resources: Count
+    files: Count
+    bytes: Count
+    problems: list[str]
+    doubt: str
+
+
+class _StoredFile(_Strict):
+    id: Digest
+    bytes: Count
+    sha256: Digest
+
+
 class _Manifest(_Strict):
     format: Literal["maint-snapshot/1"]
     id: Annotated[str, Field(pattern=f"^{PATTERN.pattern}$")]
@@ -69,6 +96,8 @@ class _Manifest(_Strict):
     manager: str = ""
     manager_files: list[str] = []
     healed_from: dict[str, str] = {}
+    virtual_clusters: list[_Cluster] = []
+    objects: list[_StoredFile] = []
 
     @model_validator(mode="after")
     def _once(self) -> "_Manifest":
@@ -108,7 +137,26 @@ def to_json(snapshot: Snapshot) -> dict[str, Json]:
         "recipients": list(snapshot.recipients),
         "manager_files": list(snapshot.manager_files),
         "healed_from": dict(snapshot.healed_from),
+        "virtual_clusters": clusters_json(snapshot.virtual_clusters),
+        "objects": [{"id": one.id, "bytes": one.bytes, "sha256": one.sha256} for one in snapshot.objects],
     }
+
+
+def clusters_json(clusters: Sequence[ClusterSummary]) -> list[Json]:
+    """Return what is told of virtual clusters as JSON."""
+    return [
+        {
+            "name": one.name,
+            "base_url": one.base_url,
+            "jobs": one.jobs,
+            "resources": one.resources,
+            "files": one.files,
+            "bytes": one.bytes,
+            "problems": list(one.problems),
+            "doubt": one.doubt,
+        }
+        for one in clusters
+    ]
 
 
 def parts_json(parts: Sequence[Part]) -> list[Json]:
@@ -168,6 +216,10 @@ def _snapshot(read: _Manifest) -> Snapshot:
         manager=read.manager,
         manager_files=tuple(read.manager_files),
         healed_from=dict(read.healed_from),
+        virtual_clusters=tuple(
+            ClusterSummary(**{**one.model_dump(), "problems": tuple(one.problems)}) for one in read.virtual_clusters
+        ),
+        objects=tuple(StoredFile(**one.model_dump()) for one in read.objects),
     )
 
 

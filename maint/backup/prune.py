@@ -7,8 +7,10 @@ from maint.backup.catalogue import Entry, entries, files, folders
 from maint.backup.elsewhere import Elsewhere
 from maint.backup.ids import time_of
 from maint.backup.manifest import MANIFEST
+from maint.backup.parts import DEPLOYMENT
 from maint.backup.records import Record, read_records, write_record
 from maint.backup.retain import LEVEL, Candidate, Verdict, decide
+from maint.backup.vc_document import part_name
 from maint.errors import WorkFailed
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -81,6 +83,11 @@ def doubt(known: Sequence[Entry], now: datetime) -> str | None:
     An audit-only one is no reason: it counts for nothing anyway, and the floor stands.
     """
     backups = [one for one in known if candidate(one).taken_at <= now and not _is_safety(one)]
+    of_manager = [one for one in backups if one.snapshot is None or one.snapshot.has(DEPLOYMENT)]
+    return _doubt_of_manager(of_manager) or _doubt_of_clusters(backups)
+
+
+def _doubt_of_manager(backups: Sequence[Entry]) -> str | None:
     if not backups:
         return None
     latest = max(backups, key=lambda one: (candidate(one).taken_at, one.id))
@@ -92,6 +99,17 @@ def doubt(known: Sequence[Entry], now: datetime) -> str | None:
         return f"the latest backup {latest.id} {how}"
     before = [one.snapshot for one in backups if one is not latest and one.snapshot is not None and good(one)]
     return _shrunk(latest.snapshot, before[-1]) if before else None
+
+
+def _doubt_of_clusters(backups: Sequence[Entry]) -> str | None:
+    """Return why the latest that is known of a virtual cluster is not taken for the truth."""
+    latest = dict[str, tuple[str, str]]()
+    for one in sorted(backups, key=lambda one: one.id):
+        for cluster in one.snapshot.virtual_clusters if one.snapshot is not None else ():
+            if one.snapshot is not None and one.snapshot.has(part_name(cluster.name)):
+                latest[cluster.name] = (one.id, cluster.doubt)
+    doubted = [f"in {where}, {name}: {why}" for name, (where, why) in latest.items() if why]
+    return f"a virtual cluster is not taken for the truth ({doubted[0]})" if doubted else None
 
 
 def _shrunk(latest: Snapshot, before: Snapshot) -> str | None:
@@ -109,6 +127,8 @@ def _is_safety(entry: Entry) -> bool:
 def _kind(snapshot: Snapshot) -> str:
     if snapshot.purpose is Purpose.SAFETY:
         return "safety copy"
+    if not snapshot.has(DEPLOYMENT):
+        return "virtual clusters alone"
     return "not verified to level 3" if snapshot.restorable else "audit-only"
 
 

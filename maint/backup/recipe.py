@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from maint.backup.host_notes import kept
 from maint.backup.ids import show_time
 from maint.backup.parts import DEPLOYMENT, LICENSE, TRUSTSTORE
+from maint.backup.vc_document import part_name
 from maint.model.json import Json
 from maint.model.site import SiteSettings
 from maint.model.snapshot import Snapshot
@@ -13,16 +14,27 @@ from maint.render import from_file
 
 def recipe(snapshot: Snapshot, settings: SiteSettings, location: str) -> str:
     """Return the text for one snapshot; it names everything and holds no secret."""
-    return from_file("RESTORE.txt.j2", _values(snapshot, settings, location))
+    if not snapshot.has(DEPLOYMENT):
+        return from_file("RESTORE-vc.txt.j2", _common(snapshot, location))
+    return from_file("RESTORE.txt.j2", {**_common(snapshot, location), **_values(snapshot, settings)})
 
 
-def _values(snapshot: Snapshot, settings: SiteSettings, location: str) -> Mapping[str, object]:
-    deployment = snapshot.part(DEPLOYMENT)
+def _common(snapshot: Snapshot, location: str) -> Mapping[str, object]:
     return {
         "id": snapshot.id,
         "site": snapshot.site,
         "store": location,
         "taken_at": show_time(snapshot.taken_at),
+        "recipients": list(snapshot.recipients),
+        "parts": [{"name": part.name, "bytes": part.bytes, "sha256": part.sha256} for part in snapshot.parts],
+        "clusters": [one for one in snapshot.virtual_clusters if snapshot.has(part_name(one.name))],
+        "uncovered": list(snapshot.uncovered),
+    }
+
+
+def _values(snapshot: Snapshot, settings: SiteSettings) -> Mapping[str, object]:
+    deployment = snapshot.part(DEPLOYMENT)
+    return {
         "restorable": snapshot.restorable,
         "redaction": snapshot.judgement.redaction.value,
         "account": snapshot.account,
@@ -31,15 +43,12 @@ def _values(snapshot: Snapshot, settings: SiteSettings, location: str) -> Mappin
         "tls_port": settings.manager.tls_port,
         "release": snapshot.versions["manager"],
         "api": snapshot.versions["api"],
-        "recipients": list(snapshot.recipients),
-        "parts": [{"name": part.name, "bytes": part.bytes, "sha256": part.sha256} for part in snapshot.parts],
         "content_bytes": deployment.content_bytes,
         "content_sha256": deployment.content_sha256,
         "has_license": snapshot.has(LICENSE),
         "has_truststore": snapshot.has(TRUSTSTORE),
         "manager_files": list(snapshot.manager_files),
         "host_files": [_host_file(snapshot, path, note) for path, note in snapshot.host_files.items()],
-        "uncovered": list(snapshot.uncovered),
     }
 
 

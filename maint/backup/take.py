@@ -14,6 +14,7 @@ from maint.backup.further import take_further, truststore
 from maint.backup.ids import new_id
 from maint.backup.judge import Judge, Verdict
 from maint.backup.parts import TRUSTSTORE
+from maint.backup.vc_take import take_clusters
 from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
 from maint.backup.writing import Writing
@@ -43,6 +44,7 @@ def take(
     *,
     purpose: Purpose = Purpose.BACKUP,
     redacted: bool = False,
+    accept_empty: bool = False,
     snapshot_id: str | None = None,
     chance: Callable[[int], bytes] = os.urandom,
 ) -> Generator[str, None, Taken]:
@@ -52,6 +54,7 @@ def take(
         site: the site; its lock is the caller's affair.
         purpose: why.
         redacted: ask the server for its redacted view.
+        accept_empty: the operator's word that virtual clusters hold what is found, however little it is.
         snapshot_id: the id to give it (see `ids.new_id`); made here when left out.
         chance: returns random bytes.
 
@@ -65,7 +68,7 @@ def take(
         StoreFailed: neither the first store nor, for a backup, any copy could hold it.
     """
     recipients = recipients_of(site)
-    order = _Order(purpose, redacted, recipients, snapshot_id, chance)
+    order = _Order(purpose, redacted, accept_empty, recipients, snapshot_id, chance)
     try:
         return (yield from _take_into(site, order))
     except StoreFailed as failure:
@@ -80,6 +83,7 @@ class _Order:
 
     purpose: Purpose
     redacted: bool
+    accept_empty: bool
     recipients: Sequence[str]
     snapshot_id: str | None
     chance: Callable[[int], bytes]
@@ -104,15 +108,15 @@ def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     now = site.clock.now()
     sweep(site, now)
     snapshot_id = order.snapshot_id or new_id(now, order.chance)
-    run = _Run(site, order.purpose, order.recipients, snapshot_id, now)
+    run = _Run(site, order, snapshot_id, now)
     try:
-        snapshot = yield from run.capture(order.redacted)
+        snapshot = yield from run.capture()
         run.commit(snapshot)
     except BaseException:
         run.undo()
         raise
     yield f"stored as {snapshot.id}"
-    verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2, opening=False)
+    verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2, opening=False, reading=False)
     record(site, verification)
     yield verification.words
     if broken := verification.broken_bytes:
@@ -144,15 +148,13 @@ def recipients_of(site: Sight) -> Sequence[str]:
 class _Run:
     """One snapshot being taken from the manager."""
 
-    def __init__(
-        self, site: Site, purpose: Purpose, recipients: Sequence[str], snapshot_id: str, now: datetime
-    ) -> None:
-        self._site, self._purpose, self._recipients = site, purpose, recipients
+    def __init__(self, site: Site, order: _Order, snapshot_id: str, now: datetime) -> None:
+        self._site, self._order, self._recipients = site, order, order.recipients
         self._id, self._now = snapshot_id, now
-        self._writing = Writing(site, snapshot_id, recipients)
+        self._writing = Writing(site, snapshot_id, order.recipients)
         self.commit, self.undo = self._writing.commit, self._writing.undo
 
-    def capture(self, redacted: bool) -> Generator[str, None, Snapshot]:
+    def capture(self) -> Generator[str, None, Snapshot]:
         """Store all parts and return what the manifest will say."""
         manager, writing = self._site.manager, self._writing
         account = manager.log_in()
@@ -161,7 +163,7 @@ class _Run:
         yield f"exporting from {self._site.settings.manager.host} (release {release}, API {api}) as {account.name}"
         judge = Judge(account.name, _password(self._site, account), writing.known)
         begun = self._site.clock.monotonic()
-        with manager.deployment(redacted=redacted) as answer:
+        with manager.deployment(redacted=self._order.redacted) as answer:
             part = writing.raw(answer.read)
         took = self._site.clock.monotonic() - begun
         yield f"{show_size(part.content_bytes)} received and stored in {took:.2f} s"
@@ -170,24 +172,39 @@ class _Run:
         writing.redacted_copy(part)
         host_files, uncovered = host_notes.try_look(self._site, verdict.outline)
         further = yield from take_further(self._site, writing, verdict.outline)
+        clusters = yield from take_clusters(
+            self._site, writing, self._recipients, self._clusters(), self._order.accept_empty
+        )
         told = truststore(verdict.outline, any(part.name == TRUSTSTORE for part in writing.parts))
         snapshot = Snapshot(
             id=self._id,
             site=self._site.settings.name,
             taken_at=self._now,
-            purpose=self._purpose,
+            purpose=self._order.purpose,
             restorable=verdict.restorable and (told is None or told.passed is not False),
             parts=(),
             versions={"manager": release, "api": api, "tool": __version__},
             judgement=replace(verdict.judgement, findings=(*verdict.judgement.findings, *([told] if told else []))),
             account=account.name,
-            uncovered=(*host_notes.without_kept(uncovered, further.manager_files), *further.missing),
+            uncovered=(
+                *host_notes.without_kept(uncovered, further.manager_files),
+                *further.missing,
+                *clusters.uncovered,
+            ),
             host_files=host_files,
             recipients=tuple(self._recipients),
             manager=self._site.settings.manager.host,
             manager_files=further.manager_files,
+            virtual_clusters=clusters.summaries,
+            objects=clusters.objects,
         )
         return writing.with_recipe(snapshot)
+
+    def _clusters(self) -> Sequence[str]:
+        """Return the virtual clusters to take: none into a safety copy, which is about the manager alone."""
+        if self._order.purpose is not Purpose.BACKUP:
+            return ()
+        return [cluster.name for cluster in self._site.settings.virtual_clusters]
 
 
 def _password(site: Site, account: Account) -> Secret:

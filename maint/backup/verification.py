@@ -28,6 +28,7 @@ class Verification:
         parts_checked, parts: N of N.
         on_capture: levels 2 and 3 rest on what was judged when it was taken, recorded in the signed manifest.
         findings: one per rule.
+        doubts: why virtual clusters in it are not taken for the truth, although nothing is wrong with the bytes.
     """
 
     snapshot: str
@@ -38,13 +39,19 @@ class Verification:
     at: datetime
     on_capture: bool = False
     findings: Sequence[Finding] = ()
+    doubts: Sequence[str] = ()
 
     @property
     def result(self) -> Trust:
         """Failed when anything is wrong; verified when all was seen; not verified when something could not be told."""
-        if any(finding.passed is False for finding in self.findings):
+        if self.failures:
             return Trust.FAILED
-        return Trust.VERIFIED if self.depth >= self.level else Trust.NOT_VERIFIED
+        return Trust.VERIFIED if self.proven and not self.doubts else Trust.NOT_VERIFIED
+
+    @property
+    def proven(self) -> bool:
+        """Whether all was seen as deep as asked, whatever is doubted of virtual clusters: it speaks of the manager."""
+        return not self.failures and self.depth >= self.level
 
     @property
     def failures(self) -> Sequence[Finding]:
@@ -61,7 +68,7 @@ class Verification:
         """The result in one line; always with depth and parts."""
         how = ", contents as judged when it was taken" if self.on_capture and self.depth > 1 else ""
         line = f"{self.result}: level {self.depth} of {self.level}, {self.parts_checked} of {self.parts} parts{how}"
-        return "; ".join([line, *(finding.words for finding in self.failures)])
+        return "; ".join([line, *(finding.words for finding in self.failures), *self.doubts])
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as it also stands in records."""
@@ -75,4 +82,5 @@ class Verification:
             "at": show_time(self.at),
             "on_capture": self.on_capture,
             "findings": [{"rule": f.rule, "passed": f.passed, "words": f.words} for f in self.findings],
+            "doubts": list(self.doubts),
         }

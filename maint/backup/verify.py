@@ -33,6 +33,7 @@ from maint.backup.parts import (
 )
 from maint.backup.read import BLOCK, Events
 from maint.backup.records import Record, write_record
+from maint.backup.vc_verify import doubts, opened_clusters, stored_files, whole
 from maint.backup.verification import DEPTHS, Verification
 from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret
@@ -51,7 +52,9 @@ class _Content:
     license: bytes | None = None
 
 
-def verify(sight: Sight, snapshot_id: str, level: int = 3, *, opening: bool = True) -> Verification:
+def verify(
+    sight: Sight, snapshot_id: str, level: int = 3, *, opening: bool = True, reading: bool = True
+) -> Verification:
     """Verify a snapshot and return what was found; see the module for the levels.
 
     Args:
@@ -60,6 +63,7 @@ def verify(sight: Sight, snapshot_id: str, level: int = 3, *, opening: bool = Tr
         level: 1, 2 or 3.
         opening: whether to open the parts where a private key is at hand; needless just after a capture, which has
             read them back.
+        reading: whether to read every file of virtual clusters; needless just after a capture: their sizes will do.
 
     Raises:
         Invalid: there is no such level here.
@@ -72,9 +76,10 @@ def verify(sight: Sight, snapshot_id: str, level: int = 3, *, opening: bool = Tr
         snapshot = load(sight, snapshot_id)
     except WorkFailed as failure:
         return replace(empty, findings=(_failed("manifest", failure),))
-    bytes_found = [*_stored_bytes(sight, snapshot)]
+    bytes_found = [*_stored_bytes(sight, snapshot), *stored_files(sight, snapshot, reading=reading)]
     sound = [finding for finding in bytes_found if finding.rule == "part" and finding.passed]
     seen = replace(empty, parts=len(snapshot.parts), parts_checked=len(sound), findings=bytes_found)
+    seen = replace(seen, doubts=doubts(snapshot))
     if any(finding.passed is False for finding in bytes_found):
         return seen
     if level == 1:
@@ -91,8 +96,14 @@ def record(site: Site, verification: Verification) -> str:
 def _deeper(sight: Sight, snapshot: Snapshot, seen: Verification, identities: Sequence[Secret]) -> Verification:
     has_deployment = any(part.name == DEPLOYMENT for part in snapshot.parts)
     content = _open(sight, snapshot, identities) if identities else _Content(())
-    findings = [*seen.findings, *content.findings]
-    depth = 1 if any(finding.passed is False for finding in content.findings) else 2
+    clusters = list(opened_clusters(sight, snapshot)) if identities else []
+    inside = [*content.findings, *clusters]
+    findings = [*seen.findings, *inside]
+    depth = 1 if any(finding.passed is False for finding in inside) else 2
+    if depth == 2 and seen.level == 3 and not has_deployment:
+        rules = list(whole(snapshot))
+        findings += rules
+        depth += 1 if rules and all(rule.passed for rule in rules) else 0
     # Where the document could be read, its own faults are told too: they say more than that it is another one.
     if (depth == 2 or content.verdict) and seen.level == 3 and has_deployment:
         rules = [*_rules(sight, snapshot, content), _future(sight, snapshot), _license(sight, content)]

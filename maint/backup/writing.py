@@ -17,6 +17,7 @@ from maint.backup.parts import (
     Pack,
     Read,
     Tally,
+    drained,
     from_bytes,
     plain,
     stored,
@@ -99,6 +100,16 @@ class Writing:
         """Store a small part, encrypted and not compressed."""
         seal = self._site.seal
         self.write(name, from_bytes(content), lambda read, file: seal.encrypt(read, file, self._recipients))
+
+    def document(self, name: str, content: bytes) -> None:
+        """Store a restorable document, compressed and encrypted, and prove that the store gives it back."""
+        part = replace(self.write(name, from_bytes(content), self._for_us_too), restorable=True)
+        self.parts[-1] = part
+
+        def read(found: Tally) -> None:
+            drained(found.read)
+
+        self._read_back(part, read)
 
     def archive(self, name: str, read: Read) -> tuple[str, ...]:
         """Store a tar, read it back, prove it, and return the paths of the files in it.

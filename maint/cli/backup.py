@@ -14,6 +14,9 @@ group = typer.Typer(no_args_is_help=True, help="Snapshots of the site's configur
 def create(
     flags: Flags,
     open_window: Annotated[bool, typer.Option("--open-window", help="Switch redaction off for the export.")] = False,
+    accept_empty: Annotated[
+        bool, typer.Option("--accept-empty", help="Virtual clusters hold what is found, however little it is.")
+    ] = False,
 ) -> int:
     """Take a snapshot: as the server gives it, or through the redaction window."""
     from maint.cli.carry import carry_out
@@ -21,7 +24,7 @@ def create(
 
     backup = settings_of(flags).site().backup
     through = open_window or (backup is not None and backup.on_redacted == "window")
-    return carry_out(flags, "export-unredacted" if through else "export", {})
+    return carry_out(flags, "export-unredacted" if through else "export", {"accept_empty": accept_empty})
 
 
 @command(group, "list", STORE)

@@ -2,6 +2,8 @@
 
 from maint.backup.catalogue import Entry, entries, find_id
 from maint.backup.ids import show_time
+from maint.backup.manifest import clusters_json
+from maint.backup.parts import DEPLOYMENT
 from maint.backup.verify import record, verify
 from maint.cli.metrics import publish
 from maint.cli.screen import Screen
@@ -9,7 +11,7 @@ from maint.cli.site import ConfiguredSite
 from maint.engine.lock import site_lock
 from maint.errors import Invalid, PartlyDone, WorkFailed
 from maint.model.json import Json
-from maint.model.snapshot import Snapshot, Trust
+from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.model.units import show_size
 
 
@@ -22,6 +24,11 @@ def row(entry: Entry) -> list[str]:
         return [entry.id, "?", "no", checked, "?", entry.problem or "cannot be read"]
     size = show_size(sum(part.bytes for part in snapshot.parts))
     note = "" if snapshot.restorable else f"audit-only: {snapshot.judgement.redaction.value}"
+    note = note if snapshot.has(DEPLOYMENT) else "virtual clusters alone"
+    if names := [one.name for one in snapshot.virtual_clusters]:
+        note = f"{note}; {', '.join(names)}".lstrip("; ")
+    if doubtful := [one.name for one in snapshot.virtual_clusters if one.doubt or one.problems]:
+        note = f"{note}; NOT WHOLE: {', '.join(doubtful)}"
     return [entry.id, snapshot.purpose.value, "yes" if snapshot.restorable else "no", checked, size, note]
 
 
@@ -48,6 +55,7 @@ def _facts(snapshot: Snapshot) -> dict[str, Json]:
             {"name": part.name, "bytes": part.bytes, "sha256": part.sha256, "restorable": part.restorable}
             for part in snapshot.parts
         ],
+        "virtual_clusters": clusters_json(snapshot.virtual_clusters),
     }
 
 
@@ -76,11 +84,20 @@ def described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
         "versions: " + ", ".join(f"{key} {value}" for key, value in snapshot.versions.items()),
         "holds: " + ", ".join(f"{count} {key}" for key, count in judgement.counts.items()),
         *(f"  {part.name}: {show_size(part.bytes)}, sha256 {part.sha256[:16]}…" for part in snapshot.parts),
+        *(words for one in snapshot.virtual_clusters for words in _cluster(one)),
         *(f"  rule {finding.rule}: {marks[finding.passed]}: {finding.words}" for finding in judgement.findings),
         "not covered:",
         *(f"  {words}" for words in snapshot.uncovered),
     ]
     return data, "\n".join(lines)
+
+
+def _cluster(one: ClusterSummary) -> list[str]:
+    """Return what a snapshot tells of a virtual cluster, a line each."""
+    size = f"{one.files} files of {show_size(one.bytes)}"
+    head = f"  virtual cluster {one.name} ({one.base_url}): {one.jobs} jobs, {one.resources} resources, {size}"
+    missing = [f"    MISSING: {words}" for words in one.problems]
+    return [head, *missing, *([f"    DOUBT: {one.doubt}"] if one.doubt else [])]
 
 
 def _healed(snapshot: Snapshot) -> list[str]:

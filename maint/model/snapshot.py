@@ -49,6 +49,37 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a virtual cluster as it lies in the store, once for all snapshots that list it."""
+
+    id: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSummary:
+    """What a snapshot tells of one virtual cluster.
+
+    Attributes:
+        name: as the config calls it.
+        base_url: where it was.
+        jobs, resources, files, bytes: how many, and the size of all files.
+        problems: what could not be read, in words.
+        doubt: why what was found is not taken for the truth; empty where it is.
+    """
+
+    name: str
+    base_url: str
+    jobs: int = 0
+    resources: int = 0
+    files: int = 0
+    bytes: int = 0
+    problems: Sequence[str] = ()
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One rule of restorability and what it found; `passed` None means that it could not tell."""
 
@@ -87,6 +118,8 @@ class Snapshot:
     manager: str = ""  # host name of the manager it came from
     manager_files: Sequence[str] = ()  # paths of what the part with the manager's own files holds
     healed_from: Mapping[str, str] = field(default_factory=dict)  # where a healed one comes from: redacted, from, at
+    virtual_clusters: Sequence[ClusterSummary] = ()
+    objects: Sequence[StoredFile] = ()  # the files of its virtual clusters
 
     def has(self, name: str) -> bool:
         """Tell whether there is a part of that name."""

@@ -25,7 +25,7 @@ from maint.config.strict import Duration
 from maint.errors import Refused
 from maint.model.manager import Cluster
 from maint.model.plan import Action
-from maint.model.snapshot import Purpose, Trust
+from maint.model.snapshot import Purpose
 from maint.model.units import show_duration
 from maint.ports import Sight, Site, Work
 from maint.restore.choose import GUARDED
@@ -97,7 +97,7 @@ def put_proof(sight: Sight, snapshot: str) -> Verification:
         Refused: it does not pass.
     """
     judged = verify(sight, snapshot, 3)
-    if judged.result is Trust.VERIFIED:
+    if judged.proven:
         return judged
     raise Refused(
         f"snapshot {snapshot} is not proven restorable, so it is not sent",
@@ -194,7 +194,7 @@ def _unfit(entry: Entry) -> str:
 
 def _shortcoming(sight: Sight, entry: Entry, judged: Verification, cluster: Cluster | None) -> str:
     """Return why a snapshot proves nothing, else nothing."""
-    if judged.result is not Trust.VERIFIED:
+    if not judged.proven:
         return f"is not proven restorable: {judged.words}"
     assert entry.snapshot is not None  # it was verified
     if cluster is not None and not {cluster.name, cluster.display_name} & clusters_in(sight, entry.snapshot):

@@ -16,6 +16,7 @@ from maint.steps.snapshot import RequireBackup, TakeSnapshot
 from maint.steps.step import Step
 from maint.steps.tls import AwaitTls, SwitchTls
 from maint.steps.truststore import CheckTruststore, DeliverPassword
+from maint.steps.vc_backup import TakeCluster
 from maint.steps.vc_jobs import CreateJob, DeleteJob, PauseJob, UpdateJob
 from maint.steps.vc_recreate import ForgetOld, KeepJob, PutBack, RecreateJob
 from maint.steps.vc_resources import CreateResource, DeleteResource, UploadFiles
@@ -54,6 +55,7 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         StartAgents(),
         StartManagement(),
         ProbeCluster(),
+        TakeCluster(),
         CreateJob(),
         UpdateJob(),
         DeleteJob(),

@@ -8,12 +8,13 @@ from maint.config.strict import Duration
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.snapshot import Purpose
+from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.steps.clusters import resolve
 from maint.steps.guards import cluster_proof
 from maint.steps.step import Arguments, Progress, Step, done
 from maint.steps.taking import described, taken_once
+from maint.steps.vc_backup import LACKING, shortcomings
 
 _REDACTED = (
     "`maint backup create --open-window` takes a restorable one; "
@@ -26,6 +27,7 @@ class TakeArguments(Arguments):
 
     purpose: str = Purpose.BACKUP.value
     unredacted: bool = False
+    accept_empty: bool = False
 
 
 class TakeSnapshot(Step[TakeArguments]):
@@ -45,13 +47,13 @@ class TakeSnapshot(Step[TakeArguments]):
         yield self.action(
             f"store {sight.store.location}",
             f"export the deployment of {sight.settings.manager.host} into {sight.store.location}",
-            {"purpose": args.purpose, "unredacted": args.unredacted},
+            args.model_dump(),
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Take it, unless an earlier life of the run has committed it already."""
         purpose = Purpose(str(action.arguments["purpose"]))
-        snapshot = yield from taken_once(site, work, purpose)
+        snapshot = yield from taken_once(site, work, purpose, accept_empty=action.arguments.get("accept_empty") is True)
         words = described(snapshot)
         if action.arguments["unredacted"] and not snapshot.restorable:
             raise WorkFailed(
@@ -63,8 +65,15 @@ class TakeSnapshot(Step[TakeArguments]):
         partly = purpose is Purpose.BACKUP and not snapshot.restorable and not accepted
         if purpose is Purpose.BACKUP and (without := lacking(site.settings, snapshot)):
             words, partly = f"{words}; without {', '.join(without)}, which the config demands", True
+        if lacks := shortcomings(snapshot):
+            words, partly = "; ".join([words, *lacks]), True
         value: dict[str, Json] = {"id": snapshot.id, "restorable": snapshot.restorable}
-        return done(words, value, partly=partly, hint=_REDACTED if not snapshot.restorable else "")
+        return done(words, value, partly=partly, hint=_hint(snapshot))
+
+
+def _hint(snapshot: Snapshot) -> str:
+    """Return how to get what a snapshot lacks, nothing where it lacks nothing."""
+    return _REDACTED if not snapshot.restorable else LACKING if shortcomings(snapshot) else ""
 
 
 class RequireArguments(Arguments):

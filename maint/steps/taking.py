@@ -17,7 +17,9 @@ _NOTE = "snapshot"  # the id, written down before anything is stored
 _SOUND = 2  # the level to which what was just stored must be proven
 
 
-def taken_once(site: Site, work: Work, purpose: Purpose) -> Generator[str, None, Snapshot]:
+def taken_once(
+    site: Site, work: Work, purpose: Purpose, *, accept_empty: bool = False
+) -> Generator[str, None, Snapshot]:
     """Take a snapshot, unless an earlier life of this action has committed one; it is sound to level 2.
 
     Raises:
@@ -28,7 +30,7 @@ def taken_once(site: Site, work: Work, purpose: Purpose) -> Generator[str, None,
         return found
     snapshot_id = new_id(site.clock.now(), os.urandom)
     work.note(_NOTE, snapshot_id)
-    taken = yield from take(site, purpose=purpose, snapshot_id=snapshot_id)
+    taken = yield from take(site, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id)
     if taken.verification.depth < _SOUND:
         raise WorkFailed(
             f"snapshot {taken.snapshot.id} is stored, and is not sound",

@@ -3,12 +3,15 @@
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.vc import jobs, resources, runs, submit
+from maint.cli.vc import jobs, keeping, resources, runs, submit
 from maint.cli.vc.chosen import Vc, chosen, reading, ready, remember
 
 group = typer.Typer(no_args_is_help=True, help="Virtual clusters: jobs, resources, runs, schedules.")
 for name, inner in {"job": jobs.group, "resource": resources.group, "run": runs.group, "spark": submit.group}.items():
     group.add_typer(inner, name=name)
+
+
+keeping.add_to(group)
 
 
 @group.callback()
