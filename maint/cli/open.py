@@ -15,11 +15,9 @@ from maint.cli.site import ConfiguredSite
 from maint.config.layers import Flags as ConfigFlags
 from maint.config.layers import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets
-from maint.engine.session import abandoned_window
 from maint.errors import MaintError, UsageError
 from maint.model.site import SiteSettings
 from maint.model.units import parse_duration
-from maint.steps.window import CLOSE_COMMAND
 
 
 def settings_of(flags: Flags) -> Settings:
@@ -83,6 +81,11 @@ def limit_of(flags: Flags) -> float | None:
 
 
 def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
+    if not (site.state / "window.json").exists():  # what follows imports all step kinds, for nothing almost always
+        return
+    from maint.engine.session import abandoned_window
+    from maint.steps.window import CLOSE_COMMAND
+
     window = abandoned_window(site)
     if window is not None:
         screen.warn(
