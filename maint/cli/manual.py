@@ -81,12 +81,13 @@ def ready_to_complete() -> None:
     get_completion_inspect_parameters()
 
 
-def _commands(root: object) -> Iterator[Told]:
-    """Yield every command of the tree, nouns before their verbs."""
-    for noun, group in getattr(root, "commands", {}).items():
-        inner = getattr(group, "commands", None)
-        for verb, command in inner.items() if inner else [("", group)]:
-            yield Told(f"{noun} {verb}".strip(), command.help or "", tuple(_options(command)))
+def _commands(root: object, words: tuple[str, ...] = ()) -> Iterator[Told]:
+    """Yield every command of the tree, nouns before their groups and verbs."""
+    for name, command in getattr(root, "commands", {}).items():
+        if getattr(command, "commands", None):
+            yield from _commands(command, (*words, name))
+        else:
+            yield Told(" ".join((*words, name)), command.help or "", tuple(_options(command)))
 
 
 def _options(command: object) -> list[Option]:
