@@ -17,7 +17,7 @@ from maint.model.site import SiteSettings
 GENERAL: dict[str, str] = {
     "MAINT_CONFIG": "the configuration file (--config)",
     "MAINT_SITE": "the site (--site)",
-    "MAINT_STATE": "the folder of locks, journals, undo objects and keys (--state)",
+    "MAINT_STATE": "the folder of locks, journals, undo objects and keys",
     "MAINT_OUTPUT": "table, json or yaml (--output)",
     "MAINT_COLOR": "auto, always or never (--color)",
 }
@@ -106,7 +106,7 @@ class Settings:
         self._environ = environ
         self._looked = looked
         self._site = flags.site or environ.get("MAINT_SITE") or None
-        self._state = (flags.state, "--state") if flags.state else (environ.get("MAINT_STATE"), "MAINT_STATE")
+        self._state = (flags.state, "the command") if flags.state else (environ.get("MAINT_STATE"), "MAINT_STATE")
         self.output = flags.output or environ.get("MAINT_OUTPUT") or None
         self.color = flags.color or environ.get("MAINT_COLOR") or None
 

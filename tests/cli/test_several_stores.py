@@ -16,7 +16,8 @@ class Stores:
         self.first = operator.lab.folder / "backups"
         self.second = operator.lab.folder / "second"
         config = Path(operator.config)
-        config.write_text(config.read_text().replace("    backup:\n", f"    backup:\n      copies: ['{self.second}']\n"))
+        with_copies = f"    backup:\n      copies: ['{self.second}']\n"
+        config.write_text(config.read_text().replace("    backup:\n", with_copies))
 
     def create(self) -> Any:
         return self.operator("backup", "create", "-o", "json")
@@ -119,4 +120,4 @@ def test_a_restore_from_a_copy_that_stops_is_taken_up_from_that_copy(stores: Sto
 def test_a_config_without_copies_plans_no_copy(loaded: Any) -> None:
     said = loaded("backup", "create", "--dry-run", "-o", "json")
     assert [action["kind"] for action in said.json["plan"]["actions"]] == ["snapshot.take"]
-    assert SITE == said.json["plan"]["site"]
+    assert said.json["plan"]["site"] == SITE

@@ -134,7 +134,7 @@ def test_every_value_knows_where_it_came_from(tmp_path: Path) -> None:
     config = write(tmp_path / "c.yaml", ONE)
     found = load_settings(Flags(config=str(config), state="/srv/s"), {"MAINT_MANAGER_HOST": "other"})
     origins = {item.key: (item.value, item.origin) for item in found.origins()}
-    assert origins["state"] == ("/srv/s", "--state")
+    assert origins["state"] == ("/srv/s", "the command")
     assert origins["sites.prod.manager.host"] == ("other", "MAINT_MANAGER_HOST")
     assert origins["sites.prod.manager.password"] == ("env:MANAGER_PASSWORD", f"{config}:5:17")
     assert origins["sites.prod.manager.tls_port"] == (7183, "default")
