@@ -43,7 +43,7 @@ class StepText:
     when: str | None = None
     register: str | None = None
     timeout: float | None = None
-    retry: Retry = Retry()
+    retry: Retry = field(default_factory=Retry)
     each: Json = None
     phase: Phase = Phase.MAIN
 
