@@ -12,6 +12,9 @@ _SSH = 22
 KeystoreOpens = Callable[[bytes, str], Sequence[str] | None]
 
 
+Utility = Callable[[list[str], str, Callable[[str], bytes | None]], tuple[int, str, str]]
+
+
 class Unit(Protocol):
     """One systemd unit of a lab host."""
 
@@ -47,6 +50,8 @@ class Machine:
         listening: returns the TCP ports that something listens on.
         reaches: returns whether a host and port can be reached from here.
         shows: returns the certificate (PEM) that a host and port show, None where nobody answers.
+        utility: given arguments, working folder and a reader of files, does what the virtual-cluster utility does there
+            and returns its status, output and errors; None where no cluster answers.
         now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
     """
 
@@ -69,6 +74,7 @@ class Machine:
         self.listening: Callable[[], Collection[int]] = lambda: (_SSH,)
         self.reaches: Callable[[str, int], bool] = lambda host, port: host == "localhost" and port in self.listening()
         self.shows: Callable[[str, int], bytes | None] = lambda host, port: None  # noqa: ARG005 - nobody there
+        self.utility: Utility | None = None
         self.now: Callable[[], float] = time.time
         self.files = Tree(root, full=lambda: self.fault == "disk-full")
         self.root = self.files.root

@@ -25,6 +25,7 @@ from maint.lab.storage import Storage
 from maint.lab.units import PlainUnit
 from maint.lab.vc import told
 from maint.lab.vc.service import FACTS, Service
+from maint.lab.vc.utility import SCRIPT, TEXT, Utility
 from maint.lab.world import World
 
 SITE = "lab"
@@ -65,6 +66,8 @@ class Lab:
             furnish(machine)
         self._ssh: SshLab | None = None
         self.service = self._service()
+        if self.service:
+            self._equip(Utility(self.service))
 
     def __enter__(self) -> "Lab":
         self.start()
@@ -228,6 +231,15 @@ class Lab:
         machine.keystore_opens = _aliases
         Ailments(machine, lambda: self._expired(name))
         return machine
+
+    def _equip(self, utility: Utility) -> None:
+        """Give the ECS masters, or else the manager's host, the virtual-cluster utility."""
+        masters = [name for name, groups in self._facts["hosts"].items() if "ecs-master" in groups]
+        for name in masters or [self.manager_host]:
+            machine = self.machines[name]
+            machine.utility = utility
+            if not machine.files.exists(SCRIPT):
+                machine.files.write(SCRIPT, TEXT, 0o755)
 
     def _publish(self, service: Service) -> None:
         ingress = [name for name, groups in self._facts["hosts"].items() if "ecs-master" in groups] or [

@@ -83,6 +83,8 @@ class Engine:
             raise CannotRun(
                 f'secrets "{name}-krb5-secret", "{name}-krb5-principal" not found: the user is not initialised'
             )
+        if not cluster.kerberos[user]:
+            raise CannotRun(f"kinit: Keytab contains no suitable keys for the principal of {user}")
         caged = self._caging()
         (place / "work").mkdir(parents=True, exist_ok=True)
         mounts.lay_out(cluster, run["mounts"], place / "mount")

@@ -7,6 +7,7 @@ from maint.lab.document import Doc
 from maint.lab.vc.cluster import Cluster
 from maint.lab.vc.people import Person
 from maint.lab.vc.service import Service
+from maint.lab.vc.utility import SCRIPT
 
 
 def status(service: Service, ca: Path) -> list[Doc]:
@@ -46,6 +47,7 @@ def _config(service: Service, cluster: Cluster, ca: Path) -> Doc:
         "password": f"file:{service.folder / 'passwords' / user.name}",
         "ca": str(ca),
         "connect_to": _connect_to(service),
+        "utility": SCRIPT,
         "tls": {"cert": str(certificate), "key": f"file:{key}"},
         "users": [_user(service, person) for person in people],
     }

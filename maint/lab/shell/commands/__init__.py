@@ -22,11 +22,13 @@ from maint.lab.shell.commands import (
     sockets,
     systemctl,
     text,
+    virtual_clusters,
     wrappers,
 )
 from maint.lab.shell.commands.awk import awk
 
 COMMANDS: dict[str, Command] = {
+    "/opt/cloudera/lib/cde-utils": virtual_clusters.cde_utils,
     "NetworkManager": installed.network_manager,
     "[": BUILTINS["["],
     "awk": awk,
