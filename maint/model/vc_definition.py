@@ -16,6 +16,27 @@ _SCHEDULES = frozenset({"user", "nextExecution", "pausedUponCreation"})
 _RESOURCES = frozenset({"created", "modified", "lastUsed", "status", "signature", "pythonEnvInfo", "files"})
 _TIMES = ("start", "end")
 
+# What every server keeps (seed document); other keys may be dropped by one that is older than they are.
+_KNOWN = frozenset(
+    {
+        *("name", "type", "mounts", "resourceName", "hidden", "pythonEnv", "pythonVersion", "retentionPolicy"),
+        *(
+            "spark",
+            "file",
+            "className",
+            "args",
+            "conf",
+            "logLevel",
+            "pyFiles",
+            "jars",
+            "files",
+            "pythonEnvResourceName",
+        ),
+        *("driverMemory", "driverCores", "executorMemory", "executorCores", "airflow", "dagFile"),
+        *("schedule", "enabled", "cronExpression", "start", "end", "catchup", "dependsOnPast", "paused"),
+    }
+)
+
 UNSCHEDULED: Object = {
     "enabled": False,
     "paused": True,
@@ -79,9 +100,14 @@ def normal_resource(raw: Object) -> dict[str, Json]:
 
 
 def covers(live: Json, wanted: Json) -> bool:
-    """Whether a normal form holds all of another one; the server may have added defaults of its own."""
+    """Whether a normal form holds all of another one, as far as a server can be asked to.
+
+    It may have added defaults of its own, and dropped keys that it does not know (contract section 3.1).
+    """
     if isinstance(wanted, Mapping):
-        return isinstance(live, Mapping) and all(covers(live.get(key), value) for key, value in wanted.items())
+        return isinstance(live, Mapping) and all(
+            covers(live.get(key), value) for key, value in wanted.items() if key in live or key in _KNOWN
+        )
     return live == wanted
 
 

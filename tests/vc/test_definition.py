@@ -117,3 +117,11 @@ def test_objects_answer_for_what_is_left_out():
     job, resource = Job({"name": "j"}), Resource({"name": "r", "files": [{"path": "a"}]})
     assert (job.type, job.mounts, job.paused, job.scheduled, job.file) == ("", (), False, False, "")
     assert (resource.type, resource.files[0].size, resource.file("b")) == ("files", 0, None)
+
+
+def test_a_key_that_the_server_does_not_know_may_be_dropped_but_none_that_every_server_keeps():
+    live = normal_job({key: value for key, value in LISTED.items() if key != "mounts"})
+    assert covers(live, {**live, "future": 1})
+    assert covers({**live, "future": 1}, live)
+    assert not covers({**live, "future": 2}, {**live, "future": 1})
+    assert not covers(live, normal_job(LISTED))

@@ -135,3 +135,21 @@ def test_a_submission_that_is_killed_leaves_nothing_in_the_end(vc, how):
         vc.api.switches.states = ("running", "succeeded")
         assert vc.maint("playbook", "resume").code == 0
     assert (left(vc), len(vc.api.runs)) == ([], 1)
+
+
+def test_a_virtual_cluster_without_its_certificate_is_told_how_to_get_it(vc, tls_server, authority):
+    server = tls_server(authority.issue_cert("elsewhere.invalid"))
+    vc.api.serve(server)
+    path = vc.folder / "config.yaml"
+    lines = [
+        f"{line.split('http')[0]}https://k7m2q9xz.cde-abc12345.apps.invalid{'/dex/api/v1' if 'base' in line else ''}"
+        if "_url" in line
+        else line
+        for line in path.read_text().splitlines()
+    ]
+    path.write_text("\n".join([*lines, f'        connect_to: "127.0.0.1:{server.port}"', ""]))
+    for words in (("smoke", "--yes"), ("status",)):
+        said = vc(*words, "-o", "json")
+        assert said.code == 4, said.err
+        assert "init-virtual-cluster -h k7m2q9xz.cde-abc12345.apps.invalid" in said.error["hint"]
+    assert vc.api.headers == []

@@ -1,10 +1,16 @@
 """`maint vc`: the noun, `status` and `smoke`."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from maint.cli.flags import Flags, command
 from maint.cli.vc import jobs, keeping, resources, runs, submit
 from maint.cli.vc.chosen import Vc, chosen, reading, ready, remember
+
+if TYPE_CHECKING:
+    from maint.adapters.vc.client import VirtualClusterClient
+    from maint.model.vc import Object
 
 group = typer.Typer(no_args_is_help=True, help="Virtual clusters: jobs, resources, runs, schedules.")
 for name, inner in {"job": jobs.group, "resource": resources.group, "run": runs.group, "spark": submit.group}.items():
@@ -24,22 +30,17 @@ def status(flags: Flags, vc: Vc = "") -> None:
     """Log in to a virtual cluster, and show its name and what its user sees."""
     from maint.cli.screen import table
     from maint.cli.vc.chosen import warn_of_blindness
-    from maint.errors import CannotReach
     from maint.model.json import Json
-    from maint.steps.vc_smoke import mended
 
     with reading(flags, vc) as (cluster, screen):
-        try:
-            seconds, info = cluster.token_until(), cluster.info()
-        except CannotReach as error:
-            raise mended(error, cluster.settings) from None
+        seconds, info = _let_in(cluster)
         jobs_, resources_ = cluster.jobs(), cluster.resources()
         settings = cluster.settings
         found: dict[str, Json] = {
             "name": settings.name,
             "base_url": settings.base_url,
             "user": settings.login.username,
-            "token_seconds": seconds,
+            "token_seconds": None if seconds is None else round(seconds),
             "info": info,
             "jobs": len(jobs_),
             "schedules_awake": sum(job.scheduled and not job.paused for job in jobs_),
@@ -50,9 +51,22 @@ def status(flags: Flags, vc: Vc = "") -> None:
             warn_of_blindness(screen, cluster)
 
 
+def _let_in(cluster: "VirtualClusterClient") -> "tuple[float | None, Object]":
+    """Return how long the token is good, and the virtual cluster's own words; say what is missing where that fails."""
+    from maint.errors import CannotReach
+    from maint.steps.vc_smoke import mended
+
+    try:
+        return cluster.token_until(), cluster.info()
+    except CannotReach as error:
+        raise mended(error, cluster.settings) from None
+
+
 @command(group, "smoke")
 def smoke(flags: Flags, vc: Vc = "") -> int:
     """Prove that a virtual cluster runs jobs, with a tiny job of our own that leaves nothing behind."""
     from maint.cli.carry import carry_out
 
+    with reading(flags, vc) as (cluster, _):
+        _let_in(cluster)  # who does not get in has begun nothing: exit 4, and no run to take up
     return carry_out(ready(flags), "smoke-test", {"vc": chosen(vc)})

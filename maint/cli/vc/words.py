@@ -89,8 +89,8 @@ def mounts(resources: Mapping[int, str], prefixes: Mapping[int, str]) -> list[Js
     """
     lonely = sorted(set(prefixes) - set(resources))
     if lonely:
-        number = lonely[0]
-        raise UsageError(f"mount {number} has a prefix and no resource", hint="give it its resource, such as --mount-1-resource NAME")
+        hint = "give it its resource, such as --mount-1-resource NAME"
+        raise UsageError(f"mount {lonely[0]} has a prefix and no resource", hint=hint)
     return [
         {"resourceName": resources[number], "dirPrefix": prefixes.get(number, "").strip("/")}
         for number in sorted(resources)
