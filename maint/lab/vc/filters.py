@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cmp_to_key
 from typing import Any
 
 from maint.lab.document import Doc
@@ -26,9 +25,15 @@ def parse(terms: Sequence[str]) -> Match:
 
 
 def order(field: str) -> Callable[[Doc], Any]:  # Any: a key that sorts
-    """Return the key that sorts objects by a field; what lacks it comes first."""
-    compared = cmp_to_key(_compare)
-    return lambda entry: compared(value_of(entry, field))
+    """Return the key that sorts objects by a field: what lacks it, then numbers, then texts."""
+
+    def key(entry: Doc) -> tuple[int, float, str]:
+        value = value_of(entry, field)
+        if isinstance(value, int | float):
+            return (1, value, "")
+        return (2, 0, str(value)) if value else (0, 0, "")
+
+    return key
 
 
 def value_of(entry: Doc, field: str) -> Any:  # Any: what JSON can spell
@@ -37,8 +42,9 @@ def value_of(entry: Doc, field: str) -> Any:  # Any: what JSON can spell
     for name in field.split("."):
         if not isinstance(value, dict):
             return None
-        wanted = next((key for key in value if key.lower() == name.lower() and key != "_"), None)
-        value = value[wanted] if wanted else None
+        if name not in value:
+            name = next((key for key in value if key.lower() == name.lower()), "")
+        value = value.get(name) if name != "_" else None
     return value
 
 
@@ -86,7 +92,7 @@ def _null(wanted: bool) -> Callable[[str], Test]:
     def make(argument: str) -> Test:
         if argument.lower() not in ("null", ""):
             raise BadFilter(f"only null can be tested with is and isnot, not {argument!r}")
-        return lambda value: (value in (None, "")) == wanted
+        return lambda value: (value is False or value in (None, "", [], {})) == wanted
 
     return make
 

@@ -8,6 +8,7 @@ from maint.lab.vc.cluster import Cluster
 from maint.lab.vc.messages import ApiError, Request, Response
 
 _DEFAULT, _MOST = 20, 100
+_DERIVED = ("signature", "nextexecution", "latestruninfo")
 _FLAGS = ("true", "false", "1", "0", "")
 
 
@@ -18,13 +19,13 @@ def page(
 
     Args:
         noun: the name of the list in the envelope.
-        view: what the API shows of an entry; filters and order see what is shown.
+        view: what the API shows of an entry.
         order: the field it is ordered by unless asked otherwise.
     """
     found = _chosen(request, entries, view, order)
     limit, offset = _numbers(cluster, request)
     total, begin = _shifted(cluster, request, len(found), offset)
-    shown = found[begin : begin + limit]
+    shown = [view(entry) for entry in found[begin : begin + limit]]
     meta: Doc = {"hasNext": offset + limit < total, "limit": limit, "offset": offset}
     meta["count"] = len(shown) if cluster.switches["vc-meta-count"] == "page" else total
     if request.flag("includeTotal"):
@@ -41,8 +42,12 @@ def _chosen(request: Request, entries: Iterable[Doc], view: Callable[[Doc], Doc]
         raise ApiError(400, str(error)) from error
     if request.word("orderasc").lower() not in _FLAGS:
         raise ApiError(400, f"invalid orderasc {request.word('orderasc')!r}")
-    found = [shown for shown in map(view, entries) if match(shown)]
-    found.sort(key=filters.order(request.word("orderby", order)), reverse=not request.flag("orderasc", True))
+    by = request.word("orderby", order)
+    asked = " ".join([by, *request.query.get("filter", ())]).lower()
+    if any(field in asked for field in _DERIVED):  # all others are kept as they are shown
+        entries = [entry | view(entry) for entry in entries]
+    found = [entry for entry in entries if match(entry)]
+    found.sort(key=filters.order(by), reverse=not request.flag("orderasc", True))
     return found
 
 
