@@ -7,9 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from fabric import Config, Connection
 from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig, Transport
 from paramiko.ssh_exception import AuthenticationException, SSHException
 
@@ -17,6 +16,9 @@ from maint.adapters.durable import read_private
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
 from maint.errors import CannotReach, Invalid, LoginRefused
 from maint.model.site import SshSettings
+
+if TYPE_CHECKING:
+    from fabric import Config, Connection
 
 # Without a handler, paramiko's tracebacks would reach the terminal; what failed is told by our exceptions.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -59,8 +61,7 @@ class Connector:
         self._settings = settings
         self._known = known
         self._key = None if settings.key is None else _load_key(settings.key)
-        # Neither the user's nor the system's ssh_config plays a part: what counts is our own configuration.
-        self._config = Config(ssh_config=SSHConfig(), lazy=True)
+        self._config: Config | None = None
         self._building = threading.Lock()
 
     def connect(
@@ -68,7 +69,7 @@ class Connector:
         address: Address,
         through: Transport | None = None,
         opening: Opening | None = None,
-    ) -> Connection:
+    ) -> "Connection":
         """Return an open connection.
 
         Args:
@@ -142,9 +143,34 @@ class Connector:
         target = (address.host, address.port)
         return through.open_channel("direct-tcpip", target, ("", 0), timeout=self._settings.connect_timeout)
 
-    def _build(self, address: Address, sock: socket.socket | Channel) -> Connection:
+    def client(self, address: Address, through: Transport | None = None, opening: Opening | None = None) -> SSHClient:
+        """Return a connection without Fabric around it, whose import alone takes longer than many a host's answer.
+
+        Raises:
+            CannotReach, LoginRefused: as for `connect`.
+        """
+        client = SSHClient()
+        client.set_missing_host_key_policy(_OnlyKnown(address, self._known))
+        try:
+            sock = self.reach(address, through, opening)
+            try:
+                limit = self._settings.connect_timeout
+                options = self._options(address, sock)
+                client.connect(address.host, address.port, address.user, timeout=limit, **options)
+            except BaseException:
+                with suppress(OSError, SSHException, EOFError):  # it may be dead already
+                    client.close()
+                    sock.close()
+                raise
+        except (OSError, SSHException, EOFError) as error:
+            explain(address, error, self._settings)
+        return client
+
+    def _options(
+        self, address: Address, sock: socket.socket | Channel
+    ) -> dict[str, Any]:  # Any: paramiko's own options
         limit = self._settings.connect_timeout
-        options = {
+        return {
             "sock": sock,
             "pkey": self._key,
             "allow_agent": self._key is None,
@@ -154,15 +180,21 @@ class Connector:
             "channel_timeout": limit,
             "transport_factory": self.transport_factory(address),
         }
+
+    def _build(self, address: Address, sock: socket.socket | Channel) -> "Connection":
+        from fabric import Config, Connection
+
         # Fabric's configuration objects are not made for threads.
         with self._building:
+            # Neither the user's nor the system's ssh_config plays a part: what counts is our own configuration.
+            self._config = self._config or Config(ssh_config=SSHConfig(), lazy=True)
             connection = Connection(
                 host=address.host,
                 user=address.user,
                 port=address.port,
                 config=self._config.clone(),
-                connect_timeout=limit,
-                connect_kwargs=options,
+                connect_timeout=self._settings.connect_timeout,
+                connect_kwargs=self._options(address, sock),
             )
         connection.client.set_missing_host_key_policy(_OnlyKnown(address, self._known))
         return connection
@@ -259,7 +291,7 @@ def _reason(error: Exception, limit: float) -> str:
     return f"no SSH connection: {error or 'closed by the host'}"
 
 
-def transport_of(connection: Connection) -> Transport:
+def transport_of(connection: "Connection") -> Transport:
     """Return what the connection's channels go through."""
     transport: Transport = connection.transport
     return transport

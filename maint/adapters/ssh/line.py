@@ -4,9 +4,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from fabric import Connection
 from paramiko import Channel, Message, Transport
 from paramiko.common import cMSG_CHANNEL_REQUEST
 from paramiko.ssh_exception import SSHException
@@ -20,6 +19,9 @@ from maint.errors import CannotReach, Invalid
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, SshSettings
 from maint.ports import Ran
+
+if TYPE_CHECKING:
+    from fabric import Connection
 
 E = TypeVar("E", bound=Exchange)
 
@@ -38,7 +40,7 @@ class Line:
     def __init__(
         self,
         address: Address,
-        connect: Callable[[], Connection],
+        connect: "Callable[[], Connection]",
         settings: SshSettings,
         password: Callable[[], Secret | None],
         monotonic: Callable[[], float],
@@ -231,7 +233,7 @@ class Lines:
                 self._jump.drop()
 
     def _make(self, address: Address, jump: Line | None) -> Line:
-        def connect() -> Connection:
+        def connect() -> "Connection":
             return self.connector.connect(address, jump.transport() if jump else None)
 
         return Line(address, connect, self._settings, self._password, self._monotonic)

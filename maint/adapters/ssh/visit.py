@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from paramiko import Channel, Transport
+from paramiko import Channel, SSHClient, Transport
 from paramiko.ssh_exception import SSHException
 
-from maint.adapters.ssh.connect import Address, Opening, explain, transport_of
+from maint.adapters.ssh.connect import Address, Opening, explain
 from maint.adapters.ssh.exchange import Exchange
 from maint.adapters.ssh.known_hosts import HostKey, recorded_name
 from maint.adapters.ssh.line import Lines
@@ -87,10 +87,9 @@ class Visits:
 
     def _converse(self, address: Address, script: bytes, stay: "_Stay") -> None:
         with self._watched() as opening:
-            connection = self._lines.connector.connect(address, self._lines.through(), opening)
+            client = self._lines.connector.client(address, self._lines.through(), opening)
             try:
-                transport = transport_of(connection)
-                exchange = self._begun(address, transport, script, stay)
+                exchange = self._begun(address, _transport(address, client), script, stay)
                 try:
                     stay.status = exchange.finish().status
                 finally:
@@ -98,7 +97,7 @@ class Visits:
                     stay.received = self._now()
             finally:
                 with suppress(SSHException, EOFError, OSError):  # it may be dead already
-                    connection.client.close()
+                    client.close()
 
     def _begun(self, address: Address, transport: Transport, script: bytes, stay: "_Stay") -> Exchange:
         gate = self._lines.gate(str(address))
@@ -189,6 +188,13 @@ class _Stay:
             seconds,
             self._login or seconds,
         )
+
+
+def _transport(address: Address, client: SSHClient) -> Transport:
+    transport = client.get_transport()
+    if transport is None:
+        raise CannotReach(f"{address}: the connection was closed again")
+    return transport
 
 
 def _shut(sock: socket.socket | Channel) -> None:
