@@ -7,6 +7,8 @@ mean something on whatever machine it is. `--others` names a Python in whose env
 ansible-core are looked for; what is not there is left out and said. `--slow` adds those that take minutes.
 """
 
+# ruff: noqa: E501 - command lines of others are kept in one piece
+
 import argparse
 import os
 import shutil
@@ -169,6 +171,9 @@ def prepared(servers: Servers, others: str) -> dict[str, Callable[[Sequence[int]
         maint = [sys.executable, "-c", "from maint.cli.app import main; main()"]
         return [*maint, "host", "check", "-o", "json", "--config", str(folder / "config.yaml"), *checks]
 
+    def groups(ports: Sequence[int]) -> list[str]:
+        return [others, f"{folder}/fabric_groups.py", *keyed, f"{folder}/commands", *map(str, ports)]
+
     def inventory(ports: Sequence[int]) -> None:
         line = "h{0} ansible_host=127.0.0.1 ansible_port={0} ansible_user={1} ansible_ssh_private_key_file={2}\n"
         (folder / "hosts.ini").write_text("".join(line.format(port, user, folder / "id") for port in ports))
@@ -198,13 +203,7 @@ def prepared(servers: Servers, others: str) -> dict[str, Callable[[Sequence[int]
             f"{folder}/script",
             *map(str, ports),
         ],
-        "Fabric groups, 12 runs": lambda ports: [
-            others,
-            f"{folder}/fabric_groups.py",
-            *keyed,
-            f"{folder}/commands",
-            *map(str, ports),
-        ],  # fmt: skip
+        "Fabric groups, 12 runs": groups,
         "pyinfra, 12 operations": pyinfra,
         "ansible-core, 12 tasks": ansible,
     }
@@ -232,7 +231,7 @@ def main() -> None:
 def compare(servers: Servers, others: str, count: int, rounds: int, *, slow: bool) -> None:
     """Print one table: medians, and ratios to the floor."""
     print(
-        f"\n{count} hosts, medians of {rounds}\n\n| | wall s | × floor | CPU s | × floor | MiB |\n|---|---|---|---|---|---|"
+        f"\n{count} hosts, medians of {rounds}\n\n| | wall s | of floor | CPU s | of floor | MiB |\n|---|---|---|---|---|---|"
     )
     found: dict[str, list[Took]] = {}
     contestants = prepared(servers, others)
