@@ -33,7 +33,7 @@ class Kept:
     Attributes:
         generation: how often the run has begun anew.
         put_back: whether all is as it was before.
-        old: name of the sealed definitions.
+        old: name of the sealed definitions; empty once they were put back.
         files: the files of the old resource.
     """
 
@@ -45,7 +45,7 @@ class Kept:
     @property
     def names(self) -> Iterator[str]:
         """The names of all that is sealed."""
-        yield self.old
+        yield from (self.old,) if self.old else ()
         for file in self.files:
             yield from file.chunks
 
@@ -80,9 +80,11 @@ def write(state: Path, run: str, kept: Kept) -> None:
     os.close(folder)
 
 
-def mark_put_back(state: Path, run: str, kept: Kept) -> None:
-    """Write down that all is as it was before."""
-    write(state, run, replace(kept, put_back=True))
+def mark_put_back(state: Path, run: str, kept: Kept, undo: Undo) -> None:
+    """Write down that all is as it was before, and drop what was sealed."""
+    write(state, run, replace(kept, put_back=True, old="", files=()))
+    for name in kept.names:
+        undo.drop(name)
 
 
 def generation(state: Path, run: str) -> int:

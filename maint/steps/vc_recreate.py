@@ -122,12 +122,14 @@ class PutBack(VcStep[JobArguments]):
         kept = read(site.state, work.run)
         if kept is None:
             return skipped("nothing was touched yet")
+        if kept.put_back:
+            return unchanged("everything is as it was")
         cluster, name = cluster_of(action, site), str(action.arguments["job"])
         job, resource = old(site.undo, kept)
         same = _same_files(cluster, resource)
         live = cluster.job(name)
         if same and live is not None and covers(normal_job(live.raw), normal_job(sendable_job(job))):
-            mark_put_back(site.state, work.run, kept)
+            mark_put_back(site.state, work.run, kept, site.undo)
             return unchanged(f"job {name} is as it was")
         if live is not None:
             yield f"removing the new job {name}"
@@ -136,7 +138,7 @@ class PutBack(VcStep[JobArguments]):
             yield from _files_back(cluster, site, kept, resource)
         yield f"creating the old job {name}"
         told = _job_back(cluster, job)
-        mark_put_back(site.state, work.run, kept)
+        mark_put_back(site.state, work.run, kept, site.undo)
         return done(f"the old job {name} and its {len(kept.files)} files are back{told}")
 
 

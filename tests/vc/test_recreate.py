@@ -63,6 +63,7 @@ def test_a_failure_brings_the_old_job_back_with_its_schedule_paused(there):
     job = there.api.jobs["etl"]
     assert (job["spark"]["future"], job["schedule"]["enabled"], job["schedule"]["paused"]) == ([1], True, True)
     assert "job unpause --name etl" in said.err
+    assert there.sealed == []
 
 
 def test_a_run_that_was_put_back_is_taken_up_from_its_start(there):
