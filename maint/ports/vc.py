@@ -65,6 +65,9 @@ class VirtualClusterSight(Protocol):
     def info(self) -> Object:
         """Return `GET /info`: at least `appName`, the virtual cluster's own name."""
 
+    def answers(self, base_url: str) -> bool:
+        """Tell whether a jobs API answers at an address, any virtual cluster's; nobody logs in there."""
+
     def jobs(self, filters: Sequence[str] = (), *, latest: bool = False) -> Sequence[Job]:
         """Return all jobs that all filters (`field[operator]argument`) let through, by name.
 

@@ -20,6 +20,7 @@ from maint.steps.vc_backup import TakeCluster
 from maint.steps.vc_jobs import CreateJob, DeleteJob, PauseJob, UpdateJob
 from maint.steps.vc_recreate import ForgetOld, KeepJob, PutBack, RecreateJob
 from maint.steps.vc_resources import CreateResource, DeleteResource, UploadFiles
+from maint.steps.vc_restore import RestoreCluster, ResumeSchedules
 from maint.steps.vc_runs import KillRun, ListRuns, RunJob
 from maint.steps.vc_smoke import ProbeCluster, Smoke, Sweep
 from maint.steps.window import CloseWindow, OpenWindow
@@ -56,6 +57,8 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         StartManagement(),
         ProbeCluster(),
         TakeCluster(),
+        RestoreCluster(),
+        ResumeSchedules(),
         CreateJob(),
         UpdateJob(),
         DeleteJob(),

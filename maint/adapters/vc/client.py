@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from maint.adapters.vc.calls import Calls
 from maint.adapters.vc.jobs import Jobs
+from maint.adapters.vc.knock import knock
 from maint.adapters.vc.patience import Patience
 from maint.adapters.vc.resources import Resources
 from maint.adapters.vc.runs import Runs
@@ -55,6 +56,10 @@ class VirtualClusterClient(Jobs, Resources, Runs):
                 hint="`base_url` ends with /dex/api/v1, and a new virtual cluster needs some minutes",
             )
         return found
+
+    def answers(self, base_url: str) -> bool:
+        """Tell whether a jobs API answers at an address; what an ingress says of an unknown name is no answer."""
+        return knock(base_url, self.settings.connect_to)
 
     def close(self) -> None:
         """Let go of connections."""

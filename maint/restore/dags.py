@@ -1,0 +1,108 @@
+"""Read a DAG file without running it: which jobs it calls, and whether it starts by itself (contract section 4.4)."""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+_NEVER = (None, "")  # as the schedule of a DAG: only ever by hand
+
+
+@dataclass(frozen=True, slots=True)
+class Dag:
+    """What a DAG's source tells.
+
+    Attributes:
+        calls: the jobs that its tasks run, as far as their names stand there as text.
+        unclear: whether it also calls jobs whose names are made up while it runs.
+        scheduled: whether it has a schedule; one that says nothing has Airflow's default, which is daily.
+        born_paused: whether it asks to be paused upon creation.
+    """
+
+    calls: Sequence[str]
+    unclear: bool
+    scheduled: bool
+    born_paused: bool
+
+    @property
+    def races(self) -> bool:
+        """Whether it may run before anybody can pause it."""
+        return self.scheduled and not self.born_paused
+
+
+def read_dag(source: bytes) -> Dag | None:
+    """Return what a DAG's source tells, None where it is no Python that can be read."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return None
+    texts = _constants(tree)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    named = [_value(word.value, texts) for call in calls for word in call.keywords if word.arg == "job_name"]
+    dags = [call for call in calls if _called(call) in ("DAG", "dag")]
+    return Dag(
+        calls=tuple(dict.fromkeys(name for name in named if isinstance(name, str))),
+        unclear=any(not isinstance(name, str) for name in named),
+        scheduled=any(_scheduled(call, texts) for call in dags) or not dags,
+        born_paused=bool(dags) and all(_born_paused(call, texts) for call in dags),
+    )
+
+
+def in_order(calls: Mapping[str, Iterable[str]]) -> Sequence[str]:
+    """Return names so that each comes after those that it calls; where they go round in a circle, by name."""
+    done: dict[str, None] = {}
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        if name in done or name in trail:
+            return
+        for inner in sorted(calls.get(name, ())):
+            if inner in calls:
+                visit(inner, (*trail, name))
+        done[name] = None
+
+    for name in sorted(calls):
+        visit(name, ())
+    return list(done)
+
+
+class _Unknown:
+    """A value that only running would tell."""
+
+
+_UNKNOWN = _Unknown()
+
+
+def _constants(tree: ast.Module) -> Mapping[str, object]:
+    """Return the module's constants; a name that is set twice is none."""
+    found: dict[str, object] = {}
+    for target, value in _assignments(tree):
+        known = value.value if isinstance(value, ast.Constant) and target not in found else _UNKNOWN
+        found[target] = known
+    return found
+
+
+def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    return (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
+
+
+def _value(node: ast.expr, texts: Mapping[str, object]) -> object:
+    if isinstance(node, ast.Constant):
+        return node.value
+    return texts.get(node.id, _UNKNOWN) if isinstance(node, ast.Name) else _UNKNOWN
+
+
+def _scheduled(call: ast.Call, texts: Mapping[str, object]) -> bool:
+    told = [word.value for word in call.keywords if word.arg in ("schedule", "schedule_interval", "timetable")]
+    return not told or any(_value(value, texts) not in _NEVER for value in told)
+
+
+def _born_paused(call: ast.Call, texts: Mapping[str, object]) -> bool:
+    return any(word.arg == "is_paused_upon_creation" and _value(word.value, texts) is True for word in call.keywords)

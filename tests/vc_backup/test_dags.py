@@ -1,0 +1,65 @@
+"""What a DAG's source tells without running it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maint.restore.dags import in_order, read_dag
+
+
+@pytest.mark.parametrize(
+    ("arguments", "races"),
+    [
+        ("schedule=None", False),
+        ("schedule_interval=None", False),
+        ("schedule='@once'", True),
+        ("schedule='0 2 * * *', is_paused_upon_creation=True", False),
+        ("schedule='0 2 * * *', is_paused_upon_creation=False", True),
+        ("schedule=made_up()", True),
+        ("start_date=None", True),
+        ("schedule=NEVER", False),
+        ("schedule=DAILY", True),
+    ],
+)
+@pytest.mark.parametrize("form", ["DAG('x', {})", "airflow.DAG('x', {})", "dag({})"])
+def test_a_dag_races_unless_it_says_that_it_will_not(form: str, arguments: str, races: bool) -> None:
+    dag = read_dag(f"NEVER = None\nDAILY = '@daily'\n{form.format(arguments)}\n".encode())
+    assert dag is not None
+    assert dag.races is races
+
+
+def test_the_jobs_that_a_dag_calls_are_read_from_text_and_constants() -> None:
+    source = b"JOB = 'b'\nDAG('x', schedule=None)\nCdeRunJobOperator(job_name='a')\nCDEJobRunOperator(job_name=JOB)\n"
+    dag = read_dag(source)
+    assert dag is not None
+    assert (dag.calls, dag.unclear) == (("a", "b"), False)
+
+
+def test_a_name_that_is_made_up_is_unclear() -> None:
+    dag = read_dag(b"DAG('x')\nCdeRunJobOperator(job_name=f'{x}-1')\n")
+    assert dag is not None
+    assert dag.unclear
+
+
+@pytest.mark.parametrize("source", [b"def (", b"\x00", b"\xff\xfe\x00"])
+def test_what_is_no_python_tells_nothing(source: bytes) -> None:
+    assert read_dag(source) is None
+
+
+def test_a_file_without_a_dag_is_not_trusted() -> None:
+    dag = read_dag(b"make_dag()")
+    assert dag is not None
+    assert dag.races
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=20))
+def test_each_comes_once_and_after_what_it_calls(pairs: list[tuple[int, int]]) -> None:
+    calls: dict[str, set[str]] = {str(number): set() for number in range(9)}
+    for one, other in pairs:
+        if other < one:  # no circles
+            calls[str(one)].add(str(other))
+    order = list(in_order(calls))
+    assert sorted(order) == sorted(calls)
+    assert all(order.index(inner) < order.index(name) for name, inners in calls.items() for inner in inners)
+    circle = in_order({"a": ["b"], "b": ["a"]})
+    assert sorted(circle) == ["a", "b"]
