@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 from maint.model.finding import Contact, Finding, State
 from maint.model.json import Json
@@ -153,7 +153,7 @@ def _case(finding: Finding) -> str:
 
 
 def _quoted(text: str) -> str:
-    return quoteattr(_clean(text))
+    return '"' + escape(_clean(text)).replace("\n", "&#10;") + '"'
 
 
 def _clean(text: str) -> str:
