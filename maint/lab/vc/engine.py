@@ -1,5 +1,6 @@
 """Carry runs out: one thread each, few processes at a time (contract on the jobs API, sections 6.2 to 6.4)."""
 
+import contextlib
 import shutil
 import threading
 
@@ -113,5 +114,9 @@ class Engine:
         return self._cages
 
     def _clean(self, run: Doc) -> None:
-        for name in ("mount", "work", "root"):
-            shutil.rmtree(logs.folder(self._cluster, run) / name, ignore_errors=True)
+        place = logs.folder(self._cluster, run)
+        for name in ("mount", "work"):
+            shutil.rmtree(place / name, ignore_errors=True)
+        # Never more than an empty folder: were a mount still seen there, its files would be the machine's own.
+        with contextlib.suppress(OSError):
+            (place / "root").rmdir()
