@@ -266,3 +266,21 @@ def test_a_run_may_be_stuck_until_it_is_killed(running):
     assert wait(running, number, until=("starting",))
     running.ask("POST", f"/job-runs/{number}/kill")
     assert wait(running, number)["status"] == "killed"
+
+
+def test_a_run_may_show_states_that_few_clients_know(running):
+    running.switch(**FAST | {"starting_seconds": "0.2"}, scale_up="yes")
+    running.strike("vc-odd-state")
+    python(running, "j", "import time\ntime.sleep(0.3)\n")
+    number = start(running, "j")
+    assert wait(running, number, until=("waiting-for-scale-up",))["ended"] == "0001-01-01T00:00:00Z"
+    assert wait(running, number, until=("reticulating",))["ended"] == "0001-01-01T00:00:00Z"
+    assert wait(running, number)["status"] == "succeeded"
+
+
+def test_a_log_may_never_come(running):
+    running.strike("vc-log-missing")
+    python(running, "j", "print('x')\n")
+    number = start(running, "j")
+    wait(running, number)
+    assert running.ask("GET", f"/job-runs/{number}/logs?type=driver/stdout").status == 404

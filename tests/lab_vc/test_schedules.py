@@ -215,3 +215,9 @@ def test_the_match_after_and_the_match_until_meet(moment, expression):
 )
 def test_times_are_read_in_all_their_forms(text, moment):
     assert moments.read(text) == moment
+
+
+def test_the_next_execution_may_be_a_logical_date(api):
+    api.spark("j", schedule=DAILY | {"paused": True})
+    api.switch(next_execution="logical")
+    assert api.get("/jobs/j")["schedule"]["nextExecution"] == "2025-03-12T02:00:00.000000Z"

@@ -222,6 +222,14 @@ def test_the_gateway_may_refuse_or_be_down(client, fault, status):
     assert client.log_in().status_code == status
 
 
+def test_the_gateway_may_forget_the_token_and_spell_its_refusals_in_three_ways(client):
+    client.lab.break_("", "vc-token-nameless")
+    assert "access_token" not in client.log_in().json()
+    for kind, content in (("empty", b""), ("json", b'{"status":"error","message":"invalid credentials"}\n')):
+        client.lab.switch("vc-token-refusal", kind)
+        assert client.log_in("etl_user", "wrong").content == content
+
+
 def test_a_virtual_cluster_that_is_not_initialised_shows_the_certificate_of_its_ingress(lab):
     lab.service.create("fresh-one")
     client = Client(lab, 1)
