@@ -95,11 +95,7 @@ def _without_read_only(node: Any) -> Any:  # Any: any part of a document, and th
         return [_without_read_only(member) for member in node]
     if not isinstance(node, dict):
         return node
-    return {
-        name: _without_read_only(member)
-        for name, member in node.items()
-        if name not in _READ_ONLY
-    }
+    return {name: _without_read_only(member) for name, member in node.items() if name not in _READ_ONLY}
 
 
 def _holds_read_only(node: Any) -> bool:  # Any: any part of a document

@@ -95,11 +95,7 @@ def _dependants(world: World, cluster: Doc) -> list[str]:
     if kind_of(cluster) != _TYPES["base"]:
         return []
     names = {service.get("name") for service in services(cluster)}
-    contexts = [
-        context
-        for context in items(world.deployment.get("dataContexts"))
-        if _uses(context, cluster, names)
-    ]
+    contexts = [context for context in items(world.deployment.get("dataContexts")) if _uses(context, cluster, names)]
     known = {str(context.get("name")) for context in contexts}
     found = [f"data context '{name}'" for name in sorted(known)]
     for other in clusters(world.deployment):
