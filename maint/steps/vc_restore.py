@@ -29,6 +29,8 @@ from maint.steps.vc_step import VcArguments, VcStep, cluster_of
 
 RECORD = "vcrestore"
 _SHOWN = 10
+_RACE = "`--accept-dag-race` brings such DAGs back, pauses them at once and looks at their runs"
+_MEND = "all else is back; mend what is named, or bring it back by hand"
 
 
 class RestoreArguments(VcArguments):
@@ -99,7 +101,7 @@ class RestoreCluster(VcStep[RestoreArguments]):
             work.note("recorded", True)
         left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
         words = [f"{_words(document, decided)}; {len(awake)} schedules were awake, and rest", *bringing.new_owners()]
-        hint = "`--accept-dag-race` brings such DAGs back, pauses them at once and looks at their runs" if left else ""
+        hint = _RACE if decided.left_out else _MEND if left else ""
         value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake)}
         return done("; ".join([*words, *left]), value, partly=bool(left), hint=hint)
 
