@@ -69,6 +69,11 @@ def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, pool: Pool 
         Refused: the raw document is wanted, and no private key is at hand.
         WorkFailed: the part is damaged.
     """
+    if not snapshot.has(DEPLOYMENT):
+        raise Refused(
+            f"snapshot {snapshot.id} holds virtual clusters alone: there is no configuration to compare",
+            hint="`maint backup list` shows the others; `maint backup show` tells what it holds",
+        )
     known = Known()
     tree = _of_copy(sight, snapshot, pool) if redacted else _of_raw(sight, snapshot, known, pool)
     versions = snapshot.versions

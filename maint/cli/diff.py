@@ -9,6 +9,7 @@ from maint.cli.open import opened
 from maint.cli.screen import Screen, table
 from maint.errors import Differences
 from maint.model.json import Json
+from maint.model.snapshot import ClusterSummary, Snapshot
 
 _LONGEST = 60  # characters of a value in the table
 
@@ -17,10 +18,25 @@ def diff(flags: Flags, first: str, second: str, redacted: bool, exit_code: bool)
     """Compare two snapshots."""
     with opened(flags) as (site, screen):
         one, other = find(site, first), find(site, second)
+        _tell_clusters(screen, one, other)
         copies = redacted or not site.identities()
         pool = Pool()
         before, after = (of_snapshot(site, snapshot, redacted=copies, pool=pool) for snapshot in (one, other))
         return _told(screen, before, after, differences(site, before, after), exit_code)
+
+
+def _tell_clusters(screen: Screen, before: Snapshot, after: Snapshot) -> None:
+    """Say in counts what differs of virtual clusters."""
+    then, now = ({one.name: one for one in snapshot.virtual_clusters} for snapshot in (before, after))
+    for name in sorted({*then, *now}):
+        one, other = _counts(then.get(name)), _counts(now.get(name))
+        screen.say(f"virtual cluster {name}: {one}" + ("" if one == other else f" became {other}"))
+
+
+def _counts(one: ClusterSummary | None) -> str:
+    if one is None:
+        return "nothing"
+    return f"{one.jobs} jobs, {one.resources} resources, {one.files} files of {one.bytes} bytes"
 
 
 def drift(flags: Flags, wanted: str, redacted: bool, exit_code: bool) -> int:

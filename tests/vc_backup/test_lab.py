@@ -135,3 +135,16 @@ def test_a_site_backup_is_partly_done_without_its_virtual_cluster(operator: Oper
     (snapshot,) = json.loads(operator("backup", "list", "-o", "json").out)["snapshots"]
     assert snapshot["restorable"]
     assert snapshot["virtual_clusters"][0]["problems"]
+
+
+def test_a_snapshot_of_virtual_clusters_alone_has_no_configuration_to_compare(operator: Operator) -> None:
+    assert operator("vc", "backup").code == 0
+    (one,) = operator("backup", "list", "-o", "json").json["snapshots"]
+    assert one["restorable"] is False
+    assert [part["restorable"] for part in one["parts"] if part["name"].startswith("vc/")] == [True]
+    said = operator("backup", "diff", one["id"], one["id"])
+    assert said.code == 5
+    assert f"virtual cluster {VC}: 8 jobs, 4 resources, 12 files" in said.err
+    assert operator("backup", "drift", one["id"]).code == 5
+    assert operator("backup", "drift").code == 5
+    assert operator("restore", "plan", "--snapshot", one["id"]).code == 5
