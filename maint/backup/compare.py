@@ -93,13 +93,34 @@ def _gone(before: Tree, path: Path, result: Comparison) -> None:
         _differ(path, _show(before), None, result)
 
 
+# What every version of a document may hold: where one lacks it, it has none of them. A list under any other name is
+# something that the other side's version does not know.
+_COLLECTIONS = frozenset(
+    [
+        "clusters",
+        "services",
+        "roles",
+        "roleConfigGroups",
+        "roleTypeConfigs",
+        "config",
+        "hosts",
+        "users",
+        "peers",
+        "managementService",
+        "managerSettings",
+        "allHostsConfig",
+        "hostTemplates",
+    ]
+)
+
+
 def _added(after: Tree, path: Path, result: Comparison, an_item: bool) -> None:
     """Tell an added element from a field that the other side's format lacks."""
     if _withheld(path):
         _withhold(path, result)
     elif an_item:
         _differ(path, None, _show(after), result)
-    elif isinstance(after, dict) and _holds_items(after):
+    elif path[-1] in _COLLECTIONS and isinstance(after, dict) and _holds_items(after):
         _objects({} if not isinstance(after, Items) else Items(), opened(after), path, result)
     elif not _empty(after) and not reason(path):
         result.added_keys.append(_spell(path))

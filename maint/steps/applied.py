@@ -126,7 +126,9 @@ def fate(site: Site, work: Work, evidence: Evidence, limit: float) -> Fate:
         return Fate.OPEN
     if there:
         return Fate.APPLIED
-    ended = work.noted("last block") is None or work.noted("refused") is not None
+    ended = work.noted("last block") is None or any(
+        work.noted(key) is not None for key in ("refused", "restarted since")
+    )
     return Fate.NEVER if ended or _restarted(site, before) or _over(site, work, limit) else Fate.OPEN
 
 

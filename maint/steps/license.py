@@ -53,15 +53,16 @@ class UploadLicense(Step[LicenseArguments]):
         if parse(content, source).uuid != uuid:
             raise Refused(f"the licence in {source} is another one than planned", hint="make the plan again")
         yield "uploading the licence"
+        said = ""
         try:
-            taken = site.manager.upload_license(content)
+            site.manager.upload_license(content)
         except AnswerMissing as error:
-            seen = site.manager.license()
-            if seen is None or seen.uuid != uuid:
-                raise WorkFailed(
-                    "the manager did not take the licence",
-                    detail=[error.message],
-                    hint="`maint playbook resume` tries again",
-                ) from error
-            taken = seen
-        return done(f"licence of {taken.owner}, valid until {taken.expiration}")
+            said = error.message
+        seen = site.manager.license()  # an answer of 200 may be somebody else's page
+        if seen is None or seen.uuid != uuid:
+            raise WorkFailed(
+                "the manager did not take the licence",
+                detail=[said] if said else ["it answered the upload, and shows no such licence"],
+                hint="`maint playbook resume` tries again",
+            )
+        return done(f"licence of {seen.owner}, valid until {seen.expiration}")

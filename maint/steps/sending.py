@@ -28,6 +28,7 @@ def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: fl
         yield "it is not there yet and might still arrive; a restart of the server rolls back what is under way"
         yield from restart(site, work, "restart to settle")
         yield from await_version(site, START_LIMIT)
+        work.note("restarted since", True)
         decided = yield from await_fate(site, work, evidence, limit, limit)
     return decided
 
@@ -41,6 +42,7 @@ def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float
     work.note("before", baseline(site, evidence))
     work.note("last block", None)
     work.note("refused", None)
+    work.note("restarted since", None)
     work.note("sent", site.clock.now().isoformat())
     yield f"sending {out.length} bytes"
     try:
@@ -70,10 +72,13 @@ def _put(site: Site, work: Work, out: Outgoing, limit: float) -> None:
         body = Body(stream.read, out.length, lambda: work.note("last block", site.clock.now().isoformat()))
         answer = site.manager.put_deployment(body, api=api, delete_current=out.whole, timeout=limit)
     try:
+        begins = answer.read(1 << 18)
         while answer.read(1 << 18):
             pass
     except CannotReach as error:
         raise AnswerMissing(f"the answer was cut off: {error.message}", whole=True) from error
+    if not begins.lstrip().startswith(b"{"):
+        raise AnswerMissing("the answer is no deployment; somebody else than the manager may have given it", whole=True)
 
 
 def _patience(out: Outgoing) -> float:

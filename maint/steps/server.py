@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterable
 
-from maint.errors import CannotReach, LoginRefused, Refused, TimedOut, WorkFailed
+from maint.errors import CannotReach, DeadlinePassed, LoginRefused, Refused, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.plan import Action, Effect
@@ -100,7 +100,18 @@ def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[s
         TimedOut: it did not come up.
         CannotReach: it came up, with a certificate that is not to be trusted.
     """
-    begun, last = site.clock.monotonic(), "no answer"
+    seen = ["no answer"]
+    try:
+        return (yield from _answering(site, limit, tls, seen))
+    except DeadlinePassed as error:
+        raise DeadlinePassed(
+            error.message, detail=[f"the manager was waited for: {seen[-1]}"], hint=_LOG_HINT
+        ) from error
+
+
+def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generator[str, None, int]:
+    """Do the waiting of `await_version`; what was seen last stands at the end of `seen`."""
+    begun = site.clock.monotonic()
     for pause in pauses():
         site.manager.forget_login()
         presence = site.manager.presence()
@@ -111,28 +122,23 @@ def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[s
         try:
             if presence.door is Door.TLS or (presence.door is Door.PLAIN and not tls):
                 return site.manager.api_version()
-            last = f"plain port {presence.plain}, TLS port {presence.tls}"
+            seen.append(f"plain port {presence.plain}, TLS port {presence.tls}")
         except LoginRefused:
             raise
-        except (
-            WorkFailed,
-            CannotReach,
-        ) as error:  # a server that starts may answer 404 or 5xx first (contract section 3)
-            last = error.message
+        except (WorkFailed, CannotReach) as error:  # a starting server may answer 404 or 5xx (contract section 3)
+            seen.append(error.message)
         waited = site.clock.monotonic() - begun
         if waited > limit:
             wanted = "its TLS port does not answer" if tls else "it does not answer"
-            raise TimedOut(
-                f"the manager was given {show_duration(waited)}, and {wanted}",
-                detail=[last],
-                hint=f"see {LOG} on its host, then `maint playbook resume`",
-            )
-        yield f"waiting for the manager: {last}"
+            words = f"the manager was given {show_duration(waited)}, and {wanted}"
+            raise TimedOut(words, detail=[seen[-1]], hint=_LOG_HINT)
+        yield f"waiting for the manager: {seen[-1]}"
         site.clock.sleep(pause)
     raise AssertionError("the pauses never end")
 
 
-_CHAIN_HINT = "compare the `ca` of the site's manager with the CA that signed the server's certificate"
+_LOG_HINT = f"see {LOG} on its host, and whether the keystore files are there; then `maint playbook resume`"
+_CHAIN_HINT = "mend what it names: the server's certificate, or the `ca` of the site's manager"
 
 
 class RestartServer(Step[NoArguments]):
@@ -152,7 +158,12 @@ class RestartServer(Step[NoArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Restart and wait."""
         yield from restart(site, work)
-        version = yield from await_version(site, work.timeout or START_LIMIT)
+        try:
+            version = yield from await_version(site, work.timeout or START_LIMIT)
+        except CannotReach:
+            if site.manager.presence().chain is None:
+                raise
+            return done("restarted; its TLS port answers, and `tls.verify` judges its certificate")
         return done(f"restarted; API v{version} answers")
 
 

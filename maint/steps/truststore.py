@@ -34,7 +34,7 @@ def fetch(manager: ManagerSight) -> Secret:
     if password is None:
         raise WorkFailed(
             "the manager has no truststore password",
-            detail=["Auto-TLS is off, or its API is older than v41"],
+            detail=["Auto-TLS is off, its API is older than v41, or the call failed (its log tells)"],
             hint="switch Auto-TLS on in the manager first",
         )
     return password

@@ -16,9 +16,15 @@ from tests.steps.operator import environment, maint
 
 def verbs():
     root = get_command(app)
-    for noun, group in root.commands.items():
-        for verb in getattr(group, "commands", {"": None}):
-            yield f"{noun} {verb}".strip()
+    yield from below(root, "")
+
+
+def below(group, words):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from below(command, f"{words} {name}".strip())
+        else:
+            yield f"{words} {name}".strip()
 
 
 def test_the_manual_tells_every_command_and_exit_code():
