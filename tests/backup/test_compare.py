@@ -159,3 +159,16 @@ def test_no_tree_holds_a_secret(deployment: Path) -> None:
     shown = repr(tree(deployment.read_bytes()))
     assert secrets
     assert not [secret for secret in secrets if secret in shown]
+
+
+def test_a_list_under_a_key_that_only_the_server_knows_is_no_difference(recording: Find) -> None:
+    comparison = changed(recording("example"), lambda document: document.update(newFieldOfServer={"a": [1, 2]}))
+    assert paths(comparison) == []
+    assert comparison.added_keys == ["newFieldOfServer"]
+
+
+def test_a_host_where_the_snapshot_has_no_list_of_hosts_is_a_difference(recording: Find) -> None:
+    document = json.loads(recording("example").read_bytes())
+    hosts = document.pop("hosts")
+    comparison = compared(json.dumps(document).encode(), json.dumps({**document, "hosts": hosts[:1]}).encode())
+    assert len(paths(comparison)) == 1
