@@ -1,35 +1,41 @@
 """The package's own source, read as the house rules see it."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "maint"
 
 
-def modules() -> dict[str, Path]:
+@cache
+def modules() -> Mapping[str, Path]:
     """Return every module of the package by its dotted name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+    return MappingProxyType(found)
 
 
+@cache  # several rules look at every module
 def tree(path: Path) -> ast.Module:
     """Return a module's syntax tree."""
     return ast.parse(path.read_text(), str(path))
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Yield the dotted names that a module imports, wherever the import stands, except for typing alone."""
+@cache
+def imports(path: Path) -> tuple[str, ...]:
+    """Return the dotted names that a module imports, wherever the import stands, except for typing alone."""
+    found: list[str] = []
     for node in _running(tree(path)):
         if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            found += (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{name.name}" for name in node.names)
+            found += [node.module, *(f"{node.module}.{name.name}" for name in node.names)]
+    return tuple(found)
 
 
 def _running(module: ast.AST) -> Iterator[ast.AST]:

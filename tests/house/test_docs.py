@@ -36,7 +36,7 @@ TEXTS = [
 # Every noun that the product has or is going to have: what follows one of them must be a verb of it.
 NOUNS = "lab|site|cluster|manager|playbook|backup|restore|host|vc|schedule|config|generate|doctor|help|version"
 MENTION = re.compile(rf"\bmaint ({NOUNS})\b(?: +([a-z][a-z-]*))?([^`;|#\n]*)")
-BUILT_IN = {"--help"}
+BUILT_IN = frozenset({"--help"})
 
 
 def topic(name: str) -> str:
@@ -74,10 +74,12 @@ def options_in(text: str, before: str = r"\w") -> set[str]:
     return {re.sub(r"-(\d+|X)-", "-N-", option) for option in found}
 
 
-def common_options() -> set[str]:
-    return {word for option in get_command(app).params for word in option.opts} | BUILT_IN
+@cache
+def common_options() -> frozenset[str]:
+    return BUILT_IN | {word for option in get_command(app).params for word in option.opts}
 
 
+@cache
 def usages() -> dict[str, str]:
     """Return the usage lines of the topic `commands`: `noun verb` → what follows."""
     found = {}
@@ -89,26 +91,31 @@ def usages() -> dict[str, str]:
     return found
 
 
-def strings(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the texts of a module with their lines, docstrings among them; what is filled in reads as X."""
+@cache
+def strings(path: Path) -> list[tuple[int, str]]:
+    """Return the texts of a module with their lines, docstrings among them; what is filled in reads as X."""
     parts: set[int] = set()
+    found: list[tuple[int, str]] = []
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.JoinedStr):
             parts |= {id(value) for value in node.values}
-            yield node.lineno, "".join(v.value if isinstance(v, ast.Constant) else "X" for v in node.values)
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
-            yield node.lineno, node.value
+            text = "".join(v.value if isinstance(v, ast.Constant) else "X" for v in node.values)
+            found.append((node.lineno, text))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            found.append((node.lineno, node.value))
+    return found
 
 
-def mentions() -> Iterator[tuple[str, str, str, str]]:
-    """Yield where a command is named, its noun, its verb (within a group: both words), and what follows."""
-    for path in TEXTS:
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            yield from ((f"{path.relative_to(ROOT)}:{number}", *whole(*found)) for found in MENTION.findall(line))
-    for path in modules().values():
-        for number, text in strings(path):
-            yield from ((f"{path.relative_to(ROOT)}:{number}", *whole(*found)) for found in MENTION.findall(text))
+@cache
+def mentions() -> list[tuple[str, str, str, str]]:
+    """Return where a command is named, its noun, its verb (within a group: both words), and what follows."""
+    lines = [(path, number, line) for path in TEXTS for number, line in enumerate(path.read_text().splitlines(), 1)]
+    lines += [(path, number, text) for path in modules().values() for number, text in strings(path)]
+    return [
+        (f"{path.relative_to(ROOT)}:{number}", *whole(*found))
+        for path, number, text in lines
+        for found in MENTION.findall(text)
+    ]
 
 
 def whole(noun: str, verb: str, rest: str) -> tuple[str, str, str]:
