@@ -9,6 +9,8 @@ prompt, prompt:WORDS asked for on the terminal, once
 factory:             the password of the account that a fresh manager comes with (contract section 2.3)
 """
 
+import base64
+import binascii
 import importlib
 import os
 import re
@@ -21,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from maint.errors import Invalid, Refused
-from maint.model.secret import Secret
+from maint.model.secret import Secret, SecretBytes
 
 FACTORY = "factory:"
 FACTORY_PASSWORD = "admin"
@@ -110,10 +112,41 @@ class ReferencedSecrets:
         }
         return readers[kind](rest)
 
+    def resolve_bytes(self, reference: str) -> SecretBytes:
+        """Return the value of a reference byte for byte; what can only hold text (`env:`, `keyring:`) holds base64.
+
+        Raises:
+            Invalid: as for `resolve`, or what should be base64 is none.
+        """
+        kind, _, rest = reference.partition(":")
+        readers: dict[str, Callable[[str], tuple[bytes, str]]] = {
+            "file": self._file_bytes,
+            "credential": self._credential_bytes,
+            "command": self._command_bytes,
+        }
+        try:
+            check_reference(reference)
+        except ValueError as error:
+            raise Invalid(f"a secret's reference {error}") from None
+        if kind in readers:
+            content, what = readers[kind](rest)
+            if not content:
+                raise Invalid(f"{what} is empty")
+            return SecretBytes(content)
+        if kind not in ("env", "keyring"):
+            raise Invalid(f"{kind}: gives no bytes, and a file is wanted here", hint="file:PATH or credential:NAME")
+        try:
+            return SecretBytes(base64.b64decode(self.resolve(reference).reveal(), validate=True))
+        except (binascii.Error, ValueError):
+            raise Invalid(f"{reference} is not base64, as bytes must be there", hint="base64 -w0 FILE") from None
+
     def _file(self, rest: str) -> Secret:
+        return _text(*self._file_bytes(rest))
+
+    def _file_bytes(self, rest: str) -> tuple[bytes, str]:
         home = Path(self._environ.get("HOME", "/"))
         path = home / rest[2:] if rest.startswith("~/") else self._folder / rest
-        return _text(_read_private(path), f"the secret file {path}")
+        return _read_private(path), f"the secret file {path}"
 
     def _variable(self, name: str) -> Secret:
         value = self._environ.get(name)
@@ -122,22 +155,28 @@ class ReferencedSecrets:
         return Secret(value)
 
     def _credential(self, name: str) -> Secret:
+        return _text(*self._credential_bytes(name))
+
+    def _credential_bytes(self, name: str) -> tuple[bytes, str]:
         folder = self._environ.get("CREDENTIALS_DIRECTORY")
         if not folder:
             raise Invalid(
                 f"there is no systemd credential {name}: CREDENTIALS_DIRECTORY is not set",
                 hint=f"run as a systemd unit with LoadCredential={name}:PATH",
             )
-        return _text(_read_private(Path(folder) / name), f"the credential {name}")
+        return _read_private(Path(folder) / name), f"the credential {name}"
 
     def _command(self, words: str) -> Secret:
+        return _text(*self._command_bytes(words))
+
+    def _command_bytes(self, words: str) -> tuple[bytes, str]:
         argv = shlex.split(words)
         environ = {name: value for name, value in self._environ.items() if name not in self._hidden}
         what = f"the command {argv[0]} that gives a secret"
         out, err, status = _run(argv, environ, self._folder, self._command_timeout, what)
         if status:
             raise Invalid(f"{what} ended with status {status}", detail=_harmless(err, out))
-        return _text(out, f"the output of {what}")
+        return out, f"the output of {what}"
 
     def _keyring(self, rest: str) -> Secret:
         service, user = rest.split("/", 1)

@@ -119,8 +119,15 @@ def _virtual_cluster(cluster: schema.VirtualCluster, place: Callable[[str], Path
         connect_to=cluster.connect_to,
         tls=TlsPair(place(cluster.tls.cert), cluster.tls.key) if cluster.tls else None,
         utility=cluster.utility,
-        users=tuple(VirtualClusterUser(user.name, user.principal, user.keytab) for user in cluster.users),
+        users=tuple(
+            VirtualClusterUser(user.name, _principal(user.principal, place), user.keytab) for user in cluster.users
+        ),
     )
+
+
+def _principal(text: str, place: Callable[[str], Path]) -> str:
+    """Return a principal; a file's path as an absolute one."""
+    return f"file:{place(text.removeprefix('file:'))}" if text.startswith("file:") else text
 
 
 def _accepted(accepted: schema.Accepted) -> dict[str, Json]:

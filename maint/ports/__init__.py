@@ -13,7 +13,7 @@ from typing import BinaryIO, Protocol
 
 from maint.model.json import Json
 from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
-from maint.model.secret import Secret
+from maint.model.secret import Secret, SecretBytes
 from maint.model.site import SiteSettings
 from maint.ports.hosts import Fleet as Fleet
 from maint.ports.hosts import Ran as Ran
@@ -48,6 +48,13 @@ class Secrets(Protocol):
 
         Raises:
             Invalid: the reference is malformed, names nothing, or a file that others can read.
+        """
+
+    def resolve_bytes(self, reference: str) -> SecretBytes:
+        """Return the value as it is, byte for byte: a keytab, a key. What can only hold text holds base64.
+
+        Raises:
+            Invalid: as for `resolve`.
         """
 
 

@@ -68,6 +68,12 @@ class VirtualClusterSight(Protocol):
     def answers(self, base_url: str) -> bool:
         """Tell whether a jobs API answers at an address, any virtual cluster's; nobody logs in there."""
 
+    def certificates(self) -> Mapping[str, bytes]:
+        """Return the certificates (DER) that virtual cluster and gateway show, by host, believed or not.
+
+        Nobody logs in; a name that shows none is left out.
+        """
+
     def jobs(self, filters: Sequence[str] = (), *, latest: bool = False) -> Sequence[Job]:
         """Return all jobs that all filters (`field[operator]argument`) let through, by name.
 

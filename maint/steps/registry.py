@@ -17,6 +17,8 @@ from maint.steps.step import Step
 from maint.steps.tls import AwaitTls, SwitchTls
 from maint.steps.truststore import CheckTruststore, DeliverPassword
 from maint.steps.vc_backup import TakeCluster
+from maint.steps.vc_init import InitCluster
+from maint.steps.vc_init_user import InitUser
 from maint.steps.vc_jobs import CreateJob, DeleteJob, PauseJob, UpdateJob
 from maint.steps.vc_recreate import ForgetOld, KeepJob, PutBack, RecreateJob
 from maint.steps.vc_resources import CreateResource, DeleteResource, UploadFiles
@@ -56,6 +58,8 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         StartAgents(),
         StartManagement(),
         ProbeCluster(),
+        InitCluster(),
+        InitUser(),
         TakeCluster(),
         RestoreCluster(),
         ResumeSchedules(),

@@ -1,11 +1,12 @@
 """The jobs API of one virtual cluster: all reads and all changes behind one constructor."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from maint.adapters.vc.calls import Calls
 from maint.adapters.vc.jobs import Jobs
 from maint.adapters.vc.knock import knock
 from maint.adapters.vc.patience import Patience
+from maint.adapters.vc.presented import presented
 from maint.adapters.vc.resources import Resources
 from maint.adapters.vc.runs import Runs
 from maint.adapters.vc.transport import Timeouts
@@ -60,6 +61,10 @@ class VirtualClusterClient(Jobs, Resources, Runs):
     def answers(self, base_url: str) -> bool:
         """Tell whether a jobs API answers at an address; what an ingress says of an unknown name is no answer."""
         return knock(base_url, self.settings.connect_to)
+
+    def certificates(self) -> Mapping[str, bytes]:
+        """Return the certificates (DER) that virtual cluster and gateway show, by host."""
+        return presented(self.settings)
 
     def close(self) -> None:
         """Let go of connections."""

@@ -1,0 +1,87 @@
+"""A certificate read without its key: when it ends, which names it is for, its fingerprint (RFC 5280, section 4.1).
+
+The standard library tells that only of a server that was connected to and believed.
+"""
+
+import hashlib
+import ssl
+from datetime import UTC, datetime
+
+_UTC_TIME, _NAME_OF_DNS, _VERSION = 0x17, 0x82, 0xA0  # tags
+_ALTERNATIVES = bytes.fromhex("0603551d11")  # the identifier of subjectAltName, 2.5.29.17
+_CRITICAL = b"\x01\x01\xff"
+
+
+def first_of(chain: bytes) -> bytes:
+    """Return the first certificate of a chain (PEM) as DER.
+
+    Raises:
+        ValueError: there is none.
+    """
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    text = chain.decode("ascii", "replace")
+    if begin not in text or end not in text:
+        raise ValueError("no certificate in PEM form")
+    return ssl.PEM_cert_to_DER_cert(begin + text.partition(begin)[2].partition(end)[0] + end)
+
+
+def fingerprint(der: bytes) -> str:
+    """Return the SHA-256 of a certificate (DER) in hex."""
+    return hashlib.sha256(der).hexdigest()
+
+
+def end_of(der: bytes) -> datetime:
+    """Return when a certificate (DER) ends.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    parts = _parts(_inside(_inside(der)[0])[0])
+    # Serial number, algorithm, issuer, validity; before them the version, which version 1 leaves out.
+    place = 4 if parts and parts[0][0] == _VERSION else 3
+    times = _parts(parts[place][1]) if len(parts) > place else []
+    if len(times) != 2:
+        raise ValueError("a certificate without its times")
+    tag, text = times[1]
+    form = "%y%m%d%H%M%SZ" if tag == _UTC_TIME else "%Y%m%d%H%M%SZ"
+    return datetime.strptime(text.decode("ascii", "replace"), form).replace(tzinfo=UTC)
+
+
+def covers(der: bytes, host: str) -> bool:
+    """Whether a certificate (DER) is for a host; `*` stands for one label."""
+    return any(name == host or name == f"*.{host.partition('.')[2]}" for name in names_of(der))
+
+
+def names_of(der: bytes) -> list[str]:
+    """Return the DNS names of a certificate (DER); those of its subject do not count, as for all clients of today.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    place = der.find(_ALTERNATIVES)
+    if place < 0:
+        return []
+    rest = der[place + len(_ALTERNATIVES) :].removeprefix(_CRITICAL)
+    listed = _inside(_inside(rest)[0])[0]
+    return [content.decode("ascii", "replace").lower() for tag, content in _parts(listed) if tag == _NAME_OF_DNS]
+
+
+def _parts(der: bytes) -> list[tuple[int, bytes]]:
+    """Return the elements in a row, tag and content."""
+    found = []
+    while der:
+        tag = der[0]
+        content, der = _inside(der)
+        found.append((tag, content))
+    return found
+
+
+def _inside(der: bytes) -> tuple[bytes, bytes]:
+    """Return the content of the first element, and what follows it."""
+    length, start = der[1] if len(der) > 1 else 1, 2
+    if length & 0x80:
+        count = length & 0x7F
+        length, start = int.from_bytes(der[2 : 2 + count], "big"), 2 + count
+    if len(der) < start + length:
+        raise ValueError("a certificate breaks off")
+    return der[start : start + length], der[start + length :]

@@ -1,0 +1,123 @@
+"""Certificates for a virtual cluster: judged by OpenSSL's own rules, in memory, before anything is installed."""
+
+import contextlib
+import os
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from maint.errors import Invalid, Refused
+from maint.model.certificate import end_of, first_of
+from maint.model.secret import SecretBytes
+from maint.model.site import VirtualClusterSettings
+from maint.ports import Secrets
+
+_ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for
+_REASONS = {9: "is not valid yet", 10: "has expired", 62: "is not for {host}"}  # OpenSSL's numbers, which stay
+_HINT = "mend `tls: {cert: …, key: …}` of the virtual cluster in the config"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate with its chain, and its key.
+
+    Attributes:
+        chain: as configured (PEM), the server's own certificate first.
+        key: the private key (PEM).
+        until: when the certificate ends.
+        known: whether the `ca` of the virtual cluster accepts it.
+    """
+
+    chain: bytes
+    key: SecretBytes
+    until: datetime
+    known: bool
+
+
+def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[str]) -> Pair | None:
+    """Return the certificate that the config names, once it has proven fit; None where it names none.
+
+    Args:
+        settings: the virtual cluster.
+        secrets: resolves the key.
+        names: what it must cover: the virtual cluster's host and the gateway's.
+
+    Raises:
+        Invalid: certificate or key cannot be read.
+        Refused: they do not fit each other, or it is not in date, or for other names.
+    """
+    if settings.tls is None:
+        return None
+    path = settings.tls.cert
+    try:
+        chain = path.read_bytes()
+    except OSError as error:
+        raise Invalid(f"the certificate {path} cannot be read: {error.strerror}", hint=_HINT) from None
+    key = secrets.resolve_bytes(settings.tls.key)
+    server = _serving(chain, key, str(path))
+    der = first_of(chain)
+    for name in names:
+        _check(server, der, name, f"the certificate {path}")
+    return Pair(chain, key, end_of(der), settings.ca is None or _accepted(server, str(settings.ca), names[0]))
+
+
+def _serving(chain: bytes, key: SecretBytes, path: str) -> ssl.SSLContext:
+    """Return a server that shows the certificate; both only ever lie in memory."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    handle = os.memfd_create("maint-pair")
+    try:
+        os.write(handle, chain.rstrip() + b"\n" + key.reveal())
+        # A key under a password asks for it on the terminal unless an answer is at hand.
+        context.load_cert_chain(f"/proc/self/fd/{handle}", password=b"")
+    except (ssl.SSLError, ValueError, OSError) as error:
+        problem = (
+            "do not fit each other" if "MISMATCH" in str(error) else "cannot be used (a key must have no password)"
+        )
+        raise Refused(f"the certificate {path} and its key {problem}", hint=_HINT) from None
+    finally:
+        os.close(handle)
+    return context
+
+
+def _trusting(der: bytes) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the utility's self-signed certificates lack extensions (11.3)
+    context.load_verify_locations(cadata=ssl.DER_cert_to_PEM_cert(der))
+    return context
+
+
+def _check(server: ssl.SSLContext, der: bytes, host: str, what: str) -> None:
+    """Shake hands as a client of that name would, who trusts this very certificate."""
+    try:
+        _handshake(server, _trusting(der), host)
+    except ssl.SSLCertVerificationError as error:
+        words = _REASONS.get(error.verify_code, error.verify_message).format(host=host)
+        raise Refused(f"{what} {words}", hint=_HINT) from None
+    except ssl.SSLError as error:
+        raise Refused(f"{what} cannot be used: {error.reason}", hint=_HINT) from None
+
+
+def _accepted(server: ssl.SSLContext, ca: str, host: str) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    with contextlib.suppress(OSError):  # of which SSLError is one
+        context.load_verify_locations(ca)
+        _handshake(server, context, host)
+        return True
+    return False
+
+
+def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
+    """Let a client and a server shake hands in memory."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    near = client.wrap_bio(back, there, server_hostname=host)
+    far = server.wrap_bio(there, back, server_side=True)
+    waiting = [near, far]
+    while waiting:
+        for side in list(waiting):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+                waiting.remove(side)

@@ -1,0 +1,243 @@
+"""The host from which a virtual cluster is initialised, and what that host says about it (jobs API, section 11.1)."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.site import SiteSettings, VirtualClusterSettings
+from maint.ports import Ran, ShellSight, Sight
+
+GROUP = "ecs-master"
+SCRIPTS = ("cde-utils.sh", "cdp-cde-utils.sh")  # its name, and the older one
+LAST = (1, 5, 4)  # the last release whose virtual clusters are initialised with the script
+_FOLDERS = ("/opt/cloudera", "/opt/maint", "/opt/cde", "/usr/local/bin", "/root")
+_PARCELS = "/opt/cloudera/parcels"
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
+
+SETUP = f"""\
+PATH={_PARCELS}/ECS/installer/install/bin/linux:$PATH:/var/lib/rancher/rke2/bin
+KUBECONFIG=${{KUBECONFIG:-/etc/rancher/rke2/rke2.yaml}}
+NO_PROXY=127.0.0.1,localhost${{NO_PROXY:+,$NO_PROXY}}
+export PATH KUBECONFIG NO_PROXY
+"""
+"""What every script on that host begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What the name of a virtual cluster's host tells (sections 1 and 11.3)."""
+
+    host: str
+    cluster: str  # id of the virtual cluster
+    service: str  # id of its service
+    rest: str  # all after the first label
+
+    @property
+    def gateway(self) -> str:
+        """The name of the service's gateway."""
+        return f"service.{self.rest}"
+
+    @property
+    def namespace(self) -> str:
+        """Where the virtual cluster's users have their secrets."""
+        return f"dex-app-{self.cluster}"
+
+    @property
+    def service_namespace(self) -> str:
+        """Where certificates and ingresses are."""
+        return f"dex-base-{self.service}"
+
+    @property
+    def certificate_secret(self) -> str:
+        """The secret that holds the virtual cluster's own certificate."""
+        return f"tls-dex-app-{self.cluster}"
+
+
+SHARED_SECRET = "tls-dex-base"
+"""The secret that holds the certificate of the gateway, which all virtual clusters of a service share."""
+
+
+def address_of(settings: VirtualClusterSettings) -> Address:
+    """Return what a virtual cluster's address tells.
+
+    Raises:
+        Invalid: its host has no name of the form `ID.cde-SERVICE.DOMAIN`.
+    """
+    host = (urlsplit(settings.base_url).hostname or "").lower()
+    first, _, rest = host.partition(".")
+    second, _, domain = rest.partition(".")
+    service = second.removeprefix("cde-")
+    plain = _NAME.fullmatch(host) and _LABEL.fullmatch(first) and _LABEL.fullmatch(service)
+    if not plain or service == second or not domain or first == "service":
+        raise Invalid(
+            f"{settings.base_url} is not the address of a virtual cluster that can be initialised",
+            detail=["its host must be of the form ID.cde-SERVICEID.DOMAIN: both ids name what is to be changed"],
+            hint=f"see `base_url` of the virtual cluster {settings.name} in the config",
+        )
+    return Address(host, first, service, rest)
+
+
+def siblings(settings: SiteSettings, address: Address) -> Sequence[VirtualClusterSettings]:
+    """Return the other configured virtual clusters of the same service."""
+    suffix = f".{address.rest}"
+    hosts = {one.name: (urlsplit(one.base_url).hostname or "").lower() for one in settings.virtual_clusters}
+    return [
+        one for one in settings.virtual_clusters if hosts[one.name].endswith(suffix) and hosts[one.name] != address.host
+    ]
+
+
+def master_of(sight: Sight) -> str:
+    """Return the host where it is done: the first of the group `ecs-master`.
+
+    Raises:
+        Refused: the config has no such host, or no `ssh`.
+    """
+    if sight.settings.ssh is None:
+        raise Refused(
+            f"site {sight.settings.name} has no `ssh:` in its config, and an ECS master host must be worked on",
+            hint="add `ssh: {user: root, key: …, known_hosts: …}`, then `maint host trust`",
+        )
+    hosts = sight.settings.hosts_in(GROUP)
+    if not hosts:
+        raise Refused(
+            f"no host of site {sight.settings.name} is in the group {GROUP}, where virtual clusters are initialised",
+            hint=f"give an ECS master host `groups: [{GROUP}, ecs]` in the config",
+        )
+    return hosts[0].name
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the master says.
+
+    Attributes:
+        host: its name.
+        utility: path of the script, "" where there is none.
+        release: of the data services, as far as the parcel's name tells; "" where it does not.
+        ingresses: the ingresses of the service.
+    """
+
+    host: str
+    utility: str
+    release: str
+    ingresses: Sequence[str]
+
+    @property
+    def too_new(self) -> bool:
+        """Whether this release no longer initialises virtual clusters with the script (section 11.1)."""
+        numbers = tuple(int(part) for part in re.findall(r"\d+", self.release)[:3])
+        return len(numbers) == len(LAST) and numbers > LAST
+
+    @property
+    def clusters(self) -> Sequence[str]:
+        """The ids of all virtual clusters of the service."""
+        found = (re.fullmatch(r"(?:.*/)?dex-app-([a-z0-9]+)-api", name) for name in self.ingresses)
+        return sorted(match[1] for match in found if match)
+
+
+def look(shell: ShellSight, host: str, address: Address, utility: str | None) -> Found:
+    """Ask the master about a virtual cluster; changes nothing.
+
+    Args:
+        shell: the hosts.
+        host: the master.
+        address: the virtual cluster.
+        utility: where the script lies, None: look for it.
+
+    Raises:
+        Refused: not root, no kubectl, no such virtual cluster, or a release that has no script any more.
+        WorkFailed: kubectl does not answer.
+    """
+    ran = shell.ask(host, _question(address, utility), timeout=90.0)
+    told = [line.partition("=")[::2] for line in ran.out.decode(errors="replace").splitlines()]
+    facts = dict(told)
+    if facts.get("user", "0") != "0":
+        raise Refused(
+            f"{host}: virtual clusters are initialised as root, and the login is no root",
+            hint="`ssh: {user: root}`, or `sudo: true` in the config",
+        )
+    release = (facts.get("release") or facts.get("parcel", "")).removeprefix("ECS-").partition("-")[0]
+    found = Found(host, facts.get("utility", ""), release, [value for key, value in told if key == "ingress"])
+    if found.too_new:
+        raise _gone(found)
+    if facts.get("kubectl") == "no":
+        raise Refused(
+            f"{host} has no kubectl, so it is no ECS master host",
+            hint=f"the first host of the group {GROUP} must be one: see `hosts:` in the config",
+        )
+    if not ran.ok:
+        raise WorkFailed(
+            f"{host}: kubectl does not answer",
+            detail=last_words(ran),
+            hint="are the data services up, and is the host an ECS server?",
+        )
+    known = {value.rpartition("/")[2] for key, value in told if key == "namespace"}
+    for wanted in (address.service_namespace, address.namespace):
+        if wanted not in known:
+            raise Refused(
+                f"{host}: there is no namespace {wanted}, so there is no virtual cluster at {address.host}",
+                hint="see `base_url` in the config; a new virtual cluster needs some minutes",
+            )
+    return found
+
+
+def _question(address: Address, utility: str | None) -> str:
+    places = [utility] if utility else [f"{folder}/{name}" for folder in _FOLDERS for name in SCRIPTS]
+    return f"""{SETUP}
+echo "user=$(id -u)"
+echo "release=$(basename "$(readlink {_PARCELS}/ECS)")"
+echo "parcel=$(sed -n 's/^ *"version" *: *"\\([^"]*\\)".*/\\1/p' {_PARCELS}/ECS/meta/parcel.json 2>/dev/null)"
+for f in {" ".join(shlex.quote(place) for place in places)}; do
+  if [ -f "$f" ]; then echo "utility=$f"; break; fi
+done
+command -v kubectl >/dev/null || {{ echo kubectl=no; exit 0; }}
+n=$(kubectl get namespaces -o name) || exit 1
+for i in $n; do echo "namespace=$i"; done
+case " $(echo $n) " in *{address.service_namespace}*) ;; *) exit 0;; esac
+n=$(kubectl get ingress -n {address.service_namespace} -o name) || exit 1
+for i in $n; do echo "ingress=$i"; done
+"""
+
+
+def _gone(found: Found) -> Refused:
+    return Refused(
+        f"data services {found.release} initialise virtual clusters without the script: it is gone from 1.5.5 on",
+        detail=[
+            "certificate: the control plane makes and installs it (Administration, the service's Configuration page)",
+            "a user's keytab: the user's own page in the UI, or "
+            "`cde kerberos authenticate --principal USER@REALM --keytab FILE`",
+        ],
+        hint="do it there, then `maint vc smoke`",
+    )
+
+
+def require_utility(found: Found, settings: VirtualClusterSettings) -> str:
+    """Return the path of the script.
+
+    Raises:
+        Refused: it is not there, or its path would not survive the script's own lack of quotes.
+    """
+    if not found.utility:
+        where = settings.utility or f"{', '.join(_FOLDERS)} (names: {', '.join(SCRIPTS)})"
+        raise Refused(
+            f"the utility script is not on {found.host}: looked for {where}",
+            hint="download it from the virtual cluster's page, copy it there, and name it under `utility:`",
+        )
+    if not found.utility.startswith("/"):
+        raise Invalid(f"`utility: {found.utility}` is no absolute path", hint="give the whole path on the host")
+    return found.utility
+
+
+def kubectl(words: str, *options: str) -> str:
+    """Return a command that ends in a call of kubectl; options without their dashes."""
+    return " ".join([f"{SETUP}exec kubectl {words}", *(f"--{option}" for option in options)])
+
+
+def last_words(ran: Ran) -> list[str]:
+    """Return the last lines that a command said on standard error, or how it ended."""
+    lines = [line for line in ran.err.decode(errors="replace").splitlines() if line.strip()]
+    return lines[-5:] or [f"exit status {ran.status}"]

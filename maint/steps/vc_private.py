@@ -1,0 +1,54 @@
+"""A private folder on a host: for secrets that a program wants as files, wiped however the work ends."""
+
+import base64
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from maint.ports import Shell
+from maint.steps.vc_step import own_prefix
+
+_NAMES = re.compile(r"[a-z][a-z0-9.]*")
+
+_PLACE = "b=/run; [ -d /run ] && [ -w /run ] || b=/tmp\n"  # memory, where there is some: nothing reaches a disk
+
+
+def sweeping(state: Path) -> str:
+    """Return the command that wipes what killed runs of a site left; safe for whoever holds the site's lock."""
+    return f"rm -rf /run/{own_prefix(state)}init.* /tmp/{own_prefix(state)}init.*"
+
+
+def sweep(shell: Shell, host: str, state: Path) -> None:
+    """Wipe what killed runs of this site left on a host."""
+    shell.run(host, sweeping(state), timeout=60.0)
+
+
+def script(state: Path, files: Mapping[str, bytes], body: str) -> str:
+    """Return a script that receives files on standard input, runs a body, and wipes everything again.
+
+    Args:
+        state: the site's state folder, whose folders on the host have names of their own.
+        files: what `fed` will feed, by name; only the names are used.
+        body: run in an empty folder, with the files in `$d/in`; its status is the script's.
+    """
+    assert all(_NAMES.fullmatch(name) for name in files)
+    # Bodies see an empty standard input. A trap without `exit` would go on after a signal.
+    lines = [f'IFS= read -r line; printf %s "$line" | base64 -d > "$d/in/{name}"' for name in files]
+    return "\n".join(
+        [
+            "set -eu; umask 077",
+            _PLACE + sweeping(state),
+            f'd=$(mktemp -d "$b/{own_prefix(state)}init.XXXXXXXX")',
+            "trap 'cd /; rm -rf \"$d\"' EXIT",
+            "trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 143' TERM",
+            'mkdir "$d/in" "$d/tmp" "$d/work"; TMPDIR=$d/tmp; export TMPDIR',
+            *lines,
+            'cd "$d/work"',
+            body,
+        ]
+    )
+
+
+def fed(files: Mapping[str, bytes]) -> bytes:
+    """Return what is fed to such a script: its files, a line of base64 each."""
+    return b"".join(base64.b64encode(content) + b"\n" for content in files.values())
