@@ -7,23 +7,30 @@ from typing import Any
 import typer
 
 import maint
-from maint.cli import (
-    backup,
-    cluster,
-    config,
-    doctor,
-    flags,
-    generate,
-    host,
-    lab,
-    manager,
-    playbook,
-    restore,
-    schedule,
-    sites,
-    topics,
-)
-from maint.cli.vc import group as vc
+from maint.cli import flags
+from maint.cli.ondemand import add_commands, add_groups
+
+# Where each noun is: a module with a `group`, imported when somebody asks for it.
+NOUNS = {
+    "lab": "maint.cli.lab",
+    "site": "maint.cli.sites",
+    "cluster": "maint.cli.cluster",
+    "manager": "maint.cli.manager",
+    "playbook": "maint.cli.playbook",
+    "backup": "maint.cli.backup",
+    "restore": "maint.cli.restore",
+    "schedule": "maint.cli.schedule",
+    "host": "maint.cli.host",
+    "vc": "maint.cli.vc.group",
+    "config": "maint.cli.config",
+    "generate": "maint.cli.generate",
+}
+# Commands without a noun: the module in whose `group` each is registered.
+ALONE = {
+    "doctor": "maint.cli.doctor",
+    "help": "maint.cli.topics",
+    "version": "maint.cli.topics",
+}
 
 app = typer.Typer(
     name="maint",
@@ -33,23 +40,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for name, group in {
-    "lab": lab.group,
-    "site": sites.group,
-    "cluster": cluster.group,
-    "manager": manager.group,
-    "playbook": playbook.group,
-    "backup": backup.group,
-    "restore": restore.group,
-    "schedule": schedule.group,
-    "host": host.group,
-    "vc": vc.group,
-    "config": config.group,
-    "generate": generate.group,
-}.items():
-    app.add_typer(group, name=name)
-doctor.register(app)
-topics.register(app)
+add_commands(app, ALONE)
+add_groups(app, NOUNS)
 
 
 def _version(wanted: bool) -> None:

@@ -6,20 +6,19 @@ import typer
 
 from maint.cli.flags import Flags, command
 
+group = typer.Typer()
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
 
-    @command(app, "doctor")
-    def doctor(
-        flags: Flags,
-        max_age: Annotated[str, typer.Option("--max-age", help="How old the last verified backup may be.")] = "26h",
-        drill_age: Annotated[str, typer.Option("--drill-age", help="How old the last good drill may be.")] = "35d",
-    ) -> int:
-        """Look at config, secrets, state, clock, store, keys, tools, backups and runs; changes nothing.
+@command(group, "doctor")
+def doctor(
+    flags: Flags,
+    max_age: Annotated[str, typer.Option("--max-age", help="How old the last verified backup may be.")] = "26h",
+    drill_age: Annotated[str, typer.Option("--drill-age", help="How old the last good drill may be.")] = "35d",
+) -> int:
+    """Look at config, secrets, state, clock, store, keys, tools, backups and runs; changes nothing.
 
-        Ends with 0 when all is well, 7 with warnings, 1 when something fails.
-        """
-        from maint.cli.examine import doctor as examine
+    Ends with 0 when all is well, 7 with warnings, 1 when something fails.
+    """
+    from maint.cli.examine import doctor as examine
 
-        return examine(flags, max_age, drill_age)
+    return examine(flags, max_age, drill_age)

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from maint.cli.boundary import guarded
+from maint.cli.ondemand import makers_of, single
 from maint.cli.screen import Screen
 from maint.cli.way import NOTHING, Options, Way, taken_from
 
@@ -90,9 +91,13 @@ def command(
             flags = replace(merged(_before, own), way=taken_from(way, values))
             raise typer.Exit(guarded(flags.screen, lambda: function(flags, **values)))
 
-        run.__signature__ = _signature(function, way)  # type: ignore[attr-defined]  # typer reads the signature from here
-        run.__annotations__ = {p.name: p.annotation for p in _signature(function, way).parameters.values()}
-        group.command(name, cls=cls, help=inspect.getdoc(function))(run)
+        def make() -> Any:  # Any: see `ondemand.Made`
+            signature = _signature(function, way)
+            run.__signature__ = signature  # type: ignore[attr-defined]  # typer reads the signature from here
+            run.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+            return single(run, name, cls, inspect.getdoc(function))
+
+        makers_of(group)[name] = make
         return run
 
     return register

@@ -9,6 +9,8 @@ import maint
 from maint.cli.flags import Flags, command
 from maint.errors import UsageError
 
+group = typer.Typer()
+
 
 def names() -> list[str]:
     """Return the names of all topics."""
@@ -16,21 +18,19 @@ def names() -> list[str]:
     return sorted(name for name in found if name != "README")
 
 
-def register(app: typer.Typer) -> None:
-    """Add both commands to the application."""
+@command(group, "help")
+def show(flags: Flags, topic: Annotated[str, typer.Argument(help="What about.")] = "") -> None:
+    """Read a help topic; without one, list them."""
+    if not topic:
+        flags.screen().emit({"topics": names()}, "\n".join(["Topics, read with `maint help TOPIC`:", *names()]))
+        return
+    if topic not in names():
+        raise UsageError(f"there is no topic {topic!r}", hint=f"there are {', '.join(names())}")
+    text = files("maint.help").joinpath(f"{topic}.md").read_text()
+    flags.screen().emit({"topic": topic, "text": text}, text.rstrip())
 
-    @command(app, "help")
-    def show(flags: Flags, topic: Annotated[str, typer.Argument(help="What about.")] = "") -> None:
-        """Read a help topic; without one, list them."""
-        if not topic:
-            flags.screen().emit({"topics": names()}, "\n".join(["Topics, read with `maint help TOPIC`:", *names()]))
-            return
-        if topic not in names():
-            raise UsageError(f"there is no topic {topic!r}", hint=f"there are {', '.join(names())}")
-        text = files("maint.help").joinpath(f"{topic}.md").read_text()
-        flags.screen().emit({"topic": topic, "text": text}, text.rstrip())
 
-    @command(app, "version")
-    def version(flags: Flags) -> None:
-        """Show the version of maint."""
-        flags.screen().emit({"version": maint.__version__}, f"maint {maint.__version__}")
+@command(group, "version")
+def version(flags: Flags) -> None:
+    """Show the version of maint."""
+    flags.screen().emit({"version": maint.__version__}, f"maint {maint.__version__}")

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.vc import jobs, keeping, resources, runs, submit
+from maint.cli.ondemand import add_groups
+from maint.cli.vc import keeping
 from maint.cli.vc.chosen import Vc, chosen, reading, ready, remember
 
 if TYPE_CHECKING:
@@ -13,10 +14,15 @@ if TYPE_CHECKING:
     from maint.model.vc import Object
 
 group = typer.Typer(no_args_is_help=True, help="Virtual clusters: jobs, resources, runs, schedules.")
-for name, inner in {"job": jobs.group, "resource": resources.group, "run": runs.group, "spark": submit.group}.items():
-    group.add_typer(inner, name=name)
-
-
+add_groups(
+    group,
+    {
+        "job": "maint.cli.vc.jobs",
+        "resource": "maint.cli.vc.resources",
+        "run": "maint.cli.vc.runs",
+        "spark": "maint.cli.vc.submit",
+    },
+)
 keeping.add_to(group)
 
 
