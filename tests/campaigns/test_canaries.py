@@ -6,10 +6,12 @@ environment of every process that lives while they run; in runs that succeed and
 
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +72,17 @@ def planted() -> tuple[bytes, int]:
     return json.dumps(document, indent=2).encode(), planter.planted
 
 
+def processes() -> list[str]:
+    """Return the numbers of all processes there are."""
+    return [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - read very often
+
+
 class Watch:
-    """Reads arguments and environment of every process, over and over, until it is told to end."""
+    """Reads arguments and environment of every process that begins meanwhile, over and over, until it is told to end."""
 
     def __init__(self, needles: list[bytes], temporary: Path) -> None:
         self._needles, self._temporary = needles, temporary
+        self._older = set(processes())  # they have begun before the command, and know nothing of it
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look)
         self.seen: set[str] = set()
@@ -92,34 +100,35 @@ class Watch:
         read: dict[str, float] = {}
         while not self._over.is_set():
             # A new process is read at once, an old one now and then: it may have become another program.
-            for process in filter(str.isdigit, (path.name for path in Path("/proc").iterdir())):
-                if time.monotonic() - read.get(process, 0.0) > AGAIN:
+            living = processes()
+            self._older.intersection_update(living)
+            for process in living:
+                if process not in self._older and time.monotonic() - read.get(process, 0.0) > AGAIN:
                     self._read(Path("/proc") / process / "cmdline", process)
                     self._read(Path("/proc") / process / "environ", process)
                     read[process] = time.monotonic()
-            for path in self._temporary.rglob("*"):
-                self._read(path, "")
+            for folder, _, names in os.walk(self._temporary):
+                for name in names:
+                    self._read(Path(folder, name), "")
             time.sleep(0.005)
 
     def _read(self, path: Path, process: str) -> None:
         try:
             content = path.read_bytes()
-        except OSError:  # it has ended, or is a folder
+        except OSError:  # it has ended, or is gone
             return
         self.seen.add(process)
         self.found |= {f"{path}: {needle!r}" for needle in self._needles if needle in content}
 
 
 class Site:
-    """A lab full of canaries, its operator, and all that they were told."""
+    """A lab full of canaries in a folder, its operator, and all that they were told."""
 
     def __init__(self, folder: Path) -> None:
-        content, self.planted = planted()
-        folder.mkdir()
         self.temporary = folder / "tmp"
-        self.temporary.mkdir()
-        (folder / "export.json").write_bytes(content)
-        self.lab = Lab(folder / "lab", Options(deployment=folder / "export.json", new_password=PASSWORD, switches=FAST))
+        self.temporary.mkdir(exist_ok=True)
+        options = Options(deployment=folder / "export.json", new_password=PASSWORD, switches=FAST)
+        self.lab = Lab(folder / "lab", options)
         self.lab.start()
         self.operator = Operator(self.lab)
         self.told: list[tuple[str, bytes]] = []
@@ -169,9 +178,35 @@ def _hashes(document: Any) -> set[bytes]:
     return {text.encode() for text in found if len(text) > SHORTEST}
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A site that was backed up through the window and is down now, and what that command told."""
+
+    folder: Path
+    planted: int
+    told: list[tuple[str, bytes]]
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Begun:
+    folder = tmp_path_factory.mktemp("canaries") / "site"
+    folder.mkdir()
+    content, count = planted()
+    (folder / "export.json").write_bytes(content)
+    site = Site(folder)
+    try:
+        assert site.run("-v", "backup", "create", "--open-window", "--yes") == 0
+    finally:
+        site.lab.stop()
+    return Begun(folder, count, site.told)
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def site(tmp_path: Path, begun: Begun) -> Iterator[Site]:
+    """A site of one's own, backed up through the window."""
+    shutil.copytree(begun.folder, tmp_path / "site", symlinks=True)
     site = Site(tmp_path / "site")
+    site.told += begun.told
     yield site
     site.lab.stop()
 
@@ -180,9 +215,8 @@ def parts(site: Site, name: str) -> list[Path]:
     return sorted((site.lab.folder / "backups").glob(f"*/*/{name}"))
 
 
-def test_the_canaries_are_there_to_be_found(site: Site) -> None:
-    assert site.planted > 60
-    assert site.run("backup", "create", "--open-window", "--yes") == 0
+def test_the_canaries_are_there_to_be_found(begun: Begun, site: Site) -> None:
+    assert begun.planted > 60
     (raw,) = parts(site, "deployment.json.zst.age")
     words = ["age", "-d", "-i", str(site.lab.folder / "identity"), str(raw)]
     try:
@@ -197,7 +231,6 @@ def test_the_canaries_are_there_to_be_found(site: Site) -> None:
 
 
 def test_no_canary_shows_when_all_goes_well(site: Site) -> None:
-    assert site.run("-v", "backup", "create", "--open-window", "--yes") == 0
     assert site.run("backup", "create") == 7
     (first, *_) = [path.parent.name for path in parts(site, "manifest.json")]
     for words in (
@@ -225,7 +258,6 @@ def test_no_canary_shows_when_all_goes_well(site: Site) -> None:
     ],
 )
 def test_no_canary_shows_when_a_run_fails(site: Site, target: str, fault: str, words: list[str]) -> None:
-    assert site.run("backup", "create", "--open-window", "--yes") == 0
     if target == "restore":
         site.lab.lose_database()
     site.lab.break_(target, fault)
@@ -240,7 +272,6 @@ def test_no_canary_shows_when_a_run_fails(site: Site, target: str, fault: str, w
 
 @pytest.mark.parametrize("spoil", ["truncated", "flipped"])
 def test_no_canary_shows_when_a_damaged_snapshot_is_refused(site: Site, spoil: str) -> None:
-    assert site.run("backup", "create", "--open-window", "--yes") == 0
     (part,) = parts(site, "deployment.json.zst.age")
     content = part.read_bytes()
     part.write_bytes(content[: len(content) // 2] if spoil == "truncated" else content[:-9] + b"?" + content[-8:])
