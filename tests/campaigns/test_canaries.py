@@ -78,7 +78,7 @@ def processes() -> list[str]:
 
 
 class Watch:
-    """Reads arguments and environment of every process that begins meanwhile, over and over, until it is told to end."""
+    """Reads arguments and environment of every process that begins meanwhile, over and over, until told to end."""
 
     def __init__(self, needles: list[bytes], temporary: Path) -> None:
         self._needles, self._temporary = needles, temporary

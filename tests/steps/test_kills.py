@@ -14,7 +14,7 @@ import pytest
 from maint.lab.running import SITE
 
 CAMPAIGN = bool(os.environ.get("MAINT_CAMPAIGN"))
-RECOVERY = ("restore", "run", "--confirm", SITE)
+RECOVERY = ("restore", "run", "--confirm", SITE, "--manager-only")
 EXPORT = ("backup", "create", "--open-window", "--yes")
 RECOVERY_LINES, EXPORT_LINES = 36, 13  # more than an undisturbed run writes; later points end before they strike
 
@@ -107,7 +107,7 @@ def same_as(undisturbed, operator):
     nothing_left_open(operator, options)
 
 
-@pytest.mark.parametrize("lines", sample(range(1, RECOVERY_LINES), [1, 6, 14, 20, 25]))
+@pytest.mark.parametrize("lines", sample(range(1, RECOVERY_LINES), [6, 14, 25]))
 def test_a_recovery_killed_at_any_boundary_ends_as_if_undisturbed(lost, undisturbed, lines):
     killed = kill_at(lost, start(lost, *RECOVERY), lines)
     if killed:
@@ -125,7 +125,7 @@ def committed(operator):
     return sum(line["method"] == "PUT" and line["status"] == 200 for line in log)
 
 
-@pytest.mark.parametrize("lines", sample(range(1, EXPORT_LINES), [2, 4, 5, 7, 9]))
+@pytest.mark.parametrize("lines", sample(range(1, EXPORT_LINES), [4, 5, 9]))
 def test_an_export_killed_at_any_boundary_leaves_no_window_open(loaded, lines):
     options = loaded.options.read_bytes()
     killed = kill_at(loaded, start(loaded, *EXPORT), lines)
@@ -169,5 +169,3 @@ def test_a_recovery_killed_again_and_again_still_ends(lost, undisturbed):
         finish(lost, RECOVERY)
     same_as(undisturbed, lost)
     assert committed(lost) == 1
-
-
