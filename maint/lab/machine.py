@@ -7,12 +7,14 @@ from typing import Protocol
 
 from maint.lab.shell.facts import default_fact
 from maint.lab.shell.tree import Tree
+from maint.lab.vc.kubernetes import Kubernetes
+from maint.lab.vc.utility import Files
 
 _SSH = 22
 KeystoreOpens = Callable[[bytes, str], Sequence[str] | None]
 
 
-Utility = Callable[[list[str], str, Callable[[str], bytes | None]], tuple[int, str, str]]
+Utility = Callable[[list[str], str, Files], tuple[int, str, str]]
 
 
 class Unit(Protocol):
@@ -50,9 +52,11 @@ class Machine:
         listening: returns the TCP ports that something listens on.
         reaches: returns whether a host and port can be reached from here.
         shows: returns the certificate (PEM) that a host and port show, None where nobody answers.
-        utility: given arguments, working folder and a reader of files, does what the virtual-cluster utility does there
+        utility: given arguments, working folder and the host's files, does what the virtual-cluster utility does there
             and returns its status, output and errors; None where no cluster answers.
         now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
+        kubernetes: what kubectl talks to there, None where no cluster answers.
+        docker: returns whether the docker daemon of the data services runs here.
     """
 
     def __init__(
@@ -76,6 +80,8 @@ class Machine:
         self.shows: Callable[[str, int], bytes | None] = lambda host, port: None  # noqa: ARG005 - nobody there
         self.utility: Utility | None = None
         self.now: Callable[[], float] = time.time
+        self.kubernetes: Kubernetes | None = None
+        self.docker: Callable[[], bool] = lambda: False
         self.files = Tree(root, full=lambda: self.fault == "disk-full")
         self.root = self.files.root
 

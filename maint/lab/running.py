@@ -24,8 +24,9 @@ from maint.lab.ssh.server import SshLab
 from maint.lab.storage import Storage
 from maint.lab.units import PlainUnit
 from maint.lab.vc import told
+from maint.lab.vc.kubernetes import Kubernetes
 from maint.lab.vc.service import FACTS, Service
-from maint.lab.vc.utility import SCRIPT, TEXT, Utility
+from maint.lab.vc.utility import Utility, master_files
 from maint.lab.world import World
 
 SITE = "lab"
@@ -67,7 +68,7 @@ class Lab:
         self._ssh: SshLab | None = None
         self.service = self._service()
         if self.service:
-            self._equip(Utility(self.service))
+            self._equip(self.service, new=new)
 
     def __enter__(self) -> "Lab":
         self.start()
@@ -232,14 +233,21 @@ class Lab:
         Ailments(machine, lambda: self._expired(name))
         return machine
 
-    def _equip(self, utility: Utility) -> None:
-        """Give the ECS masters, or else the manager's host, the virtual-cluster utility."""
+    def _equip(self, service: Service, *, new: bool) -> None:
+        """Give the ECS masters, or else the manager's host, kubectl and the virtual-cluster utility."""
+        kubernetes = Kubernetes(service, self._nodes)
         masters = [name for name, groups in self._facts["hosts"].items() if "ecs-master" in groups]
         for name in masters or [self.manager_host]:
             machine = self.machines[name]
-            machine.utility = utility
-            if not machine.files.exists(SCRIPT):
-                machine.files.write(SCRIPT, TEXT, 0o755)
+            machine.kubernetes, machine.utility = kubernetes, Utility(service, kubernetes)
+            for path, content, mode in master_files(self.world.switches["vc-release"]) if new else ():
+                machine.files.write(path, content, mode)
+
+    def _nodes(self) -> dict[str, tuple[str, str]]:
+        """Return the nodes of the data services: processors, and memory in KiB."""
+        hosts = {name: groups for name, groups in self._facts["hosts"].items() if "ecs" in groups}
+        machines = [self.machines[name] for name in hosts or [self.manager_host]]
+        return {machine.name: (machine.fact("cpus"), machine.fact("memory_kb")) for machine in machines}
 
     def _publish(self, service: Service) -> None:
         ingress = [name for name, groups in self._facts["hosts"].items() if "ecs-master" in groups] or [

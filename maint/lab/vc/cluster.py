@@ -8,7 +8,8 @@ from pathlib import Path
 
 from maint.lab.document import Doc
 from maint.lab.switches import Switches
-from maint.lab.vc import moments
+from maint.lab.vc import kerberos, moments
+from maint.lab.vc.kerberos import Secret
 from maint.lab.vc.omit import shown
 from maint.lab.vc.schedules import next_execution
 from maint.lab.vc.shelf import Database, Shelf
@@ -103,18 +104,38 @@ class Cluster:
         self._facts.put("tls", {"ready": ready})
 
     @property
-    def kerberos(self) -> dict[str, str]:
-        """Who has Kerberos secrets: user → principal."""
-        return dict((self._facts.get("kerberos") or {}).get("users") or {})
+    def secrets(self) -> dict[str, Secret]:
+        """The generic secrets of its namespace: name → key → bytes."""
+        return {name: kerberos.decoded(data) for name, data in (self._facts.get("secrets") or {}).items()}
 
-    def set_kerberos(self, user: str, principal: str | None) -> bool:
-        """Give a user Kerberos secrets, or take them; return whether there were any before."""
-        known = self.kerberos
-        before = known.pop(user, None)
-        if principal is not None:
-            known[user] = principal
-        self._facts.put("kerberos", {"users": known})
-        return before is not None
+    def put_secret(self, name: str, data: Secret) -> None:
+        """Make or replace a secret."""
+        known = dict(self._facts.get("secrets") or {})
+        known[name] = kerberos.encoded(data)
+        self._facts.put("secrets", known)
+
+    def drop_secret(self, name: str) -> bool:
+        """Take a secret; return whether there was one."""
+        known = dict(self._facts.get("secrets") or {})
+        there = known.pop(name, None) is not None
+        self._facts.put("secrets", known)
+        return there
+
+    @property
+    def kerberos(self) -> dict[str, str]:
+        """Who has Kerberos secrets: user → principal; "" where the two do not fit each other."""
+        return kerberos.users(self.secrets)
+
+    def set_kerberos(self, user: str, principal: str | None, keytab: bytes = b"") -> None:
+        """Give a user Kerberos secrets, with a keytab made up where none is given, or take them."""
+        names = kerberos.names(user)
+        if principal is None:
+            for name in names:
+                self.drop_secret(name)
+            return
+        contents = (f"{principal}\n".encode(), keytab or kerberos.made_up(principal))
+        for name, content in zip(names, contents, strict=True):
+            self.put_secret(name, {name: content})
 
     # -- numbers
 

@@ -15,8 +15,13 @@ VC_TARGETS: dict[str, str] = {
     "logs": rf"GET {_API}job-runs/\d+/logs",
     "gateway": r"GET /gateway/.*",
     "jobs-engine": r"",  # what runs jobs and builds environments
+    "kubectl": r"kubectl \S+ \S+",
+    **{f"kubectl-{verb}": rf"kubectl {verb} \S+" for verb in ("get", "apply", "create", "replace", "delete")},
+    "kubectl-create-keytab": r"kubectl create \S+-krb5-secret",
+    "kubectl-apply-keytab": r"kubectl apply \S+-krb5-secret",
 }
-_CALLS = tuple(name for name in VC_TARGETS if name not in ("gateway", "jobs-engine"))
+_KUBECTL = tuple(name for name in VC_TARGETS if name.startswith("kubectl-"))
+_CALLS = tuple(name for name in VC_TARGETS if not name.startswith(("gateway", "jobs-engine", "kubectl")))
 
 VC_FAULTS: dict[str, Fault] = {
     "vc-unauthorised-once": Fault("virtual-cluster", "a good token is answered 401, once", ONCE, _CALLS),
@@ -42,5 +47,10 @@ VC_FAULTS: dict[str, Fault] = {
     "vc-run-unknown": Fault("jobs-engine", "the next run ends as unknown"),
     "vc-odd-state": Fault("jobs-engine", "the next run shows a state that nobody knows while it runs"),
     "vc-build-fails": Fault("jobs-engine", "the next build of a Python environment fails"),
+    "vc-kubectl-fails": Fault("kubectl", "kubectl fails with an internal error, nothing is done", ONCE, _KUBECTL),
+    "vc-kubectl-hangs": Fault("kubectl", "kubectl never ends, nothing is done", ONCE, _KUBECTL),
+    "vc-kubectl-down": Fault("kubectl", "kubectl reaches no API server", UNTIL_CLEARED, _KUBECTL),
+    "vc-node-not-ready": Fault("jobs-engine", "Kubernetes' first node is not ready", UNTIL_CLEARED),
+    "vc-vault-sealed": Fault("jobs-engine", "the embedded vault is sealed", UNTIL_CLEARED),
     "vc-expired-certificate": Fault("jobs-engine", "gateway and API show an expired certificate", UNTIL_CLEARED),
 }

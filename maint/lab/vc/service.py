@@ -16,6 +16,7 @@ from maint.lab import pki
 from maint.lab.document import Doc
 from maint.lab.files import write_whole
 from maint.lab.requestlog import RequestLog
+from maint.lab.switches import Switches
 from maint.lab.vc import example, runs, upkeep
 from maint.lab.vc.certificates import Certificates
 from maint.lab.vc.cluster import Cluster, Identity
@@ -155,6 +156,15 @@ class Service:
 
     # -- what the listener asks
 
+    @property
+    def switches(self) -> Switches:
+        """The behaviours chosen."""
+        return self._world.switches
+
+    def strikes(self, fault: str, call: str = "") -> bool:
+        """Return whether a fault hits a call, and use it up when it hits once only."""
+        return self._strikes(fault, call)
+
     def by_host(self, host: str) -> Cluster | None:
         """Return the virtual cluster that answers to a host's name."""
         return next((cluster for cluster in self.clusters() if cluster.identity.host == host), None)
@@ -239,7 +249,8 @@ class Service:
             cluster.set_tls(True)
             for person in self.people:
                 if person.roles and person.principal:
-                    cluster.set_kerberos(person.name, person.principal)
+                    keytab = self.folder / "keytabs" / f"{person.name}.keytab"
+                    cluster.set_kerberos(person.name, person.principal, keytab.read_bytes())
         if new and entry["loaded"]:
             example.load(cluster)
         runs.abandon(cluster)

@@ -9,6 +9,8 @@ VC_SWITCHES: dict[str, Switch] = {
     "vc-initialised": Switch(
         "yes", ("yes", "no"), "virtual clusters of a new lab have TLS and Kerberos secrets", "J11"
     ),
+    "vc-server-side-apply": Switch("yes", ("yes", "no"), "Kubernetes and kubectl know server-side apply", "J11.4"),
+    "vc-release": Switch("1.5.4", TEXT, "release of the data services, as a new lab's ECS parcel tells it", "J11.1"),
     "vc-token-seconds": Switch("3600", SECONDS, "how long a token is good", "J2.1"),
     "vc-expires-in": Switch(
         "milliseconds",

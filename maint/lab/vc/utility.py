@@ -1,18 +1,31 @@
 """The virtual-cluster utility as a lab host has it: certificates and Kerberos secrets (jobs API, section 11)."""
 
 import posixpath
-import re
-import ssl
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Protocol
 
 from maint.lab import pki
-from maint.lab.files import write_whole
+from maint.lab.vc import kerberos
 from maint.lab.vc.cluster import Cluster
+from maint.lab.vc.kubernetes import SHARED, Denied, Kubernetes
 from maint.lab.vc.service import Service
 
-Read = Callable[[str], bytes | None]
+
+class Files(Protocol):
+    """The host's files, as a program there finds them."""
+
+    def read(self, place: str) -> bytes | None:
+        """Return a file's bytes, None where there is none."""
+
+    def write(self, place: str, content: bytes) -> None:
+        """Make or replace a file."""
+
+    def remove(self, place: str) -> None:
+        """Remove a file."""
+
 
 SCRIPT = "/opt/cloudera/cde-utils.sh"
 TEXT = b"""#!/bin/bash
@@ -20,12 +33,32 @@ TEXT = b"""#!/bin/bash
 set -e
 exec /opt/cloudera/lib/cde-utils "$@"
 """
+_KUBECTL = b"""#!/bin/sh
+exec /opt/cloudera/lib/kubectl "$@"
+"""
+_PARCEL = "/opt/cloudera/parcels/ECS"
 USAGE = """Usage: cde-utils.sh COMMAND [OPTIONS]
   init-virtual-cluster           -h <vc host> -a | -h <vc host> -c <certificate> -k <key> [-w <wildcard>]
   init-user-in-virtual-cluster   -h <vc host> -u <user> -p <principal file> -k <keytab>
   delete-user-in-virtual-cluster -h <vc host> -u <user>
 """
-_SECRET_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
+
+def master_files(release: str) -> list[tuple[str, bytes, int]]:
+    """Return the files of an ECS master that have to do with virtual clusters: path, content, mode.
+
+    Args:
+        release: of the data services; the script is gone from 1.5.5 on (section 11.1).
+    """
+    parcel = f'{{\n  "schema_version": 1,\n  "name": "ECS",\n  "version": "{release}-b1-ecs-{release}-b1.p0.1"\n}}\n'
+    gone = tuple(int(part) for part in release.split(".")[:3]) > (1, 5, 4)
+    return [
+        *([] if gone else [(SCRIPT, TEXT, 0o755)]),
+        (f"{_PARCEL}/meta/parcel.json", parcel.encode(), 0o644),
+        (f"{_PARCEL}/installer/install/bin/linux/kubectl", _KUBECTL, 0o755),
+        ("/var/lib/rancher/rke2/bin/kubectl", _KUBECTL, 0o755),
+        ("/etc/rancher/rke2/rke2.yaml", b"apiVersion: v1\nkind: Config\n", 0o600),
+    ]
 
 
 class Failure(Exception):
@@ -50,22 +83,23 @@ class Utility:
 
     Args:
         service: whose virtual clusters it initialises.
+        kubernetes: where their secrets are.
     """
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, kubernetes: Kubernetes) -> None:
+        self._service, self._kubernetes = service, kubernetes
 
-    def __call__(self, words: list[str], folder: str, read: Read) -> tuple[int, str, str]:
+    def __call__(self, words: list[str], folder: str, files: Files) -> tuple[int, str, str]:
         """Carry a call out as a program does; return its status, output and errors."""
-        told = self.run(words, folder, read)
+        told = self.run(words, folder, files)
         return told.status, "".join(told.out), "".join(told.err)
 
-    def run(self, words: list[str], folder: str, read: Read) -> Told:
+    def run(self, words: list[str], folder: str, files: Files) -> Told:
         """Carry a call out.
 
         Args:
             folder: where it was called from.
-            read: returns a file of the host, None where there is none.
+            files: of the host.
         """
         told = Told()
         dry, words = words[:1] == ["-d"], words[1:] if words[:1] == ["-d"] else words
@@ -77,7 +111,7 @@ class Utility:
         if not words or words[0] == "help" or words[0] not in commands:
             return Told(int(bool(words) and words[0] != "help"), [USAGE])
         try:
-            commands[words[0]](_Call(_options(words[1:]), folder, read, dry), told)
+            commands[words[0]](_Call(_options(words[1:]), folder, files, dry), told)
         except Failure as failure:
             told.err.append(f"{failure}\n")
             told.status = 1
@@ -91,24 +125,20 @@ class Utility:
             pair = pki.self_signed(
                 [host if len(host) < 64 else f"*.{wide}", host, f"service.{wide}"], datetime.now(UTC)
             )
-            content = pair.key_pem + pair.pem
+            content = {"tls.key": pair.key_pem, "tls.crt": pair.pem}
         else:
             key, certificate = call.file(call.need("k", "-key")), call.file(call.need("c", "-certificate"))
             if b"PRIVATE KEY-----" not in key or b"-----BEGIN CERTIFICATE" not in certificate:
                 raise Failure("error: tls: failed to find any PEM data in certificate or key input")
-            content = key + certificate
+            content = {"tls.key": key, "tls.crt": certificate}
         cluster = self._cluster(host)
         if call.dry:
             return
         for name in (cluster.identity.gateway, cluster.identity.host):
-            path = self._service.folder / "tls" / f"{name}.pem"
-            write_whole(path, content, 0o600)
-            try:
-                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
-            except (ssl.SSLError, ValueError) as error:
-                path.unlink()
-                raise Failure(f"error: tls: failed to parse certificate and key: {error}") from error
-            secret = "tls-dex-base" if name == cluster.identity.gateway else f"tls-dex-app-{cluster.identity.id}"
+            secret = SHARED if name == cluster.identity.gateway else f"tls-dex-app-{cluster.identity.id}"
+            with _told_by_kubectl():
+                self._kubernetes.asks("apply", secret)
+                self._kubernetes.put(self._kubernetes.base, secret, content)
             told.out.append(f"secret/{secret} configured\n")
             told.info(f"Ingress of {name} patched")
         with cluster.lock:
@@ -121,35 +151,48 @@ class Utility:
         contents: dict[str, bytes] = {}
         for letter, noun in sources.items():
             place = call.need(letter, f"-{noun}")
-            content = call.read(place)
+            content = call.files.read(place)
             if content is None:
                 article = "principal file" if letter == "p" else "keytab file"
                 raise Failure(f"ERROR: No {article} found at location: {place}")
             contents[letter] = content
-        cluster, name = self._cluster(host), user.replace("_", "---")
+        cluster, names = self._cluster(host), dict(zip("pk", kerberos.names(user), strict=True))
         if call.dry:
             return
+        told.out.append(f"Deleting old secrets of {user}\n")
+        for name in reversed(names.values()):
+            self._drop(cluster, name)
+        for letter, name in names.items():
+            target = posixpath.join(call.folder, name)
+            if posixpath.normpath(posixpath.join(call.folder, call.options[letter])) == target:
+                raise Failure(f"cp: '{call.options[letter]}' and './{name}' are the same file")
+            call.files.write(target, contents[letter])
+        for letter, name in names.items():
+            self._put(cluster, name, contents[letter])
+            told.out.append(f"secret/{name} created\n")
+        for name in names.values():
+            call.files.remove(posixpath.join(call.folder, name))
+
+    def _drop(self, cluster: Cluster, name: str) -> bool:
+        with _told_by_kubectl():
+            self._kubernetes.asks("delete", name)
         with cluster.lock:
-            told.out.append(f"Deleting old secrets of {user}\n")
-            cluster.set_kerberos(user, None)
-            for letter, kind in (("p", "principal"), ("k", "secret")):
-                target = posixpath.join(call.folder, f"{name}-krb5-{kind}")
-                if posixpath.normpath(posixpath.join(call.folder, call.options[letter])) == target:
-                    raise Failure(f"cp: '{call.options[letter]}' and './{name}-krb5-{kind}' are the same file")
-            if not _SECRET_NAME.fullmatch(name):
-                raise Failure(f'The Secret "{name}-krb5-principal" is invalid: metadata.name: Invalid value')
-            told.out += [f"secret/{name}-krb5-principal created\n", f"secret/{name}-krb5-secret created\n"]
-            cluster.set_kerberos(user, _principal(contents["p"], contents["k"]))
+            return cluster.drop_secret(name)
+
+    def _put(self, cluster: Cluster, name: str, content: bytes) -> None:
+        with _told_by_kubectl():
+            self._kubernetes.asks("create", name)
+            self._kubernetes.put(f"dex-app-{cluster.identity.id}", name, {name: content})
 
     def _delete_user(self, call: "_Call", told: Told) -> None:
         host, user = call.need("h", "-host"), call.need("u", "-user")
-        cluster, name = self._cluster(host), user.replace("_", "---")
+        cluster, names = self._cluster(host), kerberos.names(user)
         if call.dry:
             return
-        with cluster.lock:
-            if not cluster.set_kerberos(user, None):
-                raise Failure(f'Error from server (NotFound): secrets "{name}-krb5-secret" not found')
-        told.out += [f'secret "{name}-krb5-secret" deleted\n', f'secret "{name}-krb5-principal" deleted\n']
+        for name in reversed(names):
+            if not self._drop(cluster, name):
+                raise Failure(f'Error from server (NotFound): secrets "{name}" not found')
+            told.out.append(f'secret "{name}" deleted\n')
 
     def _cluster(self, host: str) -> Cluster:
         """Return the virtual cluster of a host; anything else, such as a URL, names a namespace that is not there."""
@@ -160,11 +203,20 @@ class Utility:
         return cluster
 
 
+@contextmanager
+def _told_by_kubectl() -> Iterator[None]:
+    """Leave something to kubectl, whose words are all that is said of a failure."""
+    try:
+        yield
+    except Denied as denial:
+        raise Failure(str(denial)) from denial
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
     options: dict[str, str]
     folder: str
-    read: Read
+    files: Files
     dry: bool
 
     def need(self, letter: str, name: str) -> str:
@@ -175,7 +227,7 @@ class _Call:
 
     def file(self, place: str) -> bytes:
         """Return a file of the host."""
-        content = self.read(place)
+        content = self.files.read(place)
         if content is None:
             raise Failure(f"error: open {place}: no such file or directory")
         return content
@@ -188,12 +240,3 @@ def _options(words: list[str]) -> dict[str, str]:
         letter = waiting.pop(0).removeprefix("-")
         found[letter] = "yes" if letter == "a" else (waiting.pop(0) if waiting else "")
     return found
-
-
-def _principal(text: bytes, keytab: bytes) -> str:
-    """Return the principal that jobs can log in with, "" where the files do not fit: nothing checks them before."""
-    principal = text.decode("utf-8", "replace").removesuffix("\n")
-    name, _, realm = principal.partition("@")
-    parts = [part.encode() for part in (*name.split("/"), realm)]
-    fits = keytab.startswith(b"\x05\x02") and all(part and part in keytab for part in parts)
-    return principal if fits and not re.search(r"\s", principal) else ""
