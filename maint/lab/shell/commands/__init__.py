@@ -10,9 +10,9 @@ from maint.lab.shell.commands import (
     host,
     installed,
     keytool,
+    kubectl,
     listing,
     modes,
-    kubectl,
     openssl,
     paths,
     people,
@@ -29,12 +29,11 @@ from maint.lab.shell.commands import (
 from maint.lab.shell.commands.awk import awk
 
 COMMANDS: dict[str, Command] = {
+    "/opt/cloudera/lib/kubectl": kubectl.kubectl,
     "/opt/cloudera/lib/cde-utils": virtual_clusters.cde_utils,
     "NetworkManager": installed.network_manager,
     "[": BUILTINS["["],
     "awk": awk,
-    "/opt/cloudera/lib/kubectl": kubectl.kubectl,
-    "/opt/cloudera/lib/docker": docker.docker,
     "base64": digests.base64,
     "basename": paths.basename,
     "bash": wrappers.sh,
