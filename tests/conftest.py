@@ -1,13 +1,32 @@
-"""Where the real parts must be there, as in CI, a test that skips for lack of one is a failure."""
+"""The longest files begin first; where the real parts must be there, as in CI, a skip for lack of one is a failure."""
 
 import os
 import re
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long one example takes says nothing on a busy machine.
+settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+settings.register_profile("campaign", settings.get_profile("maint"), max_examples=500)
+settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint")
+
+_TESTS = Path(__file__).parent
+# Files go to whichever process is free: a long one that begins last is waited for by all others.
+_LONGEST = ("campaigns", "steps", "house/test_lint.py", "house/test_wheel.py", "cli", "vc_backup", "guards", "lab")
 
 _NEEDED = os.environ.get("MAINT_TESTS_NEED_REAL_PARTS") == "1"
 _LACKING = re.compile(r"not installed|no (keytool|dash|OpenSSH)|stock tool|cannot be had|could not be found")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _rank(item.path))  # stable: the order within a file stays
+
+
+def _rank(path: Path) -> int:
+    return next((rank for rank, long in enumerate(_LONGEST) if path.is_relative_to(_TESTS / long)), len(_LONGEST))
 
 
 @pytest.hookimpl(wrapper=True)
