@@ -41,7 +41,7 @@ def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[
     Args:
         settings: the virtual cluster.
         secrets: resolves the key.
-        names: what it must cover: the virtual cluster's host and the gateway's.
+        names: what it must cover: the virtual cluster's host and the gateway's; none: nobody knows them yet.
 
     Raises:
         Invalid: certificate or key cannot be read.
@@ -57,9 +57,10 @@ def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[
     key = secrets.resolve_bytes(settings.tls.key)
     server = _serving(chain, key, str(path))
     der = first_of(chain)
-    for name in names:
+    for name in names or [""]:  # where no name is known yet, its dates are judged all the same
         _check(server, der, name, f"the certificate {path}")
-    return Pair(chain, key, end_of(der), settings.ca is None or _accepted(server, str(settings.ca), names[0]))
+    known = not names or settings.ca is None or _accepted(server, str(settings.ca), next(iter(names), ""))
+    return Pair(chain, key, end_of(der), known)
 
 
 def _serving(chain: bytes, key: SecretBytes, path: str) -> ssl.SSLContext:
@@ -113,7 +114,8 @@ def _accepted(server: ssl.SSLContext, ca: str, host: str) -> bool:
 def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
     """Let a client and a server shake hands in memory."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    near = client.wrap_bio(back, there, server_hostname=host)
+    client.check_hostname = bool(host)
+    near = client.wrap_bio(back, there, server_hostname=host or None)
     far = server.wrap_bio(there, back, server_side=True)
     waiting = [near, far]
     while waiting:

@@ -1,5 +1,6 @@
 """A user's principal and keytab: proven fit, here and in memory only, before anything is sent (jobs API, 12)."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from maint.ports import Secrets
 
 _PRINCIPAL = re.compile(r"[^@/\s\\]+(/[^@/\s\\]+)*@[^@/\s\\]+")
 _MOST = 1024  # bytes of a principal file
+_NOT = "not tried with kinit"
 _LIMIT = 30.0  # seconds; three tries at an unreachable KDC take 10 to 20
 _NEEDED = ("PATH", "HOME", "KRB5_CONFIG")
 # What kinit says when it could not even ask, or when it is not the keytab's fault.
@@ -131,6 +133,28 @@ def _unclean(content: bytes) -> str:
     return ""
 
 
+def refuse_older(identity: Identity, live: Mapping[str, bytes] | None) -> None:
+    """Refuse a keytab that is older than the one in place, where kinit could not tell.
+
+    Args:
+        identity: what is to be written.
+        live: what the secret with the present keytab holds.
+
+    Raises:
+        Refused: it has an older key version of the same principal.
+    """
+    for content in (live or {}).values() if identity.tried.startswith(_NOT) else ():
+        with contextlib.suppress(BadKeytab):
+            there = newest_usable(parse(content), identity.principal)
+            if there.version > identity.key.version:
+                raise Refused(
+                    f"the keytab has key version {identity.key.version} of {identity.principal}, and the virtual "
+                    f"cluster has version {there.version} already",
+                    detail=[identity.tried],
+                    hint="export it anew; with a KDC in reach kinit tells which one is good",
+                )
+
+
 def try_login(user: str, principal: str, keytab: SecretBytes, key: Key, environ: Mapping[str, str]) -> str:
     """Log in with a keytab as a job would, and return in words that it worked, or why it was not tried.
 
@@ -140,21 +164,21 @@ def try_login(user: str, principal: str, keytab: SecretBytes, key: Key, environ:
         Refused: the KDC does not accept it.
     """
     if shutil.which("kinit", path=environ.get("PATH")) is None:
-        return "not tried with kinit: it is not installed here"
+        return f"{_NOT}: it is not installed here"
     if not hasattr(os, "memfd_create"):
-        return "not tried with kinit: this system has no files in memory"
+        return f"{_NOT}: this system has no files in memory"
     try:
         ended = _kinit(principal, keytab, environ)
     except subprocess.TimeoutExpired:
-        return f"not tried with kinit: no KDC answered within {_LIMIT:g} s"
+        return f"{_NOT}: no KDC answered within {_LIMIT:g} s"
     except OSError as error:
-        return f"not tried with kinit: {error.strerror}"
+        return f"{_NOT}: {error.strerror}"
     if ended.returncode == 0:
         return "kinit with it works"
     words = " ".join(ended.stderr.decode(errors="replace").split()).removeprefix("kinit: ")
     told = words.lower()
     if any(word in told for word in _UNTOLD):
-        return f"not tried with kinit: {words}"
+        return f"{_NOT}: {words}"
     stale = (
         f"the KDC has other keys than version {key.version} in the keytab: it is older than the KDC's, "
         "or was made with another password or salt"

@@ -5,7 +5,7 @@ import binascii
 import shlex
 import ssl
 from collections.abc import Generator, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from maint.errors import WorkFailed
 from maint.model.certificate import covers, end_of, fingerprint, first_of
@@ -29,11 +29,12 @@ from maint.steps.vc_master import (
     siblings,
 )
 from maint.steps.vc_private import fed, script, sweep
+from maint.steps.vc_shared import SOON, keep_shared, lasting, put_shared_back
 from maint.steps.vc_step import VcArguments
 
-_SOON = timedelta(days=30)
 _SERVED = 120.0  # seconds until an ingress must show what its secret holds
 _PAUSE = 2.0
+_LATER = "its host and its service's gateway, unless they have a good one; all its virtual clusters share the gateway's"
 
 
 class InitArguments(VcArguments):
@@ -62,7 +63,7 @@ class InitCluster(Step[InitClusterArguments]):
         """Judge the certificate, look at the virtual cluster, and name everybody whom it concerns."""
         settings = sight.settings.virtual_cluster(args.vc)
         address, host = address_of(settings), master_of(sight)
-        pair = pair_of(settings, sight.secrets, (address.host, address.gateway))
+        pair = pair_of(settings, sight.secrets, () if args.later else (address.host, address.gateway))
         now = sight.clock.now()
         found, held = None, dict[str, bytes]()
         if not args.later:
@@ -72,9 +73,9 @@ class InitCluster(Step[InitClusterArguments]):
         if found is not None and not there:
             require_utility(found, settings)
         effect = Effect.READ if there else Effect.DESTROY if pair is None else Effect.CHANGE
-        words = (
-            there or f"{_what(settings, pair)} for {address.host} and {address.gateway}{_shared(sight, address, found)}"
-        )
+        stays = pair is None and not args.renew and lasting(address, held, now)
+        whom = f"{address.host} and {address.gateway}{_shared(sight, address, found, stays=stays)}"
+        words = there or f"{_what(settings, pair)} for {_LATER if args.later else whom}"
         yield self.action(
             f"virtual cluster {settings.name}",
             words,
@@ -92,21 +93,38 @@ class InitCluster(Step[InitClusterArguments]):
         pair = pair_of(settings, site.secrets, (address.host, address.gateway))
         found = look(site.shell, host, address, settings.utility)
         sweep(site.shell, host, site.state)
+        yield from put_shared_back(site, work, host, address)
         held = certificates(site.shell, host, address)
         before, now = work.noted("before"), _prints(held)
         # A certificate that an earlier life of this run had made is not made once more.
         renew = action.arguments["renew"] is True and before in (None, now)
         if there := _good(pair, address, held, site.clock.now(), renew=renew):
             seen = yield from _served(site, settings, address, held)
-            return done(f"{there}{seen}") if before is not None else unchanged(f"{there}{seen}")
+            kept = _trusted(site, settings, held) if pair is None and before is not None else ""
+            return (unchanged if before is None else done)(f"{there}{seen}{kept}")
         work.note("before", now)
-        yield f"calling the utility script on {host}"
-        _call(site, found, settings, address, pair)
+        yield from self._install(
+            site, work, found, settings, pair, stays=not renew and lasting(address, held, site.clock.now())
+        )
         held = certificates(site.shell, host, address)
         _verify(address, host, pair, held, now)
-        kept = _keep(site, settings, held) if pair is None else ""
         seen = yield from _served(site, settings, address, held)
+        kept = _trusted(site, settings, held) if pair is None else ""
         return done(f"{address.host} and {address.gateway} have {_described(pair, held)}{seen}{kept}")
+
+    @staticmethod
+    def _install(
+        site: Site, work: Work, found: Found, settings: VirtualClusterSettings, pair: Pair | None, *, stays: bool
+    ) -> Generator[str, None, None]:
+        """Call the script; the gateway's certificate is put back where it is to stay, whatever becomes of the call."""
+        address = address_of(settings)
+        if pair is None and stays:
+            yield from keep_shared(site, work, found.host, address)
+        yield f"calling the utility script on {found.host}"
+        try:
+            _call(site, found, settings, address, pair)
+        finally:
+            yield from put_shared_back(site, work, found.host, address)
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         """Whether the virtual cluster still has a certificate as this run left it."""
@@ -150,7 +168,7 @@ def _good(pair: Pair | None, address: Address, held: Mapping[str, bytes], now: d
     if pair is not None:
         same = fingerprint(own) == fingerprint(shared) == fingerprint(first_of(pair.chain))
         return f"{address.host} has the configured certificate already, until {pair.until:%Y-%m-%d}" if same else ""
-    lasting = min(end_of(own), end_of(shared)) > now + _SOON
+    lasting = min(end_of(own), end_of(shared)) > now + SOON
     if renew or not lasting or not covers(own, address.host):
         return ""
     return f"{address.host} has a certificate until {end_of(own):%Y-%m-%d}; `--renew` makes a new one all the same"
@@ -165,7 +183,7 @@ def _what(settings: VirtualClusterSettings, pair: Pair | None) -> str:
     return f"install the certificate {settings.tls.cert} (until {pair.until:%Y-%m-%d}){doubt}"
 
 
-def _shared(sight: Sight, address: Address, found: Found | None) -> str:
+def _shared(sight: Sight, address: Address, found: Found | None, *, stays: bool) -> str:
     """Return whom else it concerns: the gateway's certificate is one for all virtual clusters of the service."""
     others = siblings(sight.settings, address)
     named = [f"{one.name} (ca: {one.ca or 'the authorities of the system'})" for one in others]
@@ -173,7 +191,9 @@ def _shared(sight: Sight, address: Address, found: Found | None) -> str:
     named += [f"{one} (not in this config)" for one in (found.clusters if found else ()) if one not in known]
     if not named:
         return f"; no other virtual cluster shares {address.gateway}"
-    return f"; all virtual clusters of the service share {address.gateway}, and must trust it anew: {', '.join(named)}"
+    told = "it is put back a moment later, since it is a good one" if stays else "their clients must trust it"
+    whole = f"; the certificate of {address.gateway} is replaced for all virtual clusters of the service, {told}: "
+    return whole + ", ".join(named)
 
 
 def _call(site: Site, found: Found, settings: VirtualClusterSettings, address: Address, pair: Pair | None) -> None:
@@ -217,12 +237,12 @@ def _described(pair: Pair | None, held: Mapping[str, bytes]) -> str:
     return f"{'a self-signed' if pair is None else 'the configured'} certificate until {end:%Y-%m-%d}"
 
 
-def _keep(site: Site, settings: VirtualClusterSettings, held: Mapping[str, bytes]) -> str:
+def _trusted(site: Site, settings: VirtualClusterSettings, held: Mapping[str, bytes]) -> str:
     """Write the new certificates, which are public, where clients can be given them, and say so."""
     path = site.state / "certificates" / f"{settings.name}.pem"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text("".join(ssl.DER_cert_to_PEM_cert(der) for der in dict.fromkeys(held.values())))
-    return f"; clients must trust it now: it is in {path}, for the `ca` of each virtual cluster of the service"
+    return f"; clients must trust it now: put {path} into the `ca` of the config"
 
 
 def _served(

@@ -6,13 +6,14 @@ from collections.abc import Generator, Iterable, Mapping
 from maint.errors import MaintError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
+from maint.model.site import VirtualClusterSettings
 from maint.ports import Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
-from maint.steps.vc_identity import Identity, identity_of, user_of
+from maint.steps.vc_identity import Identity, identity_of, refuse_older, user_of
 from maint.steps.vc_init import InitArguments
 from maint.steps.vc_master import SETUP, Address, Found, address_of, last_words, look, master_of, require_utility
 from maint.steps.vc_private import fed, script, sweep
-from maint.steps.vc_secrets import Cabinet, Manifest, Names, manifest, names_of
+from maint.steps.vc_secrets import Cabinet, Manifest, Names, contents_of, manifest, names_of
 from maint.steps.vc_secrets_kept import Kept, digest, forget, keep, put_back, record_of
 
 _APPLY, _SCRIPT = "server-side apply", "the utility script"
@@ -45,24 +46,32 @@ class InitUser(Step[InitUserArguments]):
         effect, facts = Effect.CHANGE, ""
         if not args.later:
             found = look(sight.shell, host, address, settings.utility)
-            cabinet = Cabinet(host, address)
+            cabinet = Cabinet(host, address.namespace)
             live = cabinet.read(sight.shell, names.both)
             facts = digest(names.both, live)
             if facts == digest(names.both, wanted):
                 effect, words = Effect.READ, f"{args.user} has these keys of {identity.principal} already"
-            elif cabinet.takes_apply(sight.shell, names.both):
-                words += f", by {_APPLY}"
             else:
-                require_utility(found, settings)
-                words += f", by {_SCRIPT}, which deletes before it creates: the old ones are sealed first"
+                refuse_older(identity, contents_of(live.get(names.keytab)))
+                words += self._way(sight, cabinet, names, found, settings)
         yield self.action(
-            f"secrets {names.principal}, {names.keytab} in {address.namespace}",
+            f"user {args.user} of virtual cluster {settings.name}"
+            if args.later
+            else f"secrets {names.principal}, {names.keytab} in {address.namespace}",
             words,
             arguments,
             effect=effect,
             undo=f"`maint vc init-user {settings.name} {args.user}` with the keytab of before in the config",
             facts={"secrets": facts},
         )
+
+    @staticmethod
+    def _way(sight: Sight, cabinet: Cabinet, names: Names, found: Found, settings: VirtualClusterSettings) -> str:
+        """Return in words how it is written; the script must be there where it is needed."""
+        if cabinet.takes_apply(sight.shell, names.both):
+            return f", by {_APPLY}"
+        require_utility(found, settings)
+        return f", by {_SCRIPT}, which deletes before it creates: the old ones are sealed first"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Prove again, keep the old ones, write, verify, put back where that fails."""
@@ -73,7 +82,7 @@ class InitUser(Step[InitUserArguments]):
         yield f"the keytab holds a usable key of {identity.principal}; {identity.tried}"
         found = look(site.shell, host, address, settings.utility)
         sweep(site.shell, host, site.state)
-        change = _Change(site, address, names, Cabinet(host, address), identity)
+        change = _Change(site, address, names, Cabinet(host, address.namespace), identity)
         return (yield from change.carry_out(found, user))
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
@@ -81,7 +90,7 @@ class InitUser(Step[InitUserArguments]):
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
         user = str(action.arguments["user"])
         address, names = address_of(settings), names_of(user)
-        live = Cabinet(master_of(site), address).read(site.shell, names.both)
+        live = Cabinet(master_of(site), address.namespace).read(site.shell, names.both)
         identity = identity_of(user_of(settings, user), site.secrets)
         return digest(names.both, live) == digest(names.both, _wanted(names, identity))
 

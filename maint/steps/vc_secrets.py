@@ -12,7 +12,7 @@ from typing import cast
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.ports import Ran, Shell, ShellSight
-from maint.steps.vc_master import Address, kubectl, last_words
+from maint.steps.vc_master import kubectl, last_words
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _ENCODED = re.compile(r"[A-Za-z0-9+/=]{24,}")
@@ -53,16 +53,16 @@ def names_of(user: str) -> Names:
 
 
 class Cabinet:
-    """The secrets of one virtual cluster, asked for and changed with kubectl on the master.
+    """The secrets of one namespace, asked for and changed with kubectl on the master.
 
     Args:
         host: the master.
-        address: the virtual cluster.
+        space: the namespace.
     """
 
-    def __init__(self, host: str, address: Address) -> None:
+    def __init__(self, host: str, space: str) -> None:
         self.host = host
-        self._space = address.namespace
+        self._space = space
 
     def read(self, shell: ShellSight, names: Sequence[str]) -> dict[str, Manifest]:
         """Return those secrets that are there, by name.
@@ -72,7 +72,7 @@ class Cabinet:
         """
         ran = self._ask(shell, f"get secret {' '.join(names)} -n {self._space} -o json", "ignore-not-found")
         if not ran.ok:
-            raise self._failed("the user's secrets cannot be read", ran)
+            raise self._failed("secrets cannot be read", ran)
         found = json.loads(ran.out) if ran.out.strip() else {}
         items = found.get("items", []) if found.get("kind") == "List" else [found] if found else []
         return {str(item["metadata"]["name"]): _kept(item) for item in items}
@@ -90,7 +90,7 @@ class Cabinet:
             return True
         if any(word in said for word in _UNKNOWN):
             return False
-        raise self._failed("the user's secrets could not be written", ran)
+        raise self._failed("secrets could not be written", ran)
 
     def apply(self, shell: Shell, manifests: Sequence[Manifest]) -> None:
         """Write secrets by server-side apply: each one old or new at any time.

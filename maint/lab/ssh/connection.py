@@ -1,7 +1,10 @@
 """One SSH connection to a lab host: who is let in, and the commands it runs."""
 
+import json
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 from paramiko import Channel, PKey, ServerInterface, Transport
 from paramiko.common import (
@@ -22,6 +25,16 @@ _CHANNEL_SUCCESS = 99  # RFC 4254 section 9
 _REPLY_WAIT = 1.0
 _SLOWNESS = 2.0
 _JUNK = b"*** This host is watched. Last login: a moment ago ***\n"
+
+
+COMMANDS = "commands.jsonl"
+"""Beside a host's tree: every command line that was sent to it; what came over standard input is not in it."""
+
+
+def note(log: Path, command: str) -> None:
+    """Write down a command line that is about to run."""
+    with log.open("a") as file:
+        file.write(json.dumps({"time": time.time(), "command": command}) + "\n")
 
 
 class Connection(Transport):
@@ -115,6 +128,7 @@ class _Work:
             over.wait(_SLOWNESS)
         if fault == "banner-junk":
             self._send(_JUNK)
+        note(self._machine.root.parent / COMMANDS, self._command)
         streams = Incoming(self._receive), Outgoing(self._send), Outgoing(self._send_error)
         return execute(self._machine, self._command, *streams, cancelled=over)
 
