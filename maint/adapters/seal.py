@@ -192,7 +192,8 @@ class _Calls:
 
 
 def _encrypt(read: Read, target: BinaryIO, recipients: Sequence[object]) -> None:
-    calls = _Calls(read, target.write)
+    # age asks for 8 KiB at a time; whoever gives the bytes is not asked for less than a block.
+    calls = _Calls(io.BufferedReader(_Source(read), _BLOCK).read, target.write)
     try:
         pyrage.encrypt_io(calls, calls, recipients)
     except Exception as error:

@@ -5,6 +5,7 @@ record (`detour`) until it has come home (`home`); so what was pruned from the f
 """
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import nullcontext
 
 from maint.backup.catalogue import entries, files, sweep
 from maint.backup.elsewhere import Elsewhere
@@ -12,10 +13,12 @@ from maint.backup.manifest import MANIFEST, SIGNATURE
 from maint.backup.parts import Tally
 from maint.backup.read import BLOCK
 from maint.backup.records import Record, read_records, write_record
+from maint.backup.under_way import storing
+from maint.backup.vc_objects import crew, object_name, objects_in
 from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
 from maint.errors import StoreFailed, WorkFailed
-from maint.model.snapshot import Part, Snapshot, Trust
+from maint.model.snapshot import Part, Snapshot, StoredFile, Trust
 from maint.ports import Site
 
 DETOUR = "detour"
@@ -82,7 +85,6 @@ def _come_home(source: Site, target: Site, problems: list[str]) -> Iterator[str]
 def _copy_all(source: Site, target: Site, problems: list[str]) -> Iterator[str]:
     sweep(target, target.clock.now())
     there = _committed(target)
-    _copy_others(source, target)
     for entry in entries(source):
         if entry.id in there:
             continue
@@ -98,10 +100,12 @@ def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -
     yield f"copying {snapshot.id} to {target.store.location}"
     folder = f"{snapshot.site}/{snapshot.id}"
     try:
-        for part in snapshot.parts:
-            _copy_file(source, target, f"{folder}/{part.name}", part)
-        for name in (SIGNATURE, MANIFEST):
-            _copy_file(source, target, f"{folder}/{name}")
+        with storing(target) if snapshot.objects else nullcontext():
+            _copy_objects(source, target, snapshot)
+            for part in snapshot.parts:
+                _copy_file(source, target, f"{folder}/{part.name}", part)
+            for name in (SIGNATURE, MANIFEST):
+                _copy_file(source, target, f"{folder}/{name}")
     except StoreFailed:
         raise
     except WorkFailed as failure:
@@ -124,7 +128,7 @@ def _proof(target: Site, snapshot: Snapshot) -> Verification:
     return deep if sound else verify(target, snapshot.id, level=1)
 
 
-def _copy_file(source: Site, target: Site, name: str, part: Part | None = None) -> None:
+def _copy_file(source: Site, target: Site, name: str, part: Part | StoredFile | None = None) -> None:
     """Copy one file; one that is there already stays, and the verification judges it."""
     try:
         with source.store.open(name) as file, target.store.create(name) as copy:
@@ -139,13 +143,20 @@ def _copy_file(source: Site, target: Site, name: str, part: Part | None = None) 
         raise WorkFailed(f"{name} is missing in {source.store.location}") from None
 
 
-def _copy_others(source: Site, target: Site) -> None:
-    """Copy the files that several snapshots share; they must stand before a manifest names them."""
-    folder = f"{source.settings.name}/objects"
-    there = set(target.store.names(folder))
-    for name in source.store.names(folder):
-        if name not in there:
-            _copy_file(source, target, name)
+def _copy_objects(source: Site, target: Site, snapshot: Snapshot) -> None:
+    """Copy the files that a snapshot shares with others; they must stand before its manifest names them."""
+    listed = [entry.snapshot.objects for entry in entries(target) if entry.snapshot is not None]
+    known = {one.id for objects in listed for one in objects} & set(objects_in(target))
+    with crew() as (hands, _):
+        lacking = [one for one in snapshot.objects if one.id not in known]
+        list(hands.map(lambda one: _copy_object(source, target, one), lacking))
+
+
+def _copy_object(source: Site, target: Site, one: StoredFile) -> None:
+    """Copy a file anew; what stands there under its name is listed by no snapshot, and not proven."""
+    name = object_name(source.settings.name, one.id)
+    target.store.remove(name)
+    _copy_file(source, target, name, one)
 
 
 def _copy_records(source: Site, target: Site) -> None:

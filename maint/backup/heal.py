@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -29,6 +30,8 @@ from maint.backup.parts import (
     read_part,
 )
 from maint.backup.take import recipients_of
+from maint.backup.under_way import storing
+from maint.backup.vc_document import clusters_in, part_name
 from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
 from maint.backup.writing import Writing
@@ -91,11 +94,12 @@ def heal(
     snapshot_id = new_id(redacted.taken_at, chance)
     writing = Writing(site, snapshot_id, recipients)
     try:
-        snapshot = _written(site, writing, redacted, document)
-        told = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
-        snapshot = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=told)
-        snapshot = writing.with_recipe(snapshot)
-        writing.commit(snapshot)
+        with storing(site) if redacted.objects else nullcontext():
+            snapshot = _written(site, writing, redacted, document)
+            told = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
+            named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=told)
+            snapshot = writing.with_recipe(named)
+            writing.commit(snapshot)
     except BaseException:
         writing.undo()
         raise
@@ -212,6 +216,9 @@ def _written(site: Site, writing: Writing, redacted: Snapshot, document: Documen
     if redacted.has(MANAGER_FILES):
         with open_part(site, redacted, MANAGER_FILES) as stream:
             writing.archive(MANAGER_FILES, stream.read)
+    for cluster in clusters_in(redacted):
+        with open_part(site, redacted, part_name(cluster)) as stream:
+            writing.document(part_name(cluster), stream.read())
     told = truststore(verdict.outline, redacted.has(TRUSTSTORE))
     return replace(
         redacted,

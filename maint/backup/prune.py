@@ -10,6 +10,7 @@ from maint.backup.manifest import MANIFEST
 from maint.backup.parts import DEPLOYMENT
 from maint.backup.records import Record, read_records, write_record
 from maint.backup.retain import LEVEL, Candidate, Verdict, decide
+from maint.backup.vc_collect import collect
 from maint.backup.vc_document import part_name
 from maint.errors import WorkFailed
 from maint.model.snapshot import Purpose, Snapshot, Trust
@@ -163,7 +164,7 @@ def leftovers(sight: Sight) -> Sequence[str]:
 
 
 def follow(site: Site) -> Generator[str, None, Sequence[str]]:
-    """Remove from the copies what was pruned from the first store; yields words on the progress.
+    """Remove from the copies what was pruned from the first store, and files that no copy needs; yields words.
 
     Only what a signed record says was pruned, and what the first store no longer has, goes: a first store that lost
     its snapshots takes nothing with it.
@@ -179,6 +180,7 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
             for snapshot_id in sorted(gone & set(folders(other))):
                 _remove_files(other, snapshot_id)
                 yield f"removed {snapshot_id} from {copy.location}"
+            yield from collect(other)
         except WorkFailed as failure:
             problems.append(": ".join([failure.message, *failure.detail]))
     return problems

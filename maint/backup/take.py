@@ -2,23 +2,24 @@
 
 import os
 from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from maint import __version__
 from maint.backup import host_notes
 from maint.backup.catalogue import sweep
-from maint.backup.copies import note_detour
-from maint.backup.elsewhere import Elsewhere
+from maint.backup.detour import or_elsewhere
 from maint.backup.further import take_further, truststore
 from maint.backup.ids import new_id
 from maint.backup.judge import Judge, Verdict
 from maint.backup.parts import TRUSTSTORE
+from maint.backup.under_way import storing
 from maint.backup.vc_take import take_clusters
 from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
 from maint.backup.writing import Writing
-from maint.errors import Invalid, StoreFailed, WorkFailed
+from maint.errors import Invalid, WorkFailed
 from maint.model.manager import Account
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
@@ -69,12 +70,9 @@ def take(
     """
     recipients = recipients_of(site)
     order = _Order(purpose, redacted, accept_empty, recipients, snapshot_id, chance)
-    try:
+    if purpose is not Purpose.BACKUP:  # a safety copy must lie where whoever destroys looks for it
         return (yield from _take_into(site, order))
-    except StoreFailed as failure:
-        if purpose is not Purpose.BACKUP or not site.copies:
-            raise
-        return (yield from _detour(site, order, failure))
+    return (yield from or_elsewhere(site, lambda place: _take_into(place, order)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,29 +87,15 @@ class _Order:
     chance: Callable[[int], bytes]
 
 
-def _detour(site: Site, order: _Order, failure: StoreFailed) -> Generator[str, None, Taken]:
-    """Take the snapshot into the first copy that can hold it, since the first store cannot."""
-    for copy in site.copies:
-        yield f"{': '.join([failure.message, *failure.detail])}; storing in {copy.location} instead"
-        target = Elsewhere(site, copy)
-        try:
-            taken = yield from _take_into(target, order)
-        except StoreFailed as further:
-            failure = further
-            continue
-        note_detour(target, taken.snapshot.id, site.store.location)
-        return taken
-    raise failure
-
-
 def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     now = site.clock.now()
     sweep(site, now)
     snapshot_id = order.snapshot_id or new_id(now, order.chance)
     run = _Run(site, order, snapshot_id, now)
     try:
-        snapshot = yield from run.capture()
-        run.commit(snapshot)
+        with storing(site) if site.settings.virtual_clusters else nullcontext():
+            snapshot = yield from run.capture()
+            run.commit(snapshot)
     except BaseException:
         run.undo()
         raise

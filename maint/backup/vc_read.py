@@ -6,14 +6,16 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 
 from maint.backup.ids import show_time
 from maint.backup.vc_document import NOT_IN_THE_API, ClusterDocument
-from maint.backup.vc_objects import Objects, crew
+from maint.backup.vc_objects import Cut, Objects, crew
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.json import Json
 from maint.model.vc import File, Job, Object, Resource, joint_signature, part_of, text_of
-from maint.ports import Site, VirtualClusterSight
+from maint.ports import Clock, Site, VirtualClusterSight
 
 _ROUNDS = 5  # looks before a virtual cluster counts as one that never rests
 _TRIES = 2  # for a file: it may be replaced while it is read
+_CUTS = 9  # times that a file may be cut on its way and is asked for anew (contract section 3.5)
+_LONGEST = 60.0  # seconds before it is asked for anew
 _REQUIREMENTS = "requirements.txt"
 
 
@@ -32,7 +34,7 @@ def read_cluster(site: Site, name: str, objects: Objects) -> Generator[str, None
     cluster = site.virtual_cluster(name)
     settings, now, info = cluster.settings, site.clock.now(), cluster.info()
     with crew() as (hands, stop):
-        reading = _Reading(cluster, objects, hands, stop)
+        reading = _Reading(cluster, objects, site.clock, hands, stop)
         yield from reading.all()
     resources = [reading.resources[key] for key in sorted(reading.resources)]
     return ClusterDocument(
@@ -75,9 +77,15 @@ class _Reading:
     """What has been seen so far."""
 
     def __init__(
-        self, cluster: VirtualClusterSight, objects: Objects, hands: ThreadPoolExecutor, stop: threading.Event
+        self,
+        cluster: VirtualClusterSight,
+        objects: Objects,
+        clock: Clock,
+        hands: ThreadPoolExecutor,
+        stop: threading.Event,
     ) -> None:
-        self._cluster, self._objects, self._hands, self._stop = cluster, objects, hands, stop
+        self._cluster, self._objects, self._clock = cluster, objects, clock
+        self._hands, self._stop = hands, stop
         self.resources: dict[str, Resource] = {}
         self.jobs: Sequence[Job] = ()
         self._unlisted: set[str] = set()  # what jobs need and the list does not show
@@ -130,13 +138,13 @@ class _Reading:
             if not file.signature:
                 self._unread[resource.name, file.path] = "it has no signature, so that nothing proves it"
             elif not self._objects.has(file):
-                wanted.setdefault(self._objects.id_of(file), (resource.name, file))
+                wanted.setdefault(self._objects.key(file), (resource.name, file))
         if not wanted:
             return
         yield f"fetching {len(wanted)} files that are not stored yet"
         under_way: dict[Future[str], tuple[str, str]] = {
             self._hands.submit(self._fetched, resource, file): (resource, file.path)
-            for resource, file in wanted.values()
+            for resource, file in sorted(wanted.values(), key=lambda one: -one[1].size)  # none is long alone at the end
         }
         for future in as_completed(under_way):
             if problem := future.result():
@@ -144,14 +152,17 @@ class _Reading:
 
     def _fetched(self, resource: str, file: File) -> str:
         """Store one file; return why it could not be read, else nothing."""
-        problem = ""
-        for _ in range(_TRIES):
+        problem, others, cuts = "", 0, 0
+        while others < _TRIES and cuts <= _CUTS:
             try:
                 self._objects.fetch(self._cluster, resource, file, self._stop)
             except StoreFailed:
                 raise
+            except Cut as failure:
+                problem, cuts = failure.message, cuts + 1
+                self._clock.sleep(min(2.0 ** (cuts - 1), _LONGEST))
             except (WorkFailed, CannotReach, Invalid) as failure:
-                problem = failure.message
+                problem, others = failure.message, others + 1
             else:
                 return ""
         return problem

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from maint import __version__
 from maint.backup.catalogue import entries, sweep
+from maint.backup.detour import or_elsewhere
 from maint.backup.ids import new_id
+from maint.backup.under_way import storing
 from maint.backup.vc_document import ClusterDocument, encode, part_name
 from maint.backup.vc_objects import Objects
 from maint.backup.vc_read import read_cluster
@@ -63,8 +65,7 @@ def take_clusters(
         yield from (f"virtual cluster {name}: {words}" for words in _told(summary))
         summaries.append(summary)
         uncovered += [f"virtual cluster {name}: {words}" for words in document.uncovered]
-    needed = sorted(objects.listed.values(), key=lambda one: one.id)
-    return Clusters(tuple(summaries), tuple(needed), tuple(uncovered))
+    return Clusters(tuple(summaries), tuple(objects.listed), tuple(uncovered))
 
 
 def _told(summary: ClusterSummary) -> Sequence[str]:
@@ -134,21 +135,33 @@ def take_alone(
 
     Raises:
         CannotReach, WorkFailed: the virtual cluster cannot be read; nothing is stored then.
-        StoreFailed: the store.
+        StoreFailed: neither the first store nor, for a backup, any copy could hold it.
     """
-    now = site.clock.now()
-    sweep(site, now)
-    snapshot_id = snapshot_id or new_id(now, chance)
+
+    def take(place: Site) -> Generator[str, None, TakenClusters]:
+        fresh = snapshot_id or new_id(place.clock.now(), chance)
+        return (yield from _take_into(place, name, recipients, purpose, accept_empty, fresh))
+
+    if purpose is not Purpose.BACKUP:
+        return (yield from take(site))
+    return (yield from or_elsewhere(site, take))
+
+
+def _take_into(
+    site: Site, name: str, recipients: Sequence[str], purpose: Purpose, accept_empty: bool, snapshot_id: str
+) -> Generator[str, None, TakenClusters]:
+    sweep(site, site.clock.now())
     writing = Writing(site, snapshot_id, recipients)
     try:
-        taken = yield from take_clusters(site, writing, recipients, [name], accept_empty)
-        if not writing.parts:
-            raise WorkFailed(
-                f"virtual cluster {name} could not be read: {taken.summaries[0].problems[0]}",
-                hint="`maint vc status` shows whether it can be reached",
-            )
-        snapshot = writing.with_recipe(_snapshot(site, snapshot_id, purpose, recipients, taken))
-        writing.commit(snapshot)
+        with storing(site):
+            taken = yield from take_clusters(site, writing, recipients, [name], accept_empty)
+            if not writing.parts:
+                raise WorkFailed(
+                    f"virtual cluster {name} could not be read: {taken.summaries[0].problems[0]}",
+                    hint="`maint vc status` shows whether it can be reached",
+                )
+            snapshot = writing.with_recipe(_snapshot(site, snapshot_id, purpose, recipients, taken))
+            writing.commit(snapshot)
     except BaseException:
         writing.undo()
         raise

@@ -7,13 +7,15 @@ from datetime import date, datetime
 from maint.backup import holds, prune
 from maint.backup.catalogue import entries, find_id
 from maint.backup.retain import Verdict
+from maint.backup.vc_collect import collect, unused
 from maint.errors import Invalid, Refused
+from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 # Runs with one of these may still need any snapshot that is there now.
-_RESTORING = frozenset({"deployment.put", "deployment.add"})
+_RESTORING = frozenset({"deployment.put", "deployment.add", "vc.restore"})
 
 
 class PruneArguments(Arguments):
@@ -43,11 +45,16 @@ class PruneSnapshots(Step[PruneArguments]):
         behind = bool(sight.settings.backup and sight.settings.backup.copies and prune.pruned(sight))
         if behind:
             summary += "; remove from the copies what was pruned before"
+        files = unused(sight, going)
+        if files.names:
+            summary += f"; remove {len(files.names)} files of virtual clusters that no snapshot needs then"
+        elif files.waits:
+            summary += f"; files of virtual clusters stay for now: {files.waits}"
         yield self.action(
             f"store {sight.store.location}",
             summary,
             {"remove": list(going), "thaw": args.thaw, "damaged": args.damaged},
-            effect=Effect.CHANGE if going or left or behind else Effect.READ,
+            effect=Effect.CHANGE if going or left or behind or files.names else Effect.READ,
             facts={"kept": list(decided.kept), "removed": list(going)},
         )
 
@@ -64,13 +71,14 @@ class PruneSnapshots(Step[PruneArguments]):
                 prune.remove(site, snapshot_id, decided[snapshot_id])
                 removed.append(snapshot_id)
                 yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
+        files = yield from collect(site)
         problems = yield from prune.follow(site)
-        if problems:
-            return done(f"{len(removed)} removed; {'; '.join(problems)}", {"removed": removed}, partly=True)
-        if not removed and not finished:
-            return unchanged("nothing to remove", {"removed": []})
         words = f"{len(removed)} removed" + (f", {len(finished)} removals finished" if finished else "")
-        return done(words, {"removed": [*finished, *removed]})
+        words += f", {files} files of virtual clusters" if files else ""
+        value: dict[str, Json] = {"removed": [*finished, *removed], "files": files}
+        if problems:
+            return done("; ".join([words, *problems]), value, partly=True)
+        return done(words, value) if removed or finished or files else unchanged("nothing to remove", value)
 
     def never_amid(self, action: Action) -> frozenset[str]:
         """Wait for restores, unless the operator said otherwise."""
