@@ -1,5 +1,6 @@
 """Judge the accounts of a document: can an administrator log in after a restore (contract sections 7.2, 7.3, 8)?"""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from maint.model.snapshot import Finding
 ADMIN = "ROLE_ADMIN"
 ADMIN_DISPLAY = "Full Administrator"
 SHOWN = 3
+_HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,7 @@ class _Account:
     name: str
     logs_in: bool  # not kept by an outside directory
     has_hash: bool
+    sound: bool  # what it carries is of the form in which managers keep it
     admin: bool
     uuids: tuple[str, ...]  # of its roles, where nothing but a uuid says what they are
 
@@ -50,6 +53,7 @@ class Accounts:
                 name=str(user.get("name")),
                 logs_in=user.get("pwLogin") is not False,
                 has_hash=readable(user.get("pwHash")) or readable(user.get("password")),
+                sound=_sound(user),
                 admin=any(_is_admin(role) for role in roles),
                 uuids=tuple(str(role["uuid"]) for role in roles if isinstance(role, dict) and "uuid" in role),
             )
@@ -80,7 +84,7 @@ class Accounts:
     @property
     def administrators(self) -> tuple[str, ...]:
         """The administrators who can log in."""
-        return tuple(one.name for one in self._admins() if one.logs_in and one.has_hash)
+        return tuple(one.name for one in self._admins() if one.logs_in and one.has_hash and one.sound)
 
     def _admins(self) -> list[_Account]:
         return [one for one in self._all if one.admin or self._admin_uuids.intersection(one.uuids)]
@@ -99,7 +103,19 @@ class Accounts:
         lacking = [one.name for one in self._all if one.logs_in and not one.has_hash]
         if lacking:
             return Finding("accounts", False, f"no password hash: {_some(lacking)}")
+        if broken := [one.name for one in self._all if not one.sound]:
+            return Finding("accounts", False, f"no usable password hash, salt or login flag: {_some(broken)}")
         return Finding("accounts", True, f"all of {len(self._all)} accounts can log in as before")
+
+
+def _sound(user: Fields) -> bool:
+    """Tell whether hash, salt and flag are of the types of contract section 7.2; how CM 7 hashes is not asked (U14)."""
+    flag, pw_hash, salt = user.get("pwLogin"), user.get("pwHash"), user.get("pwSalt")
+    if not isinstance(flag, bool | None) or not isinstance(pw_hash, str | None):
+        return False
+    if salt is None:  # by the known rule, such a hash opens to nobody without its salt
+        return not (pw_hash and _HEX.fullmatch(pw_hash))
+    return isinstance(salt, int) and not isinstance(salt, bool) and -(2**63) <= salt < 2**63
 
 
 def _is_admin(role: object) -> bool:

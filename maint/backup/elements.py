@@ -100,6 +100,7 @@ _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 _LABELS = msgspec.json.Decoder(list[_Label])
 _ENCODER = msgspec.json.Encoder()
 _BLANK = b" \t\r\n"
+_ILL = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def decode(kind: bytes, content: bytes) -> Elements | None:
@@ -114,7 +115,7 @@ def decode(kind: bytes, content: bytes) -> Elements | None:
     """
     try:
         found: Elements = _DECODERS[kind].decode(content)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _ILL:
         return None
     spelled = _ENCODER.encode(found)
     whole = len(content.translate(None, _BLANK)) == len(spelled) - spelled.count(b" ")
@@ -131,7 +132,7 @@ def split(kind: bytes, content: bytes) -> Elements | list[Unparsed] | None:
     try:
         labels = _LABELS.decode(content)
         contents = _RAW.decode(content)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _ILL:
         return decode(kind, content)
     return [Unparsed(kind, label.name, bytes(raw)) for label, raw in zip(labels, contents, strict=True)]
 
@@ -140,7 +141,7 @@ def proven(kind: bytes, content: bytes) -> Elements | None:  # noqa: ARG001  # a
     """Return no elements of a JSON list, only that it is one; None where it is none."""
     try:
         _RAW.decode(content)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _ILL:
         return None
     return cast(Elements, [])
 

@@ -30,6 +30,7 @@ from maint.backup.fold import Fields, Rules, fold
 from maint.backup.marks import REDACTED, SECRET_FIELDS, sensitive
 
 _BATCH = 200  # elements that are decoded at once
+_DIGITS = 40  # before or after the point, up to which a number is written out
 LONGEST = 1000  # characters of a value that are held; of a longer one the digest is
 
 
@@ -296,7 +297,7 @@ class _Builder:
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, Decimal):
-            return f"{value.normalize():f}"
+            return f"{value.normalize():f}" if abs(value.adjusted()) < _DIGITS else str(value)
         return "" if value is None else str(value)
 
 

@@ -13,6 +13,7 @@ Fields: TypeAlias = dict[str, Any]
 Rule: TypeAlias = Callable[[Fields], object]
 WholeRule: TypeAlias = Callable[[Any], Iterable[object]]  # takes Elements, of the one kind that its places hold
 ITEM = "[]"
+DEEPEST = 64  # objects and lists inside each other; an export has a dozen
 
 
 class Shape:
@@ -77,7 +78,8 @@ class Fold:
     """Applies rules to a stream of events.
 
     Lists keep what their elements' rules returned, but for None. `repeated` holds the places where an object
-    had the same key twice: readers differ in which value they take, so none can be trusted.
+    had the same key twice: readers differ in which value they take, so none can be trusted. `nulls` holds the lists
+    in which a null stood.
 
     Args:
         rules: what is done to each object.
@@ -94,6 +96,7 @@ class Fold:
         self._stack: list[tuple[Shape, Any, str | None]] = []
         self._root = self._box
         self.repeated: list[str] = []
+        self.nulls: list[str] = []
 
     def __call__(self, events: Sequence[Event]) -> None:
         """Take a batch of events.
@@ -127,6 +130,8 @@ class Fold:
             done: object = value
             if event == "start_map" or event == "start_array":
                 stack.append((shape, box, key))
+                if len(stack) > DEEPEST:  # a place costs memory for each step that leads to it
+                    raise WorkFailed(f"the document is JSON, but no deployment: nested deeper than {DEEPEST} times")
                 if len(stack) > 1:  # the root itself has no key
                     shape = shape.kids.get(key) or shape.kid(key, self._rules)
                 box, key = ({}, "") if event == "start_map" else ([], None)
@@ -141,6 +146,8 @@ class Fold:
                 box[key] = done
             elif done is not None or not stack:
                 box.append(done)
+            elif event == "null":
+                self.nulls.append(place(shape.path))
         self._shape, self._box, self._key = shape, box, key
 
     def _taken(self, shape: Shape) -> Iterable[object]:

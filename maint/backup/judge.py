@@ -17,6 +17,7 @@ from maint.backup.outline import TLS_SETTINGS, TRUSTSTORE_SETTINGS, Outline
 from maint.backup.read import Events
 from maint.backup.redaction import Redactions
 from maint.backup.references import References
+from maint.backup.shape import Shapes
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Judgement, Redaction
 
@@ -48,7 +49,8 @@ class Judge:
         self._counts: Counter[str] = Counter()
         self._known = known
         self._redactions = Redactions(known)
-        self._references = References(self._counts)
+        self._shapes = Shapes()
+        self._references = References(self._counts, self._shapes)
         self._accounts = Accounts(account, password, known)
         self._release = ""
         self._settings: dict[str, str] = {}
@@ -91,6 +93,7 @@ class Judge:
             self._versions(),
             *self._references.findings(self._fold.repeated),
             self._accounts.complete(),
+            self._shapes.finding(self._fold.nulls),
         )
         return Judgement(
             redaction=redaction,
@@ -132,6 +135,7 @@ class Judge:
                 "roles[]": references.role,
                 "roleConfigGroups[]": references.group,
                 **dict.fromkeys(ITEMS, self._item),
+                **{f"{items}.value": self._shapes.misplaced for items in ITEMS},
                 **dict.fromkeys(HOLDERS, references.items),
                 **dict.fromkeys(KEPT, references.keep),
             },
@@ -139,7 +143,7 @@ class Judge:
             whole={references.role: self._roles, references.group: self._groups, self._item: self._items},
         )
 
-    def _roles(self, roles: list[Role]) -> Iterable[tuple[object, object]]:
+    def _roles(self, roles: list[Role]) -> Iterable[tuple[object, object, object]]:
         self._configs(roles)
         return [self._references.decoded_role(role) for role in roles]
 
@@ -152,16 +156,21 @@ class Judge:
         for element in elements:
             items = items_of(element)
             every += items
-            if len({item.name for item in items}) != len(items):
+            if len(names := {item.name for item in items}) != len(items):
                 self._references.items({"items": [item.name for item in items if isinstance(item.name, str)]})
+            if not all(names):
+                self._shapes.valued(None, None, None)
         self._redactions.items(every)
 
     def _items(self, items: Sequence[Item]) -> list[str]:
         self._redactions.items(items)
+        if any(not item.name for item in items):
+            self._shapes.valued(None, None, None)
         return [item.name for item in items if isinstance(item.name, str)]
 
     def _item(self, item: Fields) -> object:
         self._redactions.item(item)
+        self._shapes.valued(item.get("name"), item.get("value"), item.get("sensitive"))
         return item.get("name")
 
     def _manager_item(self, item: Fields) -> object:

@@ -20,6 +20,10 @@ _ABOUT = re.compile(
     r"|expiry|policy|name|script|provider)$"
 )
 
+# A fingerprint of ours, stars or dots, the word in another spelling.
+_MASK = re.compile(r"fp:[0-9a-f]{16}|[*•]{3,}|\W?(?i:redacted)\W?")
+_MASKS = frozenset("f*•rR<[({")
+
 
 @lru_cache(maxsize=4096)  # a document repeats a few thousand names very often
 def secret_name(name: str) -> bool:
@@ -36,5 +40,13 @@ def sensitive(name: object, flag: object) -> bool:
 
 
 def readable(value: object) -> bool:
-    """Tell whether a secret's value is really there: not missing, not empty, not the word REDACTED."""
-    return value is not None and value not in ("", REDACTED)
+    """Tell whether a secret's value is really there: not missing, not empty, nothing that stands in its place."""
+    return value is not None and value not in ("", REDACTED) and not masked(value)
+
+
+def masked(value: object) -> bool:
+    """Tell whether a value is one that stands in a secret's place in displays and in redacted copies of ours.
+
+    No server is known to write them into an export (contract section 7.1); but documents pass through hands.
+    """
+    return isinstance(value, str) and value[:1] in _MASKS and bool(_MASK.fullmatch(value))

@@ -18,7 +18,8 @@ from maint.errors import WorkFailed
 Scalar: TypeAlias = str | int | Decimal | bool | None
 Event: TypeAlias = tuple[str, Scalar]
 BLOCK = 256 * 1024
-_PROBLEMS = (ijson.JSONError, ValueError)  # the pure parser lets errors of `json` and of decoding through
+# The pure parser lets errors of `json` and of decoding through, both let those of numbers beyond all bounds.
+_PROBLEMS = (ijson.JSONError, ValueError, ArithmeticError)
 
 
 def _fastest() -> object:

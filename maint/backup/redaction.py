@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from maint.backup.elements import Item, text
 from maint.backup.fold import Fields
 from maint.backup.known import Known
-from maint.backup.marks import REDACTED, readable, sensitive
+from maint.backup.marks import REDACTED, masked, readable, sensitive
 from maint.model.snapshot import Finding, Redaction
 
 SHOWN = 3
@@ -24,7 +24,7 @@ class Redactions:
         self._secret = 0
         self._unflagged_hidden: list[str] = []
         self._names: list[str] = []
-        self._marked = 0
+        self._masked = False
         self.flagged = False
         self.hidden = 0
         self.readable = 0
@@ -40,7 +40,7 @@ class Redactions:
             self._hide(str(name))
         elif sensitive(name, flag):
             self._secret += 1
-            self._show(value)
+            self._show(name, value)
 
     def items(self, items: Sequence[Item]) -> None:
         """Take config items that were decoded whole; see `item`."""
@@ -52,13 +52,13 @@ class Redactions:
                 self.flagged = True
                 self._items += 1
                 self._secret += 1
-                self._show(text(item.value))
+                self._show(item.name, text(item.value))
             else:
                 self.item({"name": text(item.name), "value": text(item.value), "sensitive": item.sensitive or None})
 
     def peer(self, peer: Fields) -> None:
         """Take one replication peer, whose password is never flagged."""
-        if peer.get("password") == REDACTED:
+        if peer.get("password") == REDACTED or masked(peer.get("password")):
             self._hide(f"password of peer {peer.get('name')}")
         elif readable(peer.get("password")):
             self._remember(peer["password"])
@@ -77,20 +77,24 @@ class Redactions:
         parts = []
         if self.hidden:
             more = ", …" if self.hidden > SHOWN else ""
-            parts.append(f"{self.hidden} secrets are the word {REDACTED} ({', '.join(self._names)}{more})")
+            more_words = " or another mask" if self._masked else ""
+            parts.append(f"{self.hidden} secrets are the word {REDACTED}{more_words} ({', '.join(self._names)}{more})")
         if hidden_accounts:
             parts.append(f"{hidden_accounts} account{'s' * (hidden_accounts > 1)} without password hash")
         return Finding("redaction", False, "; ".join(parts) + how)
 
     def _hide(self, name: str) -> None:
         self.hidden += 1
-        if len(self._names) < SHOWN:
+        if len(self._names) < SHOWN and name not in self._names:
             self._names.append(name)
 
-    def _show(self, value: object) -> None:
+    def _show(self, name: object, value: object) -> None:
         if readable(value):
             self.readable += 1
             self._remember(value)
+        elif masked(value):
+            self._masked = True
+            self._hide(str(name))
 
     def _remember(self, value: object) -> None:
         if self._known is not None:

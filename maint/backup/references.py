@@ -8,16 +8,17 @@ from collections.abc import Iterable, Sequence
 
 from maint.backup.elements import Group, Role, plain, text
 from maint.backup.fold import Fields
+from maint.backup.shape import Shapes
 from maint.model.snapshot import Finding
 
 SHOWN = 3
 
 
 class References:
-    """Takes the objects of a document from the leaves up; counts them in `counts`."""
+    """Takes the objects of a document from the leaves up; counts them in `counts`, tells `shapes` what they are."""
 
-    def __init__(self, counts: Counter[str]) -> None:
-        self._counts = counts
+    def __init__(self, counts: Counter[str], shapes: Shapes) -> None:
+        self._counts, self._shapes = counts, shapes
         self._hosts: set[str] = set()
         self._clusters: dict[str, set[str]] = {}  # name → its config groups
         self._users: set[str] = set()
@@ -46,24 +47,27 @@ class References:
             self._twice.append(f"host {name}")
         else:
             self._hosts.add(name)
+            self._shapes.named("host", host.get("hostname"))
+            self._repeats("host name", [host.get("hostname")], among=self._names)
 
-    def role(self, role: Fields) -> tuple[object, object]:
-        """Take one role; return its name and its group."""
+    def role(self, role: Fields) -> tuple[object, object, object]:
+        """Take one role; return its name, its group and its type."""
         host = _ref(role.get("hostRef"), "hostId")
         if host is not None:
             self._role_hosts[str(host)] += 1
         elif "hostRef" in role or "type" in role:
             self._missing.append(f"role {role.get('name')} stands on no host")
-        return role.get("name"), _ref(role.get("roleConfigGroupRef"), "roleConfigGroupName")
+        group = _ref(role.get("roleConfigGroupRef"), "roleConfigGroupName")
+        return role.get("name"), group, role.get("type")
 
-    def decoded_role(self, role: Role) -> tuple[object, object]:
+    def decoded_role(self, role: Role) -> tuple[object, object, object]:
         """Take one role that was decoded whole; see `role`."""
         host = role.hostRef.hostId if role.hostRef else None
         if not isinstance(host, str):
             return self.role(plain([role])[0])
         self._role_hosts[host] += 1
         group = role.roleConfigGroupRef
-        return text(role.name), text(group.roleConfigGroupName) if group else None
+        return text(role.name), text(group.roleConfigGroupName) if group else None, role.type
 
     def group(self, group: Fields) -> tuple[object, object, object]:
         """Take one config group; return its name, and the cluster and service that it says it belongs to."""
@@ -94,13 +98,20 @@ class References:
         name = service.get("name")
         roles = service.get("roles") or ()
         groups = service.get("roleConfigGroups") or ()
+        self._shapes.named("service", name, service.get("type"))
+        self._shapes.lists(f"service {name}", service, "roles", "roleConfigGroups")
+        self._shapes.objects(f"service {name}", service, "config")
         self._repeats(f"role of {name}", [role[0] for role in roles])
         self._repeats(f"config group of {name}", [group[0] for group in groups])
         known = {group[0] for group in groups}
-        for role, group in roles:
+        for role, group, kind in roles:
+            if not role or not kind:
+                self._shapes.named(f"role of {name}", role, kind)
             if group is not None and group not in known:
                 self._missing.append(f"role {role} names the config group {group}")
         for group, _, owner in groups:
+            if not group:
+                self._shapes.named(f"config group of {name}", group)
             if owner is not None and owner != name:
                 self._missing.append(f"config group {group} of {name} names the service {owner}")
         return [str(group) for group in known], {str(group[1]) for group in groups if group[1] is not None}
@@ -109,6 +120,8 @@ class References:
         """Take one cluster."""
         self._counts["clusters"] += 1
         name = str(cluster.get("name"))
+        self._shapes.named("cluster", cluster.get("name"))
+        self._shapes.lists(f"cluster {name}", cluster, "services")
         if name in self._clusters:
             self._twice.append(f"cluster {name}")
         services = cluster.get("services") or ()
@@ -133,12 +146,14 @@ class References:
 
     def named(self, kind: str, name: object) -> None:
         """Take the name of a user or a peer."""
+        self._shapes.named(kind, name)
         if kind == "user":
             self._users.add(str(name))
         self._repeats(kind, [name], among=self._names)
 
     def items(self, holder: Fields) -> None:
         """Take a list of config items, of which only the names are left."""
+        self._shapes.lists("a configuration", holder, "items")
         names = holder.get("items") or ()
         if len(names) != len(set(names)):
             self._repeats("setting", list(names))
@@ -148,8 +163,9 @@ class References:
         """Keep a small object until its owner is judged."""
         return reference
 
-    def deployment(self, _: Fields) -> None:
+    def deployment(self, fields: Fields) -> None:
         """Compare what can only be compared when everything was seen."""
+        self._shapes.deployment(fields)
         self._unknown_hosts = {host: count for host, count in self._role_hosts.items() if host not in self._hosts}
         for name, cluster, groups in self._templates:
             if cluster not in self._clusters:

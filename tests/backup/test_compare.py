@@ -172,3 +172,7 @@ def test_a_host_where_the_snapshot_has_no_list_of_hosts_is_a_difference(recordin
     hosts = document.pop("hosts")
     comparison = compared(json.dumps(document).encode(), json.dumps({**document, "hosts": hosts[:1]}).encode())
     assert len(paths(comparison)) == 1
+
+
+def test_a_number_with_a_huge_exponent_is_not_written_out() -> None:
+    assert tree(b'{"n" : 1e999999, "m" : 1.50}') == {"n": "1E+999999", "m": "1.5"}

@@ -266,3 +266,75 @@ def test_json_of_another_shape_is_no_deployment(content: bytes) -> None:
 
 def test_an_empty_object_is_not_restorable() -> None:
     assert {"administrator", "versions"} <= failed(judge(b"{ }"))
+
+
+def first_service(document: dict[str, Any]) -> Any:
+    return document["clusters"][0]["services"][0]
+
+
+def administrator(document: dict[str, Any]) -> Any:
+    return next(user for user in document["users"] if user["name"] == "admin")
+
+
+def every_secret(value: str) -> Callable[[dict[str, Any]], None]:
+    def change(document: dict[str, Any]) -> None:
+        for item in document["managerSettings"]["items"]:
+            if item.get("sensitive"):
+                item["value"] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (lambda d: first_service(d)["roles"].append(None), "shape"),
+        (lambda d: first_service(d)["roles"].append({}), "shape"),
+        (lambda d: first_service(d)["roles"][0].pop("type"), "shape"),
+        (lambda d: first_service(d).update(roles={"items": first_service(d)["roles"]}), "shape"),
+        (lambda d: first_service(d).pop("type"), "shape"),
+        (lambda d: d["clusters"].append(None), "shape"),
+        (lambda d: d["hosts"].append(None), "shape"),
+        (lambda d: d["hosts"][0].pop("hostname"), "shape"),
+        (lambda d: d["hosts"][0].update(hostname=d["hosts"][1]["hostname"]), "duplicates"),
+        (lambda d: d.update(clusters=None, hostTemplates={"items": []}), "shape"),
+        (lambda d: d.update(managementService=[d["managementService"]]), "shape"),
+        (lambda d: d["managerSettings"]["items"].append(None), "shape"),
+        (lambda d: d["managerSettings"]["items"][0].pop("name"), "shape"),
+        (lambda d: d["managerSettings"]["items"][0].update(value=5), "shape"),
+        (lambda d: d["managerSettings"]["items"][0].update(value={"a": "b"}), "shape"),
+        (lambda d: administrator(d).update(pwSalt=str(administrator(d)["pwSalt"])), "accounts"),
+        (lambda d: administrator(d).update(pwSalt=float(administrator(d)["pwSalt"])), "accounts"),
+        (lambda d: administrator(d).update(pwSalt=2**63), "accounts"),
+        (lambda d: administrator(d).pop("pwSalt"), "accounts"),
+        (lambda d: administrator(d).update(pwHash=5), "accounts"),
+        (lambda d: administrator(d).update(pwLogin="false"), "accounts"),
+        (every_secret("fp:0123456789abcdef"), "redaction"),
+        (every_secret("********"), "redaction"),
+        (every_secret("<redacted>"), "redaction"),
+        (lambda d: administrator(d).update(pwHash="fp:0123456789abcdef"), "redaction"),
+        (lambda d: d["peers"][0].update(password="••••••"), "redaction"),
+    ],
+)
+def test_what_a_server_would_not_take_or_take_for_less_is_not_restorable(
+    change: Callable[[dict[str, Any]], None], rule: str, recording: Callable[[str], Path]
+) -> None:
+    assert rule in rules_broken_by(change, recording("example"))
+
+
+def test_a_hash_of_another_rule_is_nobodys_business(recording: Callable[[str], Path]) -> None:
+    def bcrypt(document: dict[str, Any]) -> None:
+        administrator(document)["pwHash"] = "$2b$12$" + "a" * 53
+        del administrator(document)["pwSalt"]
+
+    assert rules_broken_by(bcrypt, recording("example")) == set()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [b"[" * 5_000 + b"]" * 5_000, b'{"a":' * 5_000 + b"1" + b"}" * 5_000, b"1e99999999999999999999"],
+    ids=["lists", "objects", "a number beyond all bounds"],
+)
+def test_nothing_in_a_document_costs_all_memory_or_ends_in_a_bug(more: bytes, recording: Callable[[str], Path]) -> None:
+    with pytest.raises(WorkFailed):
+        judge(recording("01").read_bytes().rstrip()[:-1] + b', "more" : ' + more + b"}")
