@@ -11,6 +11,7 @@ from maint.lab.vc.kubernetes import Kubernetes
 from maint.lab.vc.utility import Files
 
 _SSH = 22
+LOG = "/var/log/lab-commands.log"
 KeystoreOpens = Callable[[bytes, str], Sequence[str] | None]
 
 
@@ -54,9 +55,9 @@ class Machine:
         shows: returns the certificate (PEM) that a host and port show, None where nobody answers.
         utility: given arguments, working folder and the host's files, does what the virtual-cluster utility does there
             and returns its status, output and errors; None where no cluster answers.
-        now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
         kubernetes: what kubectl talks to there, None where no cluster answers.
         docker: returns whether the docker daemon of the data services runs here.
+        now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
     """
 
     def __init__(
@@ -79,9 +80,9 @@ class Machine:
         self.reaches: Callable[[str, int], bool] = lambda host, port: host == "localhost" and port in self.listening()
         self.shows: Callable[[str, int], bytes | None] = lambda host, port: None  # noqa: ARG005 - nobody there
         self.utility: Utility | None = None
-        self.now: Callable[[], float] = time.time
         self.kubernetes: Kubernetes | None = None
         self.docker: Callable[[], bool] = lambda: False
+        self.now: Callable[[], float] = time.time
         self.files = Tree(root, full=lambda: self.fault == "disk-full")
         self.root = self.files.root
 
@@ -100,6 +101,16 @@ class Machine:
         """Return the host's time, seconds since 1970; the fact `clock_skew` (seconds) is added under `clock-skew`."""
         skew = float(self.facts.get("clock_skew", "420")) if self.fault == "clock-skew" else 0.0
         return self.now() + skew + float(self.facts.get("clock_drift", "0"))
+
+    def tell(self, words: str) -> None:
+        """Write down, in the host's own log, that something was done that cannot be taken back."""
+        before = self.files.read(LOG) if self.files.exists(LOG) else b""
+        self.files.write(LOG, before + f"{words}\n".encode())
+
+    @property
+    def lacking(self) -> Collection[str]:
+        """The commands that are not installed, of those that every lab host has by itself."""
+        return self.fact("lacks").split()
 
     def fact(self, name: str) -> str:
         """Return a fact, or its default, or an empty text."""

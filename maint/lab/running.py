@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from maint.lab import jks, pki
+from maint.lab import ecs, jks, pki
 from maint.lab.ailments import Ailments
 from maint.lab.faults import UnknownFault
 from maint.lab.files import write_whole
@@ -63,8 +63,10 @@ class Lab:
         self.machines = {name: self._machine(name) for name in self._facts["hosts"]}
         self._neighbours = Neighbours(self.machines, self.manager_host, self.server, self.world.release)
         self._neighbours.introduce()
-        for machine in self.machines.values() if new else ():
-            furnish(machine)
+        if new:
+            for machine in self.machines.values():
+                furnish(machine)
+            ecs.furnish_cluster(self.machines, json.loads((self.folder / "blueprint.json").read_bytes()))
         self._ssh: SshLab | None = None
         self.service = self._service()
         if self.service:
@@ -230,6 +232,7 @@ class Lab:
             units = {"cloudera-scm-server": self.server if name == self.manager_host else PlainUnit(), **units}
         machine = Machine(name, self._root(name), units, address=self._facts["addresses"].get(name, "127.0.0.1"))
         machine.keystore_opens = _aliases
+        machine.docker = lambda: ecs.runs_docker(self.world, name)
         Ailments(machine, lambda: self._expired(name))
         return machine
 

@@ -164,7 +164,7 @@ class StopCluster(_Switch[StopArguments]):
         """Plan one command; refuses here already where nothing proves that the cluster can come back."""
         cluster = resolve(sight.manager, args.cluster)
         missing = self.missing(sight.manager, cluster.name)
-        proof = proof_words(args, _proven(args, sight, cluster)) if missing else ""
+        proof = proof_words(args, proven(args, sight, cluster)) if missing else ""
         yield self.switch(cluster, missing, args.model_dump(include={"max_age", "no_safety_net"}), proof)
 
     def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
@@ -202,8 +202,8 @@ class StopAllClusters(Step[StopAllArguments]):
             put_proof(sight, put)
         guard = args.model_dump(include={"max_age", "no_safety_net"}) | ({"snapshot": put} if put else {})
         for cluster, missing in running:
-            proven = "" if args.no_safety_net else put or _proven(args, sight, cluster)
-            yield StopCluster().switch(cluster, missing, guard, proof_words(args, proven))
+            snapshot = "" if args.no_safety_net else put or proven(args, sight, cluster)
+            yield StopCluster().switch(cluster, missing, guard, proof_words(args, snapshot))
 
 
 class DeleteCluster(Step[DeleteArguments]):
@@ -218,16 +218,16 @@ class DeleteCluster(Step[DeleteArguments]):
         """Plan the deletion; refuses without a proof, and while compute clusters or data contexts hang on it."""
         cluster = resolve(sight.manager, args.cluster)
         refuse_dependants(sight.manager, cluster)
-        proven = _proven(args, sight, cluster)
+        snapshot = proven(args, sight, cluster)
         services = len(sight.manager.services(cluster.name))
         beside = ecs_beside(sight.manager, cluster)
         yield self.action(
             f"cluster {cluster.name}",
             f"delete cluster {cluster.name} with {services} services{beside}"
-            f"{proof_words(args, proven)}{plan_to_keep(sight, args)}",
+            f"{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",
             {**args.model_dump(), "cluster": cluster.name},
-            undo=f"`maint restore run --cluster {cluster.name} --snapshot {proven or 'ID'}`",
-            facts={"cluster": cluster.name, "services": services, "type": cluster.type, "proof": proven},
+            undo=f"`maint restore run --cluster {cluster.name} --snapshot {snapshot or 'ID'}`",
+            facts={"cluster": cluster.name, "services": services, "type": cluster.type, "proof": snapshot},
             confirm=cluster.name,
         )
 
@@ -249,7 +249,7 @@ class DeleteCluster(Step[DeleteArguments]):
         except AnswerMissing:
             yield "the answer did not come; looking whether the cluster is gone"
         yield from self._gone(name, site)
-        return done(f"cluster {name} is deleted; its hosts stay registered, its data stays on their disks; {kept}")
+        return done(f"cluster {name} is deleted; its hosts stay registered, their disks as they were; {kept}")
 
     def _gone(self, name: str, site: Site) -> Generator[str, None, None]:
         begun = site.clock.monotonic()
@@ -295,6 +295,6 @@ def proof_words(args: Proven, snapshot: str) -> str:
     return f"; proven by snapshot {snapshot}" if snapshot else f"; WARNING: without a proof ({args.no_safety_net})"
 
 
-def _proven(args: Proven, sight: Sight, cluster: Cluster) -> str:
+def proven(args: Proven, sight: Sight, cluster: Cluster) -> str:
     """Return the snapshot that proves that a cluster can come back; empty where the operator goes without."""
     return "" if args.no_safety_net else cluster_proof(sight, cluster, args.max_age).snapshot

@@ -45,7 +45,7 @@ def damage(operator: Operator, snapshot: str) -> None:
 
 def delete(operator: Operator, *words: str) -> Said:
     operator.forget_requests()
-    return operator("cluster", "delete", "ecs-01", "--confirm", "ecs-01", *words)
+    return operator("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01", *words)
 
 
 def refused(said: Said, reason: str) -> None:

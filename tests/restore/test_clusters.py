@@ -18,7 +18,7 @@ ADD = "PUT /api/v49/cm/deployment?deleteCurrentDeployment=false"
 @pytest.fixture
 def bereft(loaded: Operator) -> Operator:
     """An operator at a manager from which a cluster was deleted."""
-    said = loaded("cluster", "delete", "ecs-01", "--confirm", "ecs-01")
+    said = loaded("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01")
     assert said.code == 0, said.err
     loaded.forget_requests()
     return loaded
@@ -50,7 +50,7 @@ def test_a_cluster_comes_back_and_the_others_go_on_running(bereft):
 
 def test_it_is_the_cluster_that_it_was(loaded):
     before = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
-    assert loaded("cluster", "delete", "ecs-01", "--confirm", "ecs-01").code == 0
+    assert loaded("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01").code == 0
     assert bring_back(loaded).code == 0
     after = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
     assert after["services"] == before["services"]
@@ -83,7 +83,7 @@ def test_a_cluster_that_the_snapshot_lacks_is_refused(loaded):
 
 def test_a_role_name_that_is_taken_is_refused_before_anything_is_sent(loaded):
     taken = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")["services"][0]["roles"][0]["name"]
-    assert loaded("cluster", "delete", "ecs-01", "--confirm", "ecs-01").code == 0
+    assert loaded("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01").code == 0
     with loaded.lab.world.lock:
         world(loaded)["clusters"][0]["services"][0]["roles"][0]["name"] = taken
     loaded.forget_requests()
@@ -134,7 +134,7 @@ def test_after_a_failure_the_run_is_taken_up_and_sends_once_more(bereft):
 def test_a_part_is_never_sent_with_the_flag_that_deletes_the_rest(bereft):
     for words in ((), ("--no-safety-net", "it is a lab"), ("--open-window",)):
         bring_back(bereft, *words)
-        bereft("cluster", "delete", "ecs-01", "--confirm", "ecs-01")
+        bereft("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01")
     puts = [line for line in bereft.sent if line.startswith("PUT")]
     assert puts == [ADD, ADD, ADD]
 

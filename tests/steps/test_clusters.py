@@ -104,7 +104,7 @@ def test_a_resumed_stop_waits_for_the_command_that_was_sent(loaded):
 
 
 def test_retiring_proves_a_backup_keeps_the_present_stops_and_deletes(loaded):
-    said = retire(loaded, "ecs-01", "-o", "json")
+    said = retire(loaded, "ecs-01", "--api-only", "-o", "json")
     assert said.code == 0, said.err
     assert [action["kind"] for action in said.json["actions"]][-2:] == ["cluster.stop", "cluster.delete"]
     purposes = [item["purpose"] for item in loaded("backup", "list", "-o", "json").json["snapshots"]]
@@ -114,14 +114,14 @@ def test_retiring_proves_a_backup_keeps_the_present_stops_and_deletes(loaded):
 
 
 def test_a_second_delete_finds_no_such_cluster(loaded):
-    assert retire(loaded, "ecs-01").code == 0
+    assert retire(loaded, "ecs-01", "--api-only").code == 0
     said = retire(loaded, "ecs-01")
     assert (said.code, loaded.sent) == (5, [])
 
 
 def test_a_lost_answer_to_a_delete_is_replaced_by_a_look(loaded):
     loaded.lab.break_("delete", "delete-answer-lost")
-    said = retire(loaded, "ecs-01")
+    said = retire(loaded, "ecs-01", "--api-only")
     assert said.code == 0, said.err
     assert [line.split()[0] for line in loaded.sent] == ["POST", "DELETE"]
 

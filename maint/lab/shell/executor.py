@@ -313,6 +313,8 @@ class Shell:
     def find(self, name: str) -> Command | None:
         """Return a command of the lab by name or path."""
         folder, slash, base = name.rpartition("/")
+        if base in self.machine.lacking:
+            return None
         if not slash or name in self.commands:
             return self.commands.get(name)
         return self.commands.get(base) if folder in _FOLDERS else None
@@ -326,7 +328,7 @@ class Shell:
             path = f"{folder}/{name}"
             if self.machine.files.exists(path) and self.machine.files.entry(path).mode & 0o111:
                 return path
-        return f"/usr/bin/{name}" if name in self.commands else None
+        return f"/usr/bin/{name}" if self.find(name) else None
 
     def _from_file(self, call: Call) -> int:
         path = self.which(call.name)

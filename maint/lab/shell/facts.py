@@ -20,6 +20,7 @@ FACTS: dict[str, str] = {
     "nproc_limit": "limit of processes (ulimit -u)",
     "sudo_password": "what sudo -S asks others than root for; without it none is needed",
     "packages": "installed packages, NAME-VERSION-RELEASE.ARCH each",
+    "lacks": "commands that are not installed, with blanks in between",
     "python": "version of Python",
     "iptables_backend": "legacy or nf_tables",
     "iptables_rules": "rules beyond the default policies, `;` between",

@@ -1,5 +1,6 @@
 """Furnish a lab host: the files of a healthy machine of today."""
 
+import uuid
 from collections.abc import Mapping
 
 from maint.lab.machine import Machine
@@ -51,6 +52,8 @@ def furnish(machine: Machine, facts: Mapping[str, str] | None = None) -> None:
     for path, (content, mode) in _files(machine).items():
         if not files.exists(path, follow=False):
             files.write(path, content.encode(), mode)
+    if not files.exists("/etc/mtab", follow=False):
+        files.link("../proc/mounts", "/etc/mtab")
 
 
 def _files(machine: Machine) -> dict[str, tuple[str, int]]:
@@ -86,12 +89,12 @@ def _kernel(machine: Machine) -> dict[str, str]:
     mounted = "/dev/sda2 / xfs rw,noatime 0 0\ntmpfs /tmp tmpfs rw,nosuid,nodev 0 0\n"
     processors = "".join(f"processor\t: {n}\nmodel name\t: Lab CPU\n\n" for n in range(int(machine.fact("cpus"))))
     return {
-        "/etc/mtab": mounted,
         "/proc/mounts": mounted,
         "/proc/cpuinfo": processors,
         "/proc/meminfo": f"MemTotal: {memory:13} kB\nMemFree: {memory // 2:14} kB\nMemAvailable: {memory:9} kB\n",
         "/proc/loadavg": "0.10 0.10 0.10 1/200 4242\n",
         "/proc/uptime": "864000.00 13000000.00\n",
+        "/proc/sys/kernel/random/boot_id": f"{uuid.uuid4()}\n",
         "/proc/cmdline": "BOOT_IMAGE=/vmlinuz root=/dev/sda2 ro quiet transparent_hugepage=never\n",
         "/proc/sys/net/core/somaxconn": "16384\n",
         "/proc/sys/kernel/random/poolsize": "256\n",

@@ -1,10 +1,13 @@
-"""df, du, sync, mount, umount, findmnt, mountpoint: one file system per line of the host's /etc/mtab."""
+"""df, du, sync, mount, umount, findmnt, mountpoint: one file system per line of the host's /proc/mounts."""
 
+import re
 from dataclasses import dataclass
 
 from maint.lab.shell.call import Call, Failed, NotSimulated, Options
 
-_TABLE = "/etc/mtab"
+_TABLE = "/proc/mounts"
+_VOLUMES = "/dev/.volumes"  # where the content of a volume lies while it is not mounted
+_BUSY = "/run/k3s/.busy"  # while it is there, pods that nobody supervises hold their volumes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +23,18 @@ class Mount:
 def mounts(call: Call) -> list[Mount]:
     """Return what is mounted, `/` at least."""
     text = call.files.read(_TABLE).decode() if call.files.exists(_TABLE) else ""
-    rows = [Mount(*row.split()[:4]) for row in text.splitlines() if len(row.split()) >= 4]
+    split = [[_plain(word) for word in row.split(" ")] for row in text.splitlines()]
+    rows = [Mount(*row[:4]) for row in split if len(row) >= 4]
     return rows or [Mount("/dev/sda2", "/", "xfs", "rw,noatime")]
+
+
+def _plain(word: str) -> str:
+    """Return a word of the table without its escapes: blanks and the like stand there in octal."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
+
+
+def _spelled(word: str) -> str:
+    return re.sub(r"[ \t\n\\]", lambda found: f"\\{ord(found[0]):03o}", word)
 
 
 def holding(call: Call, path: str) -> Mount:
@@ -110,18 +123,30 @@ def mount(call: Call) -> int:
 
 
 def umount(call: Call) -> int:
-    """`umount [-fl] TARGET…`."""
+    """`umount [-fl] TARGET…`: the last one that was mounted there; what lies in it goes out of sight with it."""
     options = call.options("fl")
 
     def take(operand: str) -> None:
-        rows = mounts(call)
-        left = [m for m in rows if call.files.canonical(call.path(operand)) != m.target]
-        if len(left) == len(rows):
+        rows, path = mounts(call), call.files.canonical(call.path(operand))
+        found = [place for place, m in enumerate(rows) if m.target == path]
+        if not found:
             raise Failed(f"{operand}: not mounted.", 32)
-        text = "".join(f"{m.source} {m.target} {m.kind} {m.options} 0 0\n" for m in left)
+        held = path.startswith("/var/lib/kubelet/") and call.files.exists(_BUSY)
+        if (held or any(m.target.startswith(f"{path}/") for m in rows)) and "l" not in options:
+            raise Failed(f"{operand}: target is busy.", 32)
+        left = rows[: found[-1]] + rows[found[-1] + 1 :]
+        text = "".join(f"{_spelled(m.source)} {_spelled(m.target)} {m.kind} {m.options} 0 0\n" for m in left)
         call.files.write(_TABLE, text.encode())
+        _hide(call, path)
 
     return call.each(options.operands, take)
+
+
+def _hide(call: Call, path: str) -> None:
+    """Let a folder be empty, as it is below a volume that is no longer mounted."""
+    call.files.make_folders(_VOLUMES)
+    call.files.rename(path, f"{_VOLUMES}/{len(call.files.names(_VOLUMES))}{path.replace('/', '_')}")
+    call.files.make_folder(path)
 
 
 def findmnt(call: Call) -> int:

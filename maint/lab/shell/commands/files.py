@@ -7,6 +7,7 @@ import string
 from collections.abc import Callable
 
 from maint.lab.shell.call import Call, Failed, NotSimulated, Options
+from maint.lab.shell.commands.disks import mounts
 from maint.lab.shell.commands.modes import changed_mode
 from maint.lab.shell.tree import Entry, failure
 
@@ -48,20 +49,46 @@ def rm(call: Call) -> int:
             if force and error.errno in (errno.ENOENT, errno.ENOTDIR):
                 return
             raise
-        _remove(call, entry, recursive)
+        _remove(call, entry, recursive, one_volume="one-file-system" in options)
 
     if not options.operands and not force:
         raise Failed("missing operand")
     return call.each(options.operands, remove)
 
 
-def _remove(call: Call, entry: Entry, recursive: bool) -> None:
+def _remove(call: Call, entry: Entry, recursive: bool, *, one_volume: bool) -> None:
     if not entry.is_folder:
         call.files.remove(entry.path)
     elif recursive:
-        call.files.remove_folder(entry.path, all_below=True)
+        _remove_below(call, entry, {m.target for m in mounts(call)}, one_volume=one_volume)
     else:
         raise failure(errno.EISDIR, entry.path)
+
+
+def _remove_below(call: Call, entry: Entry, mounted: set[str], *, one_volume: bool) -> None:
+    """Remove a folder; what is mounted in it loses its content, unless it is left alone, and is itself never removed.
+
+    Raises:
+        OSError: EBUSY, once all else is gone.
+    """
+    files, kept = call.files, entry.path if entry.path in mounted else ""
+    if not any(f"{target}/".startswith(f"{entry.path}/") for target in mounted):
+        files.remove_folder(entry.path, all_below=True)
+        return
+    for name in files.names(entry.path):
+        child = files.entry(f"{entry.path.rstrip('/')}/{name}", follow=False)
+        try:
+            if child.is_folder and not (one_volume and child.path in mounted):
+                _remove_below(call, child, mounted, one_volume=one_volume)
+            elif child.is_folder:
+                kept = child.path
+            else:
+                files.remove(child.path)
+        except OSError as error:
+            kept = str(error.filename)
+    if kept:
+        raise failure(errno.EBUSY, kept)
+    files.remove_folder(entry.path)
 
 
 def rmdir(call: Call) -> int:

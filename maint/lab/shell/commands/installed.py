@@ -1,24 +1,18 @@
-"""rpm, python3, iptables, NetworkManager, chronyc: what is installed on a host, and how it is set up."""
+"""rpm, python3, NetworkManager, chronyc: what is installed on a host, and how it is set up."""
 
 import fnmatch
 import re
 
 from maint.lab.shell.call import Call, NotSimulated
+from maint.lab.shell.commands.packages import installed
 
-_TABLES = {
-    "filter": ("INPUT", "FORWARD", "OUTPUT"),
-    "nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),
-    "mangle": ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"),
-    "raw": ("PREROUTING", "OUTPUT"),
-    "security": ("INPUT", "FORWARD", "OUTPUT"),
-}
 _NM = "/etc/NetworkManager/conf.d"
 
 
 def rpm(call: Call) -> int:
     """`rpm -q NAME…`, `rpm -qa [--qf '%{ARCH}\\n'] [PATTERN]`: the fact `packages`, NAME-VERSION-RELEASE.ARCH each."""
     options = call.options("qa", "", ("qf=", "queryformat="))
-    packages = call.machine.fact("packages").split()
+    packages = installed(call)
     if "a" in options:
         pattern = options.operands[0] if options.operands else "*"
         shown = [name for name in packages if fnmatch.fnmatch(_name(name), pattern)]
@@ -55,23 +49,6 @@ def python3(call: Call) -> int:
     if call.args not in (["--version"], ["-V"]):
         raise NotSimulated("running Python")
     call.out(f"Python {call.machine.fact('python')}\n")
-    return 0
-
-
-def iptables(call: Call) -> int:
-    """`iptables -V`, `iptables [-t TABLE] -S`; rules beyond the policies are the fact `iptables_rules`."""
-    options = call.options("VS", "t")
-    if "V" in options:
-        call.out(f"iptables v1.8.10 ({call.machine.fact('iptables_backend')})\n")
-        return 0
-    if "S" not in options:
-        raise NotSimulated("changing rules")
-    table = options.get("t") or "filter"
-    call.out("".join(f"-P {chain} ACCEPT\n" for chain in _TABLES.get(table, ())))
-    if table == "filter":
-        call.out(
-            "".join(f"{rule.strip()}\n" for rule in call.machine.fact("iptables_rules").split(";") if rule.strip())
-        )
     return 0
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from maint.lab.shell.call import Call, Failed, NotSimulated, Options, lines_of
+from maint.lab.shell.commands.disks import mounts
 from maint.lab.shell.patterns import CLASSES, matches
 from maint.lab.shell.streams import Pipe
 from maint.lab.shell.tree import Entry
@@ -176,14 +177,15 @@ def find(call: Call) -> int:
     while args and args[0][0] not in "-!(":
         paths.append(args.pop(0))
     work = _Find(call, args)
-    return call.each(paths or ["."], work.walk)
+    return call.each(paths or ["."], work.walk) or work.status
 
 
 class _Find:
     def __init__(self, call: Call, args: list[str]) -> None:
         self._call, self._args = call, args
         self._least, self._most, self._deep = 0, 1 << 30, "-delete" in args
-        self._acts = False
+        self._acts, self.status = False, 0
+        self._kept: set[str] = set()  # with -xdev: where other volumes begin
         self._test: _Test = self._either()
         if self._args:
             raise NotSimulated(f"expression {self._args[0]}")
@@ -198,7 +200,8 @@ class _Find:
         entry = self._call.files.entry(path, follow=False)
         if depth >= self._least and not self._deep:
             self._test(name, entry)
-        if entry.is_folder and depth < self._most and self._call.files.exists(path, follow=False):
+        inside = depth < self._most and not (depth and entry.path in self._kept)
+        if entry.is_folder and inside and self._call.files.exists(path, follow=False):
             for child in self._call.files.names(path):
                 self._visit(
                     f"{name.rstrip('/') if name != '/' else ''}/{child}", f"{path.rstrip('/')}/{child}", depth + 1
@@ -234,6 +237,7 @@ class _Find:
             return self._action(word)
         if word in ("-xdev", "-mount", "-depth"):
             self._deep = self._deep or word == "-depth"
+            self._kept = self._kept if word == "-depth" else {m.target for m in mounts(self._call)}
             return lambda *_: True
         if not self._args:
             raise Failed(f"missing argument to '{word}'")
@@ -291,7 +295,10 @@ class _Find:
         return self._call.runner.run_words(run, self._call.with_streams(stdin=Pipe())) == 0
 
     def _deleted(self, name: str, entry: Entry) -> bool:
-        del name
+        if entry.path in {m.target for m in mounts(self._call)}:
+            self._call.say(f"cannot delete '{name}': Device or resource busy")
+            self.status = 1
+            return False
         if entry.is_folder:
             self._call.files.remove_folder(entry.path)
         else:

@@ -1,5 +1,6 @@
 """systemctl over the machine's units."""
 
+import uuid
 from collections.abc import Callable
 
 from maint.lab.machine import Unit
@@ -214,6 +215,16 @@ def _cat(call: Call, options: Options, units: list[str]) -> int:
     return 0
 
 
+def _reboot(call: Call, options: Options, units: list[str]) -> int:
+    """Start the host anew: what lay in memory is gone, and the kernel has another boot's id."""
+    del options, units
+    call.files.write("/proc/sys/kernel/random/boot_id", f"{uuid.uuid4()}\n".encode())
+    if call.files.exists("/run/k3s/.busy"):
+        call.files.remove("/run/k3s/.busy")
+    call.machine.tell("reboot")
+    return 0
+
+
 VERBS: dict[str, Verb] = {
     "cat": _cat,
     "daemon-reload": _nothing,
@@ -224,6 +235,7 @@ VERBS: dict[str, Verb] = {
     "is-failed": _is_failed,
     "list-unit-files": _list_files,
     "list-units": _list,
+    "reboot": _reboot,
     "reset-failed": _nothing,
     "restart": _change(lambda unit: unit.restart()),
     "show": _show,
