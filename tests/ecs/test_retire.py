@@ -18,7 +18,14 @@ GONE = [
     "/var/log/containers", "/var/log/pods", "/mnt2/ecs/longhorn-storage", "/mnt/ecs/local-storage",
 ]  # fmt: skip
 # What rke2's own script takes off, and what the lab keeps in files though it is no file of a host.
-BESIDE = ["/etc/rancher", "/opt/cloudera/parcels/ECS/bin/rke2-uninstall.sh", "/var/lib/rpm", "/proc", "/dev", "/var/log"]
+BESIDE = [
+    "/etc/rancher",
+    "/opt/cloudera/parcels/ECS/bin/rke2-uninstall.sh",
+    "/var/lib/rpm",
+    "/proc",
+    "/dev",
+    "/var/log",
+]
 
 
 def within(path, folders):
