@@ -6,6 +6,7 @@
     │   ├── Transient         1   an answer that may be another one a moment later
     │   ├── AnswerMissing     1   a change was sent and its answer never came: look before anything else
     │   ├── Conflict          1   a name is taken by something else
+    │   ├── Unfinished        1   it waits for something that only a person can do, then goes on
     │   └── StoreFailed       1   a place for snapshots could not be reached, or said no
     ├── DeadlinePassed        1   a limit set by the operator or the playbook has passed: stop everything
     ├── UsageError            2   the command line makes no sense
@@ -33,6 +34,7 @@ class MaintError(Exception):
     """
 
     exit_code = 1
+    lane = ""  # which of several things that a plan is to bring about it is about; empty: the plan as a whole
 
     def __init__(self, message: str, *, detail: Sequence[str] = (), hint: str | None = None) -> None:
         super().__init__(message)
@@ -71,6 +73,20 @@ class AnswerMissing(WorkFailed):
 
 class Conflict(WorkFailed):
     """A name is taken by something else, which is left as it is."""
+
+
+class Unfinished(WorkFailed):
+    """A run has come as far as it can: it waits for something that only a person can do, and is taken up then.
+
+    Args:
+        needs: what `maint playbook resume --set` may be told, by key.
+    """
+
+    def __init__(
+        self, message: str, *, needs: Sequence[str] = (), detail: Sequence[str] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.needs = tuple(needs)
 
 
 class StoreFailed(WorkFailed):

@@ -1,8 +1,9 @@
 """Look at a site with another store in the place of its first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from maint.model.json import Json
 from maint.model.secret import Secret
 from maint.model.site import SiteSettings
 from maint.ports import Clock, Manager, Seal, Secrets, Shell, Sign, Site, Store, Undo, VirtualCluster
@@ -86,3 +87,7 @@ class Elsewhere:
     def virtual_cluster(self, name: str) -> VirtualCluster:
         """Return one of the site's own."""
         return self._site.virtual_cluster(name)
+
+    def find_at(self, name: str, values: Mapping[str, Json]) -> None:
+        """Let the site look for it elsewhere."""
+        self._site.find_at(name, values)

@@ -7,16 +7,17 @@ from inspect import GEN_CLOSED, getgeneratorstate
 from maint.cli.flags import Flags
 from maint.cli.metrics import publish
 from maint.cli.open import limit_of, opened
-from maint.cli.reports import folder, report_of
+from maint.cli.reports import command_to_resume, folder, report_of
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.site import ConfiguredSite
 from maint.cli.stale import refuse_stale
+from maint.cli.told import by_lane, checked
 from maint.config.bundled import playbooks
 from maint.engine import journal
 from maint.engine.load import Library
 from maint.engine.plan import make_plan
 from maint.engine.session import Session
-from maint.errors import Interrupted, MaintError, PartlyDone, Refused
+from maint.errors import Interrupted, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan
@@ -104,18 +105,53 @@ def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], 
     return True
 
 
-def resume(flags: Flags, run: str | None) -> int:
-    """Take up a run that stopped before its end; what was confirmed then is not asked again."""
+def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
+    """Take up a run that stopped before its end; what was confirmed then is not asked again.
+
+    Args:
+        flags: the common flags.
+        run: its id or the beginning of it; None: the newest that nobody finished.
+        given: what the operator says now, such as where a virtual cluster is.
+
+    Returns:
+        The exit code.
+    """
     with opened(replace(flags, vendor=True), warn_of_window=False) as (site, screen):
-        past = journal.find(site.state, run) if run else journal.unfinished(site.state)
+        said = by_lane(given or {})
+        past = journal.find(site.state, run) if run else _newest(site, screen, said)
         if past is None:
-            screen.say("no run of this site stopped before its end: nothing to take up")
-            return 0
+            return _nothing(screen, "no run of this site stopped before its end: nothing to take up", said)
         if not past.resumable:
-            screen.say(f"run {past.id} is {past.state}: nothing to take up")
-            return 0
+            return _nothing(screen, f"run {past.id} is {past.state}: nothing to take up", said)
+        with site.clock.limit(limit_of(flags)):
+            told = checked(site, past, said)
         screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
-        return follow(site, screen, Session(site, past.plan, _options(site, flags), past, limit_of(flags)), past.plan)
+        session = Session(site, past.plan, _options(site, flags), past, limit_of(flags), told)
+        return follow(site, screen, session, past.plan)
+
+
+def _newest(site: ConfiguredSite, screen: Screen, said: Mapping[str, object]) -> journal.Past | None:
+    """Return the run that is meant where none is named, and name the others; what is said is for one that has lanes."""
+    found = journal.unfinished(site.state)
+    found = [past for past in found if not said or any(action.lane for action in past.plan.actions)] or found
+    if len(found) > 1:
+        others = ", ".join(f"{one.id} ({one.plan.source})" for one in found[1:])
+        screen.warn(
+            f"the newest of {len(found)} runs that stopped is taken up; name another one to take that up: {others}"
+        )
+    return found[0] if found else None
+
+
+def _nothing(screen: Screen, words: str, said: Mapping[str, Mapping[str, str]]) -> int:
+    """Say that there is nothing to take up.
+
+    Raises:
+        Refused: although the operator said something for it.
+    """
+    if said:
+        raise Refused(words, detail=["`--set` was for nobody"], hint="`maint playbook history` lists the runs")
+    screen.say(words)
+    return 0
 
 
 def follow(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -> int:
@@ -133,11 +169,12 @@ def follow(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -
     try:
         _watch(session.events(), show)
     except MaintError as error:
-        failure = _with_way_on(error, plan, session)
+        failure = _with_way_on(error, plan, session, site)
     where = _written(site, session, plan)
     if plan.locks and session.run_id:
         publish(site, screen)
     _show(screen, plan, session, results, where, failure)
+    _tell_left(site, screen, session, plan)
     if failure is not None:
         raise failure
     return 0
@@ -194,6 +231,15 @@ def _show(
         screen.say(f"done: run {session.run_id}")
 
 
+def _tell_left(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -> None:
+    """Say what remains to be done by the operator, where the run has come to its end."""
+    if not plan.locks or not session.run_id:
+        return
+    past = journal.find(site.state, session.run_id)
+    for line in report_of(past).left if past.state == "done" else ():
+        screen.say(f"left to do: {line}")
+
+
 def _written(site: ConfiguredSite, session: Session, plan: Plan) -> dict[str, str]:
     if not plan.locks or not session.run_id:
         return {}
@@ -201,9 +247,14 @@ def _written(site: ConfiguredSite, session: Session, plan: Plan) -> dict[str, st
     return {kind: str(path) for kind, path in write(report_of(past), folder(site.state)).items()}
 
 
-def _with_way_on(error: MaintError, plan: Plan, session: Session) -> MaintError:
+def _with_way_on(error: MaintError, plan: Plan, session: Session, site: ConfiguredSite) -> MaintError:
     """Return the failure with the command that takes the run up again."""
-    if not plan.locks or not session.run_id or isinstance(error, Refused | PartlyDone):
+    if not plan.locks or not session.run_id or isinstance(error, PartlyDone):
+        return error
+    if isinstance(error, Refused) and not journal.find(site.state, session.run_id).resumable:
+        return error
+    if isinstance(error, Unfinished):
+        error.hint = f"then {command_to_resume(session.run_id, error.needs)}"
         return error
     command = f"`maint playbook resume {session.run_id}` goes on where it stopped"
     if isinstance(error, Interrupted) or not error.hint:

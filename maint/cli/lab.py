@@ -1,6 +1,6 @@
 """`maint lab`: a simulated manager with its hosts, for rehearsals: demo, up, down, status, break."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -8,8 +8,19 @@ from maint.cli.flags import Flags, command
 from maint.cli.places import deployment_file, discard_lab, is_lab, lab_folder
 from maint.errors import Refused, UsageError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
 group = typer.Typer(no_args_is_help=True, help="A simulated manager and its hosts, on loopback.")
 _LOST = "lost"
+_LOSSES = {  # what can be lost → what becomes of it, and what makes it so
+    "database": ("the manager becomes one just installed; its hosts keep their files", "lose_database"),
+    "virtual-clusters": (
+        "all virtual clusters are gone with what they held; the config keeps the addresses that they had",
+        "lose_virtual_clusters",
+    ),
+}
 Folder = Annotated[str, typer.Option("--folder", help="Where the lab lives; else MAINT_LAB, else your state folder.")]
 Deployment = Annotated[str, typer.Option("--deployment", help="An export to load; else the example.")]
 
@@ -55,12 +66,30 @@ def up(
     place = lab_folder(folder)
     if new:
         discard_lab(place)
-    elif options != Options() and is_lab(place):
+    elif options == Options(virtual_clusters=options.virtual_clusters) and is_lab(place):
+        _made(flags, place, options.virtual_clusters)
+        return
+    elif is_lab(place):
         raise Refused(
             f"there is a lab in {place} already, and it stays what it was made from",
             hint="`maint lab up` alone brings it up again; --new makes another; --folder puts one elsewhere",
         )
-    found = control.up(place, options)
+    _told(flags, control.up(place, options))
+
+
+def _made(flags: Flags, place: "Path", names: "Sequence[str]") -> None:
+    """Bring a lab up that is there, and make further virtual clusters in it, as the vendor's UI does."""
+    from maint.lab import control
+
+    found = control.up(place)
+    known = {each["name"] for each in found.get("virtual_clusters", ())}
+    made = [control.create_vc(place, name) for name in names if name not in known]
+    _told(flags, control.status(place))
+    for each in made:
+        flags.screen().say(f"virtual cluster {each['name']}: empty, not initialised, at {each['base_url']}")
+
+
+def _told(flags: Flags, found: dict[str, Any]) -> None:  # Any: what a lab tells, as JSON
     screen = flags.screen()
     for remark in found.get("remarks", ()):
         screen.say(f"note: {remark}")
@@ -123,15 +152,16 @@ def break_(
     if listed:
         rows = [[name, one.target, one.meaning] for name, one in FAULTS.items()]
         rows += [[name, "a host", words] for name, words in HOST_FAULTS.items()]
-        rows.append([_LOST, "database", "the manager becomes one just installed; its hosts keep their files"])
+        rows += [[_LOST, target, words] for target, (words, _) in _LOSSES.items()]
         data = [dict(zip(("name", "target", "meaning"), row, strict=True)) for row in rows]
         screen.emit({"faults": data}, table(["FAULT", "TARGET", "MEANING"], rows))
     elif repair:
         cleared = control.repair(lab_folder(folder), fault or target)
         screen.emit({"cleared": cleared}, f"{cleared} faults cleared")
-    elif (target, fault) == ("database", _LOST):
-        control.lose_database(lab_folder(folder))
-        screen.emit({"target": target, "fault": fault}, "the database is lost; the manager is one just installed")
+    elif fault == _LOST and target in _LOSSES:
+        words, lose = _LOSSES[target]
+        getattr(control, lose)(lab_folder(folder))
+        screen.emit({"target": target, "fault": fault}, f"lost: {words}")
     elif target and fault:
         control.break_(lab_folder(folder), target, fault)
         screen.emit({"target": target, "fault": fault}, f"{target}: {fault}")

@@ -112,11 +112,17 @@ def _run(flags: Flags, name: str, values: list[str] | None) -> int:
 
 
 @command(group, "resume", ELSEWHERE)
-def resume(flags: Flags, run_id: Run = None) -> int:
+def resume(
+    flags: Flags,
+    run_id: Run = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", help="What it waits for: vc.NAME.base_url=URL; repeatable.")
+    ] = None,
+) -> int:
     """Take up a run that stopped before its end; what it left open is decided by looking."""
     from maint.cli.carry import resume as take_up
 
-    return take_up(flags, run_id)
+    return take_up(flags, run_id, given(values))
 
 
 @command(group, "history")

@@ -1,8 +1,9 @@
 """Write the report of a run from its journal, and tell where it is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from maint.cli.recovered import back_of, left_of_lanes
 from maint.engine.journal import Past
 from maint.model.plan import Action
 from maint.report.run import Line, RunReport
@@ -33,13 +34,27 @@ _COUNTED = {
 def report_of(past: Past) -> RunReport:
     """Return the report that a journal tells."""
     lines = [_line(past, index, action) for index, action in enumerate(past.plan.actions)]
-    left = _LEFT.get(past.plan.source, ()) if past.state == "done" else ()
+    left = (*_LEFT.get(past.plan.source, ()), *left_of_lanes(past)) if past.state == "done" else ()
     if past.resumable:
-        left = (f"`maint playbook resume {past.id}` goes on where it stopped",)
-    waived = str(past.options.get("no_safety_net") or "")
+        left = (*past.to_do, f"{command_to_resume(past.id, past.needs)} goes on where it stopped")
     return RunReport(
-        past.id, past.plan, past.started, past.at, past.state, past.detail, lines, left, _lists(past), waived
+        past.id,
+        past.plan,
+        past.started,
+        past.at,
+        past.state,
+        past.detail,
+        lines,
+        left,
+        _lists(past),
+        waived=str(past.options.get("no_safety_net") or ""),
+        back=back_of(past),
     )
+
+
+def command_to_resume(run: str, needs: Sequence[str]) -> str:
+    """Return the command that takes a run up, with what it must be told."""
+    return f"`maint playbook resume {run}{''.join(f' --set {key}=…' for key in needs)}`"
 
 
 def _lists(past: Past) -> dict[str, list[str]]:

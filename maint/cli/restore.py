@@ -1,5 +1,7 @@
 """`maint restore`: plan and run the way from an empty manager back to a snapshot."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -8,6 +10,7 @@ import typer
 from maint.cli.flags import Flags, command
 from maint.cli.waiver import NoSafetyNet, lifted
 from maint.cli.way import MANAGER
+from maint.errors import MaintError, Unfinished
 from maint.model.json import Json
 
 group = typer.Typer(no_args_is_help=True, help="From an empty manager back to a snapshot.")
@@ -17,6 +20,15 @@ ClusterOption = Annotated[
 ]
 MapOption = Annotated[
     list[str] | None, typer.Option("--map-host", help="OLD=NEW: a host that has become another machine.")
+]
+RaceOption = Annotated[
+    bool, typer.Option("--accept-dag-race", help="Bring back DAGs too that may run before they are paused.")
+]
+GoneOption = Annotated[
+    bool, typer.Option("--source-gone", help="Although a virtual cluster's source still answers: it does no harm.")
+]
+AloneOption = Annotated[
+    bool, typer.Option("--manager-only", help="Bring back the manager, and leave virtual clusters as they are.")
 ]
 WindowOption = Annotated[
     bool, typer.Option("--open-window", help="Take the safety export through the redaction window.")
@@ -30,6 +42,9 @@ def plan(
     cluster: ClusterOption = None,
     map_host: MapOption = None,
     open_window: WindowOption = False,
+    accept_dag_race: RaceOption = False,
+    source_gone: GoneOption = False,
+    manager_only: AloneOption = False,
     no_safety_net: NoSafetyNet = None,
 ) -> int:
     """Show what a restore would do, in which order, what it would meet, and what would be lost."""
@@ -40,9 +55,12 @@ def plan(
     from maint.cli.preview import restore_preview
 
     insist_on_manager(flags.way)
-    asked = _Asked(snapshot, tuple(cluster or ()), tuple(map_host or ()), open_window)
+    asked = _Asked(
+        snapshot, tuple(cluster or ()), tuple(map_host or ()), open_window, accept_dag_race, source_gone, manager_only
+    )
     name, given = _playbook(flags, asked)
-    return carry_out(replace(lifted(flags, no_safety_net), dry_run=True), name, given, beside=restore_preview)
+    with _way_round():
+        return carry_out(replace(lifted(flags, no_safety_net), dry_run=True), name, given, beside=restore_preview)
 
 
 @command(group, "run", MANAGER)
@@ -55,6 +73,9 @@ def run(
     cluster: ClusterOption = None,
     map_host: MapOption = None,
     open_window: WindowOption = False,
+    accept_dag_race: RaceOption = False,
+    source_gone: GoneOption = False,
+    manager_only: AloneOption = False,
     then_start: Annotated[
         bool, typer.Option("--then-start", help="Start agents, monitors and the clusters after it.")
     ] = False,
@@ -68,13 +89,33 @@ def run(
 
     insist_on_manager(flags.way)
     expect = expected_digest(planned)
-    asked = _Asked(snapshot, tuple(cluster or ()), tuple(map_host or ()), open_window).or_as_in(planned)
+    asked = _Asked(
+        snapshot, tuple(cluster or ()), tuple(map_host or ()), open_window, accept_dag_race, source_gone, manager_only
+    ).or_as_in(planned)
     name, given = _playbook(flags, asked)
-    code = carry_out(lifted(flags, no_safety_net), name, given, expect=expect, beside=restore_preview)
-    if then_start and code == 0 and not flags.dry_run:
+
+    def start() -> int:
         clusters = list(asked.clusters) or _clusters(flags, str(given["snapshot"]))
-        return carry_out(flags, "start-platform", {"clusters": clusters})
-    return code
+        return carry_out(flags, "start-platform", {"clusters": clusters}) if then_start and not flags.dry_run else 0
+
+    try:
+        with _way_round():
+            code = carry_out(lifted(flags, no_safety_net), name, given, expect=expect, beside=restore_preview)
+    except Unfinished:  # a virtual cluster is made in a platform that runs
+        start()
+        raise
+    return code or start()
+
+
+@contextmanager
+def _way_round() -> Iterator[None]:
+    """Where a virtual cluster stands in the way of a plan, say how the manager comes back meanwhile."""
+    try:
+        yield
+    except MaintError as error:
+        if error.lane:
+            error.hint = f"{error.hint or 'mend it'}; meanwhile `--manager-only` brings the manager back"
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +126,9 @@ class _Asked:
     clusters: tuple[str, ...]
     map_hosts: tuple[str, ...]
     open_window: bool
+    accept_dag_race: bool
+    source_gone: bool
+    manager_only: bool
 
     def or_as_in(self, planned: str) -> "_Asked":
         """Return what a saved plan was made for, where nothing else is said; whatever differs makes it stale."""
@@ -96,6 +140,9 @@ class _Asked:
             self.clusters or _texts(given.get("clusters")),
             self.map_hosts or _texts(given.get("map_hosts")),
             self.open_window or bool(given.get("open_window")),
+            self.accept_dag_race or bool(given.get("accept_dag_race")),
+            self.source_gone or bool(given.get("source_gone")),
+            self.manager_only or given.get("virtual_clusters") == [],
         )
 
 
@@ -114,7 +161,8 @@ def _playbook(flags: Flags, asked: _Asked) -> tuple[str, dict[str, Json]]:
     given["open_window"] = asked.open_window
     if asked.clusters:
         return "restore-cluster", {**given, "clusters": list(asked.clusters)}
-    return "disaster-recovery", given
+    given |= {"accept_dag_race": asked.accept_dag_race, "source_gone": asked.source_gone}
+    return "disaster-recovery", {**given, "virtual_clusters": []} if asked.manager_only else given
 
 
 def _clusters(flags: Flags, snapshot: str) -> list[str]:

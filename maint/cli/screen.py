@@ -11,8 +11,9 @@ from maint.model.json import Json
 from maint.model.plan import Effect, Plan
 
 SCHEMA = "maint/1"
-_MARKS = {Outcome.DONE: "✓", Outcome.UNCHANGED: "=", Outcome.SKIPPED: "-", Outcome.FAILED: "✗"}
+_MARKS = {Outcome.DONE: "✓", Outcome.UNCHANGED: "=", Outcome.SKIPPED: "-", Outcome.FAILED: "✗", Outcome.WAITING: "…"}
 _COLOURS = {Outcome.DONE: "32", Outcome.UNCHANGED: "36", Outcome.SKIPPED: "33", Outcome.FAILED: "31"}
+_COLOURS[Outcome.WAITING] = "33"
 
 
 class Screen:

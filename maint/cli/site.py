@@ -1,7 +1,8 @@
 """The only assembler: puts a configured site together from ports and adapters, each built when it is first needed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 from maint.adapters.clock import SystemClock
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import Invalid
+from maint.model.json import Json
 from maint.model.secret import Secret
-from maint.model.site import BackupSettings, SiteSettings
+from maint.model.site import BackupSettings, SiteSettings, VirtualClusterSettings
 
 if TYPE_CHECKING:
     from maint.adapters.manager.client import ManagerClient
@@ -117,6 +119,18 @@ class ConfiguredSite:
             self._virtual_clusters[settings.name] = client
         return self._virtual_clusters[settings.name]
 
+    def find_at(self, name: str, values: Mapping[str, Json]) -> None:
+        """Look for a virtual cluster elsewhere than the config says, from now on; an unknown name is none.
+
+        Args:
+            name: the virtual cluster's.
+            values: `base_url`, `auth_url`, `connect_to`, `ca`; whatever else is passed over.
+        """
+        clusters = [_moved(one, values) if one.name == name else one for one in self.settings.virtual_clusters]
+        self.settings = replace(self.settings, virtual_clusters=tuple(clusters))
+        if (client := self._virtual_clusters.pop(name, None)) is not None:
+            client.close()
+
     def identities(self) -> Sequence[Secret]:
         """Return the private keys at hand."""
         reference = self._backup.identity
@@ -138,3 +152,13 @@ class ConfiguredSite:
                 hint="add `backup: {store: …, recipients: [age1…]}`",
             )
         return self.settings.backup
+
+
+def _moved(one: VirtualClusterSettings, values: Mapping[str, Json]) -> VirtualClusterSettings:
+    return replace(
+        one,
+        base_url=str(values.get("base_url", one.base_url)),
+        auth_url=str(values.get("auth_url", one.auth_url)),
+        connect_to=str(values["connect_to"]) if "connect_to" in values else one.connect_to,
+        ca=Path(str(values["ca"])) if "ca" in values else one.ca,
+    )

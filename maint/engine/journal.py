@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,9 +12,10 @@ from maint.engine.lock import make_folder
 from maint.errors import Invalid, WorkFailed
 from maint.model.events import Outcome, Result
 from maint.model.json import Json
-from maint.model.plan import Plan
+from maint.model.plan import Effect, Plan
 
 RUNS = "runs"
+BEGINS_ANEW = frozenset({"base_url", "skip"})  # what a lane does elsewhere, or did not do, says nothing of it now
 
 
 @dataclass(slots=True)
@@ -25,16 +26,23 @@ class Record:
         begun: whether its intent was written.
         result: how it ended, None while it has not.
         notes: what it wrote down on the way, last value per key.
+        at: when it ended last, "" while it has not.
     """
 
     begun: bool = False
     result: Result | None = None
     notes: dict[str, Json] = field(default_factory=dict)
+    at: str = ""
 
     @property
     def settled(self) -> bool:
         """Whether it ended well."""
-        return self.result is not None and self.result.outcome is not Outcome.FAILED
+        return self.result is not None and self.result.outcome not in (Outcome.FAILED, Outcome.WAITING)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed; waiting for a person is no failure."""
+        return self.result is not None and self.result.outcome is Outcome.FAILED
 
 
 @dataclass(slots=True)
@@ -46,9 +54,14 @@ class Past:
     started: str
     options: Mapping[str, Json]
     records: dict[int, Record] = field(default_factory=dict)
-    ended: str | None = None  # done, failed, interrupted, refused; None: it was killed
+    ended: str | None = None  # done, failed, interrupted, refused, unfinished (waits for a person); None: it was killed
     detail: str = ""
     at: str = ""
+    to_do: list[str] = field(default_factory=list)  # what a person must do before it goes on
+    needs: list[str] = field(default_factory=list)  # what it must be told then
+    told: dict[str, dict[str, Json]] = field(default_factory=dict)  # what was said on resume, by lane
+    idle: float = 0.0  # seconds between its lives
+    last: str = ""  # when its last line with a time was written
 
     @property
     def state(self) -> str:
@@ -63,6 +76,18 @@ class Past:
     def record(self, index: int) -> Record:
         """Return what is known of an action."""
         return self.records.setdefault(index, Record())
+
+    def lane(self, name: str) -> list[int]:
+        """Return the places of a lane's actions; empty where the plan has no such lane."""
+        return [index for index, action in enumerate(self.plan.actions) if action.lane == name != ""]
+
+    def hear(self, lane: str, values: Mapping[str, Json]) -> None:
+        """Take in what the operator says of a lane; where that makes it another one, it begins anew."""
+        before = self.told.setdefault(lane, {})
+        if any(key in BEGINS_ANEW and before.get(key) != value for key, value in values.items()):
+            for index in self.lane(lane):
+                self.records.pop(index, None)
+        before.update(values)
 
 
 class Journal:
@@ -156,7 +181,7 @@ def read(path: Path) -> Past:
     head = lines[0]
     plan, options = head["plan"], head["options"]
     assert isinstance(plan, Mapping) and isinstance(options, Mapping)
-    past = Past(str(head["id"]), Plan.from_json(plan), str(head["time"]), options)
+    past = Past(str(head["id"]), Plan.from_json(plan), str(head["time"]), options, last=str(head["time"]))
     for line in lines[1:]:
         _take(past, line)
     return past
@@ -177,8 +202,14 @@ def _take(past: Past, line: Mapping[str, Json]) -> None:
     what, index = line["what"], line.get("index")
     if what == "resumed":
         past.ended = None
+        past.idle += _between(past.last, str(line["time"]))
+    elif what == "told":
+        values = line["values"]
+        assert isinstance(values, Mapping)
+        past.hear(str(line["lane"]), values)
     elif what == "ended":
         past.ended, past.detail, past.at = str(line["state"]), str(line.get("detail", "")), str(line.get("time", ""))
+        past.to_do, past.needs = ([str(item) for item in _listed(line, key)] for key in ("to_do", "needs"))
     elif isinstance(index, int):
         record = past.record(index)
         if what == "intent":
@@ -189,6 +220,17 @@ def _take(past: Past, line: Mapping[str, Json]) -> None:
             record.result = Result(
                 Outcome(str(line["outcome"])), str(line["detail"]), line["value"], bool(line["partly"])
             )
+            record.at = str(line.get("time", ""))
+    past.last = str(line.get("time") or past.last)
+
+
+def _listed(line: Mapping[str, Json], key: str) -> Sequence[Json]:
+    value = line.get(key)
+    return value if isinstance(value, list) else ()
+
+
+def _between(first: str, then: str) -> float:
+    return (datetime.fromisoformat(then) - datetime.fromisoformat(first)).total_seconds()
 
 
 def history(state: Path) -> list[Past]:
@@ -202,9 +244,22 @@ def history(state: Path) -> list[Past]:
     return found
 
 
-def unfinished(state: Path) -> Past | None:
-    """Return the newest run that stopped before its end, None where there is none."""
-    return next((past for past in reversed(history(state)) if past.resumable), None)
+def unfinished(state: Path) -> list[Past]:
+    """Return the runs that stopped before their end, newest first, unless a later one has done their work."""
+    found: list[Past] = []
+    ended: list[Past] = []
+    for past in reversed(history(state)):
+        if past.state == "done":
+            ended.append(past)
+        elif past.resumable and not any(_stands_for(later, past) for later in ended):
+            found.append(past)
+    return found
+
+
+def _stands_for(later: Past, past: Past) -> bool:
+    """Whether a run that ended well was to change all that an older one was to change."""
+    targets = [{one.target for one in run.plan.actions if one.effect > Effect.READ} for run in (later, past)]
+    return later.plan.source == past.plan.source and targets[0] >= targets[1]
 
 
 def find(state: Path, run: str | None) -> Past:
@@ -214,10 +269,10 @@ def find(state: Path, run: str | None) -> Past:
         Invalid: there is no such run, or several.
     """
     if run is None:
-        past = unfinished(state)
-        if past is None:
+        stopped = unfinished(state)
+        if not stopped:
             raise Invalid("no run of this site stopped before its end", hint="`maint playbook history` lists the runs")
-        return past
+        return stopped[0]
     matching = [past for past in history(state) if past.id.startswith(run)]
     if len(matching) != 1:
         problem = "no run" if not matching else f"{len(matching)} runs"

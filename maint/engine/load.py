@@ -15,6 +15,7 @@ from maint.model.plan import Effect, Phase, Retry
 from maint.model.playbook import Parameter, ParameterType, Playbook, StepText
 from maint.model.units import parse_duration
 from maint.render import expression, template
+from maint.steps.lists import LISTS
 from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, Step
 
@@ -33,6 +34,7 @@ class _ParameterText(_Model):
     type: str
     help: str = ""
     default: object = None
+    from_: str | None = Field(default=None, alias="from")
 
 
 class _RetryText(_Model):
@@ -50,6 +52,7 @@ class _Step(_Model):
     timeout: Duration | None = None
     retry: _RetryText | None = None
     each: str | list[object] | None = None
+    apart: bool = False
 
 
 class _Playbook(_Model):
@@ -118,8 +121,19 @@ def _parameter(document: Document, name: str, item: _ParameterText) -> Parameter
             hint=_meant(item.type, list(ParameterType), ""),
         )
     given = "default" in item.model_fields_set
+    if item.from_ is not None:
+        _source(document.where(("parameters", name, "from")), item, given=given)
     default = convert(ParameterType(item.type), item.default, document.where(("parameters", name))) if given else None
-    return Parameter(name, ParameterType(item.type), item.help, default, not given)
+    required = not given and item.from_ is None
+    return Parameter(name, ParameterType(item.type), item.help, default, required, item.from_)
+
+
+def _source(at: Position, item: _ParameterText, *, given: bool) -> None:
+    """Check what fills a parameter where nothing is given."""
+    if item.from_ not in LISTS:
+        raise Invalid(f"there is no list {item.from_!r}", at=at, hint=_meant(item.from_ or "", LISTS, ""))
+    if given or item.type != ParameterType.LIST:
+        raise Invalid("`from` fills a parameter of type list that has no default", at=at)
 
 
 def convert(kind: ParameterType, value: object, at: Position | None = None) -> Json:
@@ -201,6 +215,8 @@ class _Reader:
         with_ = {key: _json(value) for key, value in item.with_.items()}
         known = self.parameters | ({"item"} if item.each is not None else set())
         self._each(path, item)
+        if item.apart and item.each is None:
+            raise Invalid("`apart` belongs to a step with `each`", at=self.document.where((*path, "apart"), key=True))
         if item.do is not None:
             self._do(path, item, with_, known)
         elif item.playbook is not None:
@@ -223,6 +239,7 @@ class _Reader:
             timeout=item.timeout,
             retry=Retry(item.retry.attempts, item.retry.pause) if item.retry else Retry(),
             each=_json(item.each),
+            apart=item.apart,
             phase=_SECTIONS[section],
         )
 

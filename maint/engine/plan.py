@@ -8,13 +8,14 @@ from pydantic import ValidationError
 from maint.config.strict import did_you_mean
 from maint.engine.freeze import refuse_amid
 from maint.engine.load import Library, convert, is_template
-from maint.errors import Invalid, Position
+from maint.errors import Invalid, MaintError, Position
 from maint.model.json import Json
 from maint.model.plan import Action, Phase, Plan
 from maint.model.playbook import Playbook, StepText
 from maint.ports import Sight
 from maint.render import expression, holds, template
 from maint.steps.guards import WAIVER
+from maint.steps.lists import LISTS
 from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, Step
 
@@ -33,8 +34,9 @@ def make_plan(playbook: Playbook, given: Mapping[str, Json], sight: Sight, libra
         Invalid: a parameter is missing, unknown or of the wrong type.
         Refused: a step kind sees that it must not be done, or not while another run is unfinished.
     """
-    values = parameters(playbook, given)
-    actions = list(_Planner(sight, library, waived).steps(playbook, values, None))
+    planner = _Planner(sight, library, waived)
+    values = planner.filled(playbook, given)
+    actions = list(planner.steps(playbook, values, _Frame()))
     ordered = [action for phase in Phase for action in actions if action.phase is phase]
     locks = any(STEPS[action.kind].locks for action in ordered)
     plan = Plan(playbook.name, sight.settings.name, values, tuple(ordered), locks)
@@ -61,20 +63,39 @@ def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where steps stand: in which phase, in which lane, in which included playbook."""
+
+    phase: Phase = Phase.MAIN
+    lane: str = ""
+    within: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class _Planner:
     sight: Sight
     library: Library
     waived: str = ""
 
-    def steps(self, playbook: Playbook, values: Mapping[str, Json], phase: Phase | None) -> Iterator[Action]:
+    def filled(self, playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]:
+        """Return all parameters of a playbook with their values; lists that nobody gave come from the site."""
+        values = parameters(playbook, given)
+        for item in playbook.parameters:
+            if item.source is not None and values[item.name] is None:
+                values[item.name] = list(LISTS[item.source](self.sight, values))
+        return values
+
+    def steps(self, playbook: Playbook, values: Mapping[str, Json], frame: _Frame) -> Iterator[Action]:
         """Plan all steps; an included playbook's steps keep to the phase of the step that includes them."""
-        for step in playbook.steps:
-            for scope in self._scopes(step, values):
-                turn = step.phase if phase is None or phase is Phase.MAIN else phase
+        for number, step in enumerate(playbook.steps):
+            for turn, scope in enumerate(self._scopes(step, values)):
+                lane = str(scope["item"]) if step.apart and not frame.lane else frame.lane
+                here = _Frame(step.phase if frame.phase is Phase.MAIN else frame.phase, lane, frame.within)
                 if step.include is not None:
-                    yield from self._included(step, scope, turn)
+                    inside = f"{frame.within}/{number}.{turn}"
+                    yield from self._included(step, scope, replace(here, within=inside))
                 elif step.do is not None:
-                    yield from self._planned(STEPS[step.do], step, scope, turn)
+                    yield from self._planned(STEPS[step.do], step, scope, here)
 
     def _scopes(self, step: StepText, values: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
         if step.each is None:
@@ -86,16 +107,23 @@ class _Planner:
         for item in items:
             yield {**values, "item": item}
 
-    def _included(self, step: StepText, scope: Mapping[str, Json], turn: Phase) -> Iterator[Action]:
+    def _included(self, step: StepText, scope: Mapping[str, Json], frame: _Frame) -> Iterator[Action]:
         assert step.include is not None
         inner = self.library.load(step.include)
         given = {key: render(value, scope, step.argument_places[key]) for key, value in step.arguments.items()}
         if step.when is not None and not holds(step.when, scope, at=step.at):
             return
-        yield from self.steps(inner, parameters(inner, given), turn)
+        yield from self.steps(inner, self.filled(inner, given), frame)
+
+    def _looked(self, kind: Step[Arguments], args: Arguments, frame: _Frame) -> Iterator[Action]:
+        try:
+            yield from kind.plan(args, self.sight)
+        except MaintError as error:
+            error.lane = frame.lane
+            raise
 
     def _planned(
-        self, kind: Step[Arguments], step: StepText, scope: Mapping[str, Json], turn: Phase
+        self, kind: Step[Arguments], step: StepText, scope: Mapping[str, Json], frame: _Frame
     ) -> Iterator[Action]:
         late = _late(kind, step, scope)
         when = step.when
@@ -109,11 +137,13 @@ class _Planner:
         }
         if self.waived and WAIVER in kind.arguments.model_fields:
             rendered[WAIVER] = self.waived
-        for action in kind.plan(_validated(kind, rendered, step), self.sight):
+        for action in self._looked(kind, _validated(kind, rendered, step), frame):
             yield replace(
                 action,
-                name=step.name,
-                phase=turn,
+                name=f"{frame.lane}: {step.name}" if frame.lane else step.name,
+                phase=frame.phase,
+                lane=frame.lane,
+                within=frame.within,
                 when=when,
                 late=late,
                 scope=scope if late or when else {},

@@ -4,8 +4,9 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 
 from maint.engine.journal import Journal, Past, Record, Unwritten
+from maint.engine.lanes import entered, held_up, left_out, together
 from maint.engine.plan import render
-from maint.errors import CannotReach, DeadlinePassed, Interrupted, MaintError, Refused, WorkFailed
+from maint.errors import CannotReach, DeadlinePassed, Interrupted, MaintError, Refused, Unfinished, WorkFailed
 from maint.model.events import Event, Happening, Outcome, Result
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan
@@ -19,8 +20,16 @@ class Doing:
     """One action under way (ports.Work)."""
 
     def __init__(
-        self, journal: Journal | Unwritten, index: int, action: Action, *, resumed: bool, notes: Mapping[str, Json]
+        self,
+        journal: Journal | Unwritten,
+        index: int,
+        action: Action,
+        *,
+        resumed: bool,
+        notes: Mapping[str, Json],
+        told: Mapping[str, Json] | None = None,
     ) -> None:
+        self.told = told or {}
         self._journal = journal
         self._index = index
         self._notes = dict(notes)
@@ -59,8 +68,9 @@ class Runner:
         self._past = past
         self._values: dict[str, Json] = {}
         self._works: dict[int, Doing] = {}
+        self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
         self._changed = past is not None and any(
-            past.record(index).begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
+            index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
         )
         self.partly: list[Result] = []
 
@@ -76,7 +86,7 @@ class Runner:
                 yield from self._main()
         except (Exception, KeyboardInterrupt) as error:  # a bug too: what was opened is closed
             failure = error
-        if failure is not None and not isinstance(failure, KeyboardInterrupt):
+        if failure is not None and not isinstance(failure, KeyboardInterrupt | Unfinished):
             failure = yield from self._after(Phase.ON_FAILURE, failure)
         failure = yield from self._after(Phase.FINALLY, failure)
         self._end(failure)
@@ -91,17 +101,23 @@ class Runner:
         pending = [
             index for index, _ in self._in(Phase.MAIN) if self._past is None or not self._past.record(index).settled
         ]
+        held: dict[str, MaintError] = {}
         for index, action in self._in(Phase.MAIN):
             needed = bool(pending) and pending[-1] > index
-            if not self._settled(index, action, needed=needed):
+            if held_up(action, held) or self._settled(index, action, needed=needed):
+                continue
+            try:
                 yield from self._carry_out(index, action)
+            except MaintError as error:
+                if not action.lane or isinstance(error, Interrupted | DeadlinePassed):
+                    raise
+                held[action.lane] = error
+        if held:
+            raise together(list(held.values()))
 
     def _cleaning_up(self, past: Past) -> bool:
         """Whether the last life was killed among the steps that follow a failure; they are finished first."""
-        failed = any(
-            past.record(index).result is not None and not past.record(index).settled
-            for index, _ in self._in(Phase.MAIN)
-        )
+        failed = any(past.record(index).failed for index, _ in self._in(Phase.MAIN))
         cleaning = [past.record(index) for index, _ in self._in(Phase.ON_FAILURE)]
         begun = any(record.begun for record in cleaning)
         return failed and begun and past.ended is None and not all(record.settled for record in cleaning)
@@ -133,9 +149,13 @@ class Runner:
     def _after(self, phase: Phase, failure: BaseException | None) -> Generator[Event, None, BaseException | None]:
         """Carry out all steps of a later phase, each whatever became of the one before; the first failure stands.
 
+        Those of an included playbook follow only where one of its own steps was begun.
+
         A signal does not keep a final step from being done: it is begun once more, and only a second signal stops it.
         """
         for index, action in self._in(phase):
+            if not entered(self._plan, action, self._begun):
+                continue
             for again in (phase is Phase.FINALLY, False):
                 try:
                     yield from self._carry_out(index, action)
@@ -149,13 +169,15 @@ class Runner:
     def _carry_out(self, index: int, action: Action) -> Iterator[Event]:
         work = self._work(index, action)
         self._journal.write("intent", index=index, time=self._now())
+        self._begun.add(index)
         self._changed = self._changed or action.effect > Effect.READ
         yield self._event(index, Happening.STARTED, action.summary)
         try:
             result = yield from self._result(index, action, work)
         except BaseException as error:
-            self._outcome(index, Result(Outcome.FAILED, _words(error)))
-            yield self._event(index, Happening.FINISHED, _words(error), Outcome.FAILED)
+            outcome = Outcome.WAITING if isinstance(error, Unfinished) else Outcome.FAILED
+            self._outcome(index, Result(outcome, _words(error)))
+            yield self._event(index, Happening.FINISHED, _words(error), outcome)
             raise
         self._outcome(index, result)
         self._remember(action, result)
@@ -167,10 +189,19 @@ class Runner:
         if index in self._works:
             self._works[index].resumed = True
         else:
-            self._works[index] = Doing(self._journal, index, action, resumed=record.begun, notes=record.notes)
+            told = self._lane(action)
+            self._works[index] = Doing(
+                self._journal, index, action, resumed=record.begun, notes=record.notes, told=told
+            )
         return self._works[index]
 
+    def _lane(self, action: Action) -> Mapping[str, Json]:
+        """Return what the operator said of an action's lane."""
+        return self._past.told.get(action.lane, {}) if self._past is not None else {}
+
     def _result(self, index: int, action: Action, work: Doing) -> Generator[Event, None, Result]:
+        if self._lane(action).get("skip") is True:
+            return left_out(action, self._plan.actions[index - 1] if index else None)
         values = {**action.scope, **self._values}
         if action.when is not None and not holds(action.when, values):
             return skipped(f"not now: {action.when}")
@@ -225,9 +256,15 @@ class Runner:
             state = "interrupted"
         elif isinstance(failure, Refused) and not self._changed:
             state = "refused"
+        elif isinstance(failure, Unfinished):
+            state = "unfinished"
         else:
             state = "failed"
-        self._journal.write("ended", state=state, time=self._now(), detail=_words(failure) if failure else "")
+        more: dict[str, Json] = {}
+        if isinstance(failure, Unfinished):
+            more = {"to_do": list(failure.detail), "needs": list(failure.needs)}
+        detail = _words(failure) if failure else ""
+        self._journal.write("ended", state=state, time=self._now(), detail=detail, **more)
 
     def _event(
         self, index: int, what: Happening, detail: str, outcome: Outcome | None = None, value: Json = None
@@ -239,6 +276,8 @@ class Runner:
 
 
 def _words(error: BaseException) -> str:
+    if isinstance(error, Unfinished):
+        return error.message
     if isinstance(error, MaintError):
         return "; ".join([error.message, *error.detail])
     return "interrupted" if isinstance(error, KeyboardInterrupt) else f"a bug in maint: {type(error).__name__}"

@@ -9,7 +9,7 @@ from maint.engine.freeze import refuse_amid
 from maint.engine.journal import Journal, Past, Unwritten
 from maint.engine.lock import holder, site_lock
 from maint.engine.run import Runner
-from maint.errors import PartlyDone
+from maint.errors import PartlyDone, Refused
 from maint.model.events import Event
 from maint.model.json import Json
 from maint.model.plan import Plan
@@ -26,6 +26,7 @@ class Session:
         options: what the operator said that changes how it is done (`insecure`, `no_safety_net`), for the journal.
         past: the run to take up again.
         limit: seconds for its main steps, None for no limit.
+        told: what the operator says now of lanes of the run that is taken up.
     """
 
     def __init__(
@@ -35,7 +36,9 @@ class Session:
         options: Mapping[str, Json],
         past: Past | None = None,
         limit: float | None = None,
+        told: Mapping[str, Mapping[str, Json]] | None = None,
     ) -> None:
+        self._told = told or {}
         self._site = site
         self._plan = plan
         self._options = options
@@ -58,7 +61,7 @@ class Session:
         doing = f"playbook {self._plan.source}" + (f", taking up run {self._past.id}" if self._past else "")
         with site_lock(self._site.state, self._plan.site, doing, self._site.clock):
             if self._past is not None:  # it may have been taken up by another process before the lock was ours
-                self._past = journals.find(self._site.state, self._past.id)
+                self._past = _as_known(self._past, journals.find(self._site.state, self._past.id))
             refuse_amid(self._plan, self._site.state, self.run_id)
             yield from self._close_window()
             yield from self._run(stored=True)
@@ -87,8 +90,23 @@ class Session:
         if not stored:
             return Unwritten()
         if self._past is not None:
-            return journals.reopen(self._site.state, self._past, now, self._options)
+            journal = journals.reopen(self._site.state, self._past, now, self._options)
+            for lane, values in self._told.items():
+                journal.write("told", lane=lane, values=dict(values), time=now.isoformat())
+                self._past.hear(lane, values)
+            return journal
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
+
+
+def _as_known(before: Past, now: Past) -> Past:
+    """Return a run as it stands now.
+
+    Raises:
+        Refused: somebody has told it meanwhile where its virtual clusters are.
+    """
+    if now.told != before.told:
+        raise Refused(f"run {now.id} was told something by another process", hint="look at it, and resume it again")
+    return now
 
 
 def abandoned_window(site: Site) -> Window | None:

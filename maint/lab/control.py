@@ -95,6 +95,11 @@ def lose_database(folder: Path) -> None:
     ask(folder, "lose-database")
 
 
+def lose_virtual_clusters(folder: Path) -> None:
+    """Take all virtual clusters away with everything in them; the lab's config keeps the addresses that they had."""
+    ask(folder, "lose-vcs")
+
+
 def create_vc(folder: Path, name: str, *, loaded: bool = False, initialised: bool = False) -> Status:
     """Make a virtual cluster under a new address, as the vendor's UI does; return it as `status` shows it.
 

@@ -18,6 +18,7 @@ from maint.lab.files import write_whole
 from maint.lab.loading import Options
 from maint.lab.running import Lab
 from maint.lab.switches import UnknownSwitch
+from maint.lab.vc.loss import found_again, lose
 from maint.lab.vc.service import BadName
 
 Words = dict[str, Any]  # Any: one order or its answer, as JSON
@@ -51,8 +52,8 @@ class Orders(socketserver.ThreadingTCPServer):
             lab.switch(str(words["name"]), str(words["value"]))
         elif order == "lose-database":
             lab.lose_database()
-        elif order in ("create-vc", "delete-vc"):
-            self._virtual_cluster(order, str(words["name"]), words)
+        elif order in ("create-vc", "delete-vc", "lose-vcs"):
+            self._virtual_cluster(order, str(words.get("name", "")), words)
         elif order == "restart":
             lab.server.restart()
         elif order != "stop":
@@ -63,7 +64,9 @@ class Orders(socketserver.ThreadingTCPServer):
         service = self.lab.service
         if service is None:
             raise BadName("this lab has no Data Engineering service")
-        if order == "delete-vc":
+        if order == "lose-vcs":
+            lose(service)
+        elif order == "delete-vc":
             service.delete(name)
         else:
             service.create(name, loaded=bool(words.get("loaded")), initialised=bool(words.get("initialised")))
@@ -95,6 +98,7 @@ def main(folder: Path) -> None:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
+    found_again(folder / "vc")
     with Lab(folder, Options(**words)) as lab, Orders(lab, ended.set) as orders:
         threading.Thread(target=orders.serve_forever, daemon=True).start()
         access = {"port": orders.server_address[1], "token": orders.token, "pid": os.getpid()}

@@ -14,6 +14,7 @@ class Outcome(StrEnum):
     UNCHANGED = "unchanged"
     SKIPPED = "skipped"
     FAILED = "failed"
+    WAITING = "waiting"  # for a person; the run is taken up afterwards
 
 
 class Happening(StrEnum):

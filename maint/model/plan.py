@@ -52,6 +52,8 @@ class Action:
         register: the name under which the result is kept, else None.
         timeout: seconds that the action may take, else None.
         retry: how often it is tried; more than once only for READ.
+        lane: what it belongs to, such as one of several virtual clusters; where it fails, other lanes go on.
+        within: which included playbook it comes from, as its place in the plan; empty: the outermost.
     """
 
     name: str
@@ -70,6 +72,8 @@ class Action:
     register: str | None = None
     timeout: float | None = None
     retry: Retry = Retry()
+    lane: str = ""
+    within: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """Return the action as JSON; `Action.from_json` reads it back."""
@@ -90,6 +94,8 @@ class Action:
             "register": self.register,
             "timeout": self.timeout,
             "retry": {"attempts": self.retry.attempts, "pause": self.retry.pause},
+            "lane": self.lane,
+            "within": self.within,
         }
 
     @staticmethod

@@ -28,6 +28,7 @@ class Parameter:
     help: str
     default: Json
     required: bool
+    source: str | None = None  # the list that fills it where nothing is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class StepText:
     timeout: float | None = None
     retry: Retry = field(default_factory=Retry)
     each: Json = None
+    apart: bool = False  # each item in a lane of its own
     phase: Phase = Phase.MAIN
 
 

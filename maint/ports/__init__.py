@@ -4,7 +4,7 @@ Whatever only reads is in a `…Sight`; whatever changes something adds to it. P
 carrying out receives a `Site`, so that "a dry run changes nothing" is a matter of types.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +22,7 @@ from maint.ports.hosts import ShellSight as ShellSight
 from maint.ports.streams import Answer as Answer
 from maint.ports.vc import VirtualCluster as VirtualCluster
 from maint.ports.vc import VirtualClusterSight as VirtualClusterSight
+from maint.ports.work import Work as Work
 
 
 class Clock(Protocol):
@@ -289,28 +290,6 @@ class Rehearsal(Protocol):
         """
 
 
-class Work(Protocol):
-    """One action under way: what it wrote down in earlier lives, and a way to write down more."""
-
-    @property
-    def run(self) -> str:
-        """The id of the run."""
-
-    @property
-    def resumed(self) -> bool:
-        """Whether an earlier life of this run had already begun this action."""
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds that the playbook allows for this action."""
-
-    def note(self, key: str, value: Json) -> None:
-        """Write down, on disk before this returns; never a secret."""
-
-    def noted(self, key: str) -> Json:
-        """Return what was last written down under a key, None where nothing was."""
-
-
 class Sight(Protocol):
     """A site that can be looked at."""
 
@@ -385,6 +364,14 @@ class Site(Sight, Protocol):
 
     def virtual_cluster(self, name: str) -> VirtualCluster:
         """Return a virtual cluster, acting."""
+
+    def find_at(self, name: str, values: Mapping[str, Json]) -> None:
+        """Look for a virtual cluster elsewhere than the config says, from now on; an unknown name is none.
+
+        Args:
+            name: the virtual cluster's.
+            values: `base_url`, `auth_url`, `connect_to`, `ca`; whatever else is passed over.
+        """
 
     @property
     def undo(self) -> Undo:

@@ -22,6 +22,23 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Back:
+    """How one part of a platform came back.
+
+    Attributes:
+        name: the part, such as a virtual cluster.
+        state: how far it came.
+        after: how long after the run began, in words; empty while it has not come back.
+        told: what was found, in words.
+    """
+
+    name: str
+    state: str
+    after: str
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
     """All that the report of a run says.
 
@@ -31,6 +48,7 @@ class RunReport:
         reason: why it stopped, empty when it did not.
         left: what remains to be done, one line each.
         lists: what a comparison counted, one by one, under a heading each.
+        back: of a run that brings several parts back, how each came.
         waived: why the backup guards were lifted, empty where they were not.
     """
 
@@ -44,6 +62,7 @@ class RunReport:
     left: Sequence[str]
     lists: Mapping[str, Sequence[str]]
     waived: str = ""
+    back: Sequence[Back] = ()
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
@@ -60,6 +79,7 @@ class RunReport:
             "left": list(self.left),
             "lists": {heading: list(items) for heading, items in self.lists.items()},
             "no_safety_net": self.waived,
+            "back": [{name: getattr(part, name) for name in Back.__slots__} for part in self.back],
         }
 
 

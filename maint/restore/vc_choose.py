@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from maint.backup.catalogue import entries, find
+from maint.backup.catalogue import entries, find, newest_restorable
 from maint.backup.vc_document import ClusterDocument, part_name
 from maint.backup.vc_objects import open_object
 from maint.errors import Refused
@@ -85,6 +85,25 @@ def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
     )
 
 
+def beside(sight: Sight, snapshot: Snapshot, cluster: str) -> Snapshot | None:
+    """Return what a virtual cluster is recovered from when the manager is recovered from a snapshot.
+
+    Where that is the newest one, the newest that holds the virtual cluster, which may have been taken alone since.
+    Whoever chose an older one has a reason: then that one, or none.
+
+    Args:
+        sight: the site.
+        snapshot: the manager's.
+        cluster: the virtual cluster.
+    """
+    if snapshot.id != newest_restorable(sight).id:
+        return snapshot if snapshot.has(part_name(cluster)) else None
+    try:
+        return chosen_cluster(sight, "", cluster)
+    except Refused:
+        return None
+
+
 def decide(
     document: ClusterDocument,
     live: VirtualClusterSight,
@@ -108,18 +127,23 @@ def decide(
     there = ({one.name for one in live.resources()}, {one.name for one in live.jobs()})
     names = ([one.name for one in document.resources], [one.name for one in document.jobs])
     resources, jobs = ([name for name in mine if name in theirs] for mine, theirs in zip(names, there, strict=True))
-    left_out = [] if accept_race else [job.name for job in document.jobs if races(job, dags.get(job.name))]
+    alone = left_out(document, dags, accept_race=accept_race)
     if policy == "refuse":
         _refuse(resources, jobs)
-        return Decided(left_out=left_out)
+        return Decided(left_out=alone)
     if policy == "skip":
-        return Decided(skipped_resources=resources, skipped_jobs=jobs, left_out=left_out)
+        return Decided(skipped_resources=resources, skipped_jobs=jobs, left_out=alone)
     if policy == "replace":
-        return Decided(replaced_resources=resources, replaced_jobs=jobs, left_out=left_out)
+        return Decided(replaced_resources=resources, replaced_jobs=jobs, left_out=alone)
     new_resources = _fresh_names(resources, {*names[0], *there[0]})
     new_jobs = _fresh_names(jobs, {*names[1], *there[1]})
-    _refuse_broken(new_jobs, dags, left_out)
-    return Decided(resource_names=new_resources, job_names=new_jobs, left_out=left_out)
+    _refuse_broken(new_jobs, dags, alone)
+    return Decided(resource_names=new_resources, job_names=new_jobs, left_out=alone)
+
+
+def left_out(document: ClusterDocument, dags: Mapping[str, Dag | None], *, accept_race: bool) -> list[str]:
+    """Return the DAGs that are not brought back, since they would start by themselves."""
+    return [] if accept_race else [job.name for job in document.jobs if races(job, dags.get(job.name))]
 
 
 def races(job: Job, dag: Dag | None) -> bool:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from maint.backup import host_notes
 from maint.backup.outline import Outline
+from maint.backup.vc_document import clusters_in
 from maint.backup.verification import Verification
 from maint.backup.verify import verify
 from maint.errors import Invalid
@@ -66,7 +67,13 @@ class RestoreReady(Step[ReadyArguments]):
         insist(snapshot, findings)
         untold = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is None]
         words = f"{len(findings) - len(untold)} rules hold"
-        return done("; could not tell: ".join([words, *(["; ".join(untold)] if untold else [])]))
+        told = "; could not tell: ".join([words, *(["; ".join(untold)] if untold else [])])
+        strange = [name for name in clusters_in(snapshot) if name not in _configured(site)]
+        return done(told + (f"; not in the config, so not brought back: {', '.join(strange)}" if strange else ""))
+
+
+def _configured(sight: Sight) -> set[str]:
+    return {one.name for one in sight.settings.virtual_clusters}
 
 
 def _verified(sight: Sight, snapshot: Snapshot) -> Verification:

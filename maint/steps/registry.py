@@ -6,10 +6,6 @@ from maint.steps.clusters import DeleteCluster, StartCluster, StopAllClusters, S
 from maint.steps.compare import CompareDeployment
 from maint.steps.copies import CopySnapshots
 from maint.steps.deployment import AddClusters, PutDeployment
-from maint.steps.ecs_after import RebootHosts, VerifyGone
-from maint.steps.ecs_clean import CleanHosts
-from maint.steps.ecs_firewall import FlushFirewall, RestoreFirewall
-from maint.steps.ecs_registry import RemoveRegistry
 from maint.steps.hostfiles import RestoreHostFiles
 from maint.steps.license import UploadLicense
 from maint.steps.platform import StartAgents, StartManagement
@@ -21,9 +17,11 @@ from maint.steps.step import Step
 from maint.steps.tls import AwaitTls, SwitchTls
 from maint.steps.truststore import CheckTruststore, DeliverPassword
 from maint.steps.vc_backup import TakeCluster
+from maint.steps.vc_find import FindCluster
 from maint.steps.vc_init import InitCluster
 from maint.steps.vc_init_user import InitUser
 from maint.steps.vc_jobs import CreateJob, DeleteJob, PauseJob, UpdateJob
+from maint.steps.vc_recover import RecoverCluster
 from maint.steps.vc_recreate import ForgetOld, KeepJob, PutBack, RecreateJob
 from maint.steps.vc_resources import CreateResource, DeleteResource, UploadFiles
 from maint.steps.vc_restore import RestoreCluster, ResumeSchedules
@@ -45,12 +43,6 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         DeleteCluster(),
         TakeSnapshot(),
         CopySnapshots(),
-        RemoveRegistry(),
-        CleanHosts(),
-        FlushFirewall(),
-        RestoreFirewall(),
-        RebootHosts(),
-        VerifyGone(),
         RequireBackup(),
         HoldSnapshot(),
         ReleaseSnapshot(),
@@ -72,6 +64,8 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         InitUser(),
         TakeCluster(),
         RestoreCluster(),
+        FindCluster(),
+        RecoverCluster(),
         ResumeSchedules(),
         CreateJob(),
         UpdateJob(),

@@ -65,53 +65,58 @@ class RestoreCluster(VcStep[RestoreArguments]):
             "vc": name,
             "snapshot": snapshot.id,
             "decided": decided.to_json(),
-            "order": list(_order(dags)),
+            "order": list(order_of(dags)),
         }
         yield self.action(
             f"virtual cluster {name}",
-            f"restore snapshot {snapshot.id} into {told} ({cluster.settings.base_url}): {_words(document, decided)}",
+            f"restore snapshot {snapshot.id} into {told} ({cluster.settings.base_url}): {words_of(document, decided)}",
             arguments,
             facts={"appName": told, "decided": decided.to_json()},
             confirm=name,
         )
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Bring back in the order of contract section 14, then compare."""
-        cluster, decided = cluster_of(action, site), Decided.from_json(action.arguments["decided"])
-        snapshot = chosen_cluster(site, str(action.arguments["snapshot"]), cluster.settings.name)
-        document = read_document(site, snapshot, cluster.settings.name)
-        bringing = Bringing(site, cluster, document, decided, work)
-        yield from bringing.resources()
-        yield from bringing.spark_jobs()
-        jobs = {job.name: job for job in document.jobs}
-        for name in cast(Sequence[str], action.arguments["order"]):
-            if name not in (*decided.skipped_jobs, *decided.left_out):
-                yield from bringing.dag(jobs[name])
-        yield "comparing with the snapshot"
-        if found := bringing.differences():
-            raise WorkFailed(
-                f"{len(found)} things are not as the snapshot has them",
-                detail=found[:_SHOWN],
-                hint="did somebody else change them meanwhile? Resuming compares again",
-            )
-        awake = awake_jobs(document, decided)
-        if not work.noted("recorded"):
-            facts: dict[str, Json] = {"vc": cluster.settings.name, "awake": list(awake)}
-            write_record(site, Record(RECORD, snapshot.id, site.settings.name, site.clock.now(), facts))
-            work.note("recorded", True)
-        left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
-        words = [f"{_words(document, decided)}; {len(awake)} schedules were awake, and rest", *bringing.new_owners()]
-        hint = _RACE if decided.left_out else _MEND if left else ""
-        value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake)}
-        return done("; ".join([*words, *left]), value, partly=bool(left), hint=hint)
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Bring back, then compare."""
+        return (yield from bring_back(action, site, work))
 
 
-def _order(dags: Mapping[str, Dag | None]) -> Sequence[str]:
+def bring_back(action: Action, site: Site, work: Work) -> Progress:
+    """Bring back in the order of contract section 14, then compare."""
+    cluster, decided = cluster_of(action, site), Decided.from_json(action.arguments["decided"])
+    snapshot = chosen_cluster(site, str(action.arguments["snapshot"]), cluster.settings.name)
+    document = read_document(site, snapshot, cluster.settings.name)
+    bringing = Bringing(site, cluster, document, decided, work)
+    yield from bringing.resources()
+    yield from bringing.spark_jobs()
+    jobs = {job.name: job for job in document.jobs}
+    for name in cast(Sequence[str], action.arguments["order"]):
+        if name not in (*decided.skipped_jobs, *decided.left_out):
+            yield from bringing.dag(jobs[name])
+    yield "comparing with the snapshot"
+    if found := bringing.differences():
+        raise WorkFailed(
+            f"{len(found)} things are not as the snapshot has them",
+            detail=found[:_SHOWN],
+            hint="did somebody else change them meanwhile? Resuming compares again",
+        )
+    awake = awake_jobs(document, decided)
+    if not work.noted("recorded"):
+        facts: dict[str, Json] = {"vc": cluster.settings.name, "awake": list(awake)}
+        write_record(site, Record(RECORD, snapshot.id, site.settings.name, site.clock.now(), facts))
+        work.note("recorded", True)
+    left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
+    words = [f"{words_of(document, decided)}; {len(awake)} schedules were awake, and rest", *bringing.new_owners()]
+    hint = _RACE if decided.left_out else _MEND if left else ""
+    value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake)}
+    return done("; ".join([*words, *left]), value, partly=bool(left), hint=hint)
+
+
+def order_of(dags: Mapping[str, Dag | None]) -> Sequence[str]:
     """Return the airflow jobs, each after those that it calls."""
     return in_order({name: dag.calls if dag else () for name, dag in dags.items()})
 
 
-def _words(document: ClusterDocument, decided: Decided) -> str:
+def words_of(document: ClusterDocument, decided: Decided) -> str:
     """Return in words what becomes of what."""
     jobs = len(document.jobs) - len(decided.skipped_jobs) - len(decided.left_out)
     words = [f"{len(document.resources) - len(decided.skipped_resources)} resources, {jobs} jobs"]

@@ -218,7 +218,9 @@ def test_every_key_of_a_playbook_is_in_the_help() -> None:
     told = {bare(row[0]) for row in cells(topic("playbooks"), columns=2)}
     keys = {field.alias or name for model in (load._Playbook, load._Step) for name, field in model.model_fields.items()}
     assert told == keys
-    inner = [*load._ParameterText.model_fields, *load._RetryText.model_fields, *load.ParameterType]
+    models = (load._ParameterText, load._RetryText)
+    inner = [field.alias or name for model in models for name, field in model.model_fields.items()]
+    inner += load.ParameterType
     assert [key for key in inner if f"`{key}`" not in topic("playbooks")] == []
 
 

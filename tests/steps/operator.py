@@ -72,8 +72,8 @@ class Operator:
         )
 
     def restore(self, *words: str) -> Said:
-        """Run the disaster recovery."""
-        return self("restore", "run", "--confirm", SITE, *words)
+        """Run the disaster recovery of the manager alone."""
+        return self("restore", "run", "--confirm", SITE, "--manager-only", *words)
 
     @property
     def root(self) -> Path:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from maint.lab import pki
 from maint.lab.document import Doc
-from maint.lab.vc.cluster import Cluster
+from maint.lab.vc.cluster import Cluster, Identity
+from maint.lab.vc.loss import lost
 from maint.lab.vc.people import Person
 from maint.lab.vc.service import Service
 from maint.lab.vc.utility import SCRIPT
@@ -16,8 +17,11 @@ def status(service: Service, ca: Path) -> list[Doc]:
 
 
 def config(service: Service, ca: Path) -> list[Doc]:
-    """Return the virtual clusters as the config has them."""
-    return [_config(service, cluster, ca) for cluster in service.clusters()]
+    """Return the virtual clusters as the config has them; those that were lost under the address that they had."""
+    gone = lost(service)
+    names = {identity.name for identity in gone}
+    there = [cluster.identity for cluster in service.clusters() if cluster.identity.name not in names]
+    return [_config(service, identity, ca) for identity in (*there, *gone)]
 
 
 def _status(service: Service, cluster: Cluster, ca: Path) -> Doc:
@@ -35,14 +39,13 @@ def _status(service: Service, cluster: Cluster, ca: Path) -> Doc:
     }
 
 
-def _config(service: Service, cluster: Cluster, ca: Path) -> Doc:
-    base_url, auth_url = service.addresses(cluster)
+def _config(service: Service, identity: Identity, ca: Path) -> Doc:
     user, (certificate, key) = _first(service), service.tls_pair
     people = [person for person in service.people if person.roles and person.principal]
     return {
-        "name": cluster.identity.name,
-        "base_url": base_url,
-        "auth_url": auth_url,
+        "name": identity.name,
+        "base_url": f"https://{identity.host}:{service.port}/dex/api/v1",
+        "auth_url": f"https://{identity.gateway}:{service.port}",
         "username": user.name,
         "password": f"file:{service.folder / 'passwords' / user.name}",
         "ca": str(ca),
