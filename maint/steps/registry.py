@@ -6,6 +6,10 @@ from maint.steps.clusters import DeleteCluster, StartCluster, StopAllClusters, S
 from maint.steps.compare import CompareDeployment
 from maint.steps.copies import CopySnapshots
 from maint.steps.deployment import AddClusters, PutDeployment
+from maint.steps.ecs_after import RebootHosts, VerifyGone
+from maint.steps.ecs_clean import CleanHosts
+from maint.steps.ecs_firewall import FlushFirewall, RestoreFirewall
+from maint.steps.ecs_registry import RemoveRegistry
 from maint.steps.hostfiles import RestoreHostFiles
 from maint.steps.license import UploadLicense
 from maint.steps.platform import StartAgents, StartManagement
@@ -41,6 +45,12 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         StopAllClusters(),
         StartCluster(),
         DeleteCluster(),
+        RemoveRegistry(),
+        CleanHosts(),
+        FlushFirewall(),
+        RestoreFirewall(),
+        RebootHosts(),
+        VerifyGone(),
         TakeSnapshot(),
         CopySnapshots(),
         RequireBackup(),
