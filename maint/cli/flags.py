@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from maint.cli.boundary import guarded
+from maint.cli.emptied import refusing_empty
 from maint.cli.ondemand import makers_of, single
 from maint.cli.screen import Screen
 from maint.cli.way import NOTHING, Options, Way, taken_from
@@ -95,7 +96,7 @@ def command(
             signature = _signature(function, way)
             run.__signature__ = signature  # type: ignore[attr-defined]  # typer reads the signature from here
             run.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
-            return single(run, name, cls, inspect.getdoc(function))
+            return refusing_empty(single(run, name, cls, inspect.getdoc(function)))
 
         makers_of(group)[name] = make
         return run

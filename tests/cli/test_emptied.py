@@ -1,0 +1,26 @@
+"""A word that picks what is acted on is never empty."""
+
+import pytest
+
+from tests.steps.operator import maint
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("restore", "run", "--plan", "", "--confirm", "lab"),
+        ("restore", "run", "--snapshot=", "--confirm", "lab"),
+        ("restore", "plan", "--cluster", ""),
+        ("backup", "verify", ""),
+        ("backup", "list", "--store", ""),
+        ("cluster", "list", "--site", ""),
+    ],
+)
+def test_an_empty_word_for_what_is_acted_on_is_wrong_usage(words: tuple[str, ...]) -> None:
+    said = maint(*words, MAINT_CONFIG="/nowhere/config.yaml")
+    assert said.code == 2
+    assert "it is empty" in said.err
+
+
+def test_left_out_is_not_empty() -> None:
+    assert maint("backup", "verify", MAINT_CONFIG="/nowhere/config.yaml").code == 3
