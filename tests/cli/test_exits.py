@@ -210,6 +210,7 @@ def test_a_signal_ends_a_waiting_command_and_says_how_to_go_on(loaded, number, c
     loaded.lab.break_("commands", "command-never-ends")
     process = loaded.start("cluster", "stop", "base", "--yes", "-o", "json")
     while loaded.lab.counts().get("POST /api/v45/clusters/base/commands/stop", 0) == 0:
+        assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     time.sleep(0.2)
     process.send_signal(number)

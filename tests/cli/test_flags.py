@@ -40,13 +40,11 @@ READS = [
 @pytest.fixture(scope="module")
 def folder(backed_up, tmp_path_factory):
     """A lab for all tests of this module, which only read."""
-    import shutil
-
     from maint.lab.running import Lab
+    from tests.steps.conftest import copy
     from tests.steps.operator import Operator
 
-    place = tmp_path_factory.mktemp("reading") / "lab"
-    shutil.copytree(backed_up, place)
+    place = copy(backed_up, tmp_path_factory.mktemp("reading") / "lab")
     with Lab(place) as lab:
         yield Operator(lab)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from maint.lab.running import SITE
+from tests.steps.conftest import back_up
 
 
 @pytest.fixture
@@ -11,7 +12,7 @@ def copied(loaded):
     path = loaded.lab.folder / "config.yaml"
     more = "      keep: {last: 1}\n      minimum: 1\n      copies: [second]\n"
     path.write_text(path.read_text().replace("    backup:\n", f"    backup:\n{more}"))
-    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    back_up(loaded)
     return loaded
 
 

@@ -6,18 +6,29 @@ import time
 
 import pytest
 
-from maint.lab.running import SITE
+from maint.lab.running import SITE, Lab
+from tests.steps.conftest import back_up, copy
+from tests.steps.operator import Operator
+
+
+@pytest.fixture(scope="module")
+def five(backed_up, tmp_path_factory):
+    """The folder of a lab, now down, that has five backups."""
+    folder = copy(backed_up, tmp_path_factory.mktemp("five") / "lab")
+    with Lab(folder) as lab:
+        for _ in range(4):
+            back_up(Operator(lab))
+    return folder
 
 
 @pytest.fixture
-def full(loaded):
+def full(make, five):
     """An operator whose site keeps one backup, and who has five."""
-    path = loaded.lab.folder / "config.yaml"
+    operator = make(template=five)
+    path = operator.lab.folder / "config.yaml"
     more = "      keep: {last: 1}\n      minimum: 1\n"
     path.write_text(path.read_text().replace("    backup:\n", f"    backup:\n{more}"))
-    for _ in range(4):
-        assert loaded("backup", "create", "--open-window", "--yes").code == 0
-    return loaded
+    return operator
 
 
 def whole(store):
@@ -30,8 +41,10 @@ def whole(store):
     return found
 
 
-@pytest.mark.parametrize("next_run", [("playbook", "resume"), ("backup", "prune", "--yes")], ids=" ".join)
-@pytest.mark.parametrize("files", [1, 9, 17])
+RESUME, ANEW = ("playbook", "resume"), ("backup", "prune", "--yes")
+
+
+@pytest.mark.parametrize(("files", "next_run"), [(1, RESUME), (9, RESUME), (9, ANEW), (17, ANEW)])
 def test_a_killed_pruning_is_ended_by_the_next_run(full, files, next_run):
     store = full.lab.folder / "backups" / SITE
     before, newest = len(list(store.rglob("*"))), whole(store)[-1]

@@ -6,13 +6,14 @@ import json
 import pytest
 
 from maint.lab.running import SITE
+from tests.steps.conftest import back_up
 
 
 @pytest.fixture
 def keeping(loaded):
     """An operator whose site keeps one backup, and who has two."""
     keep(loaded, "keep: {last: 1}", "minimum: 1")
-    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    back_up(loaded)
     return loaded
 
 

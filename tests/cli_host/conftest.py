@@ -1,13 +1,12 @@
 """One lab for the tests of `maint host`, and an operator who types at it."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from maint.lab.running import Lab
-from tests.steps.conftest import backed_up, loaded, make
+from tests.steps.conftest import backed_up, copy, loaded, make
 from tests.steps.operator import Operator
 
 __all__ = ["backed_up", "loaded", "make"]
@@ -16,8 +15,7 @@ __all__ = ["backed_up", "loaded", "make"]
 @pytest.fixture(scope="module")
 def operator(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """A lab with a backup; tests put right what they break."""
-    place = tmp_path_factory.mktemp("hosts") / "lab"
-    shutil.copytree(backed_up, place)
+    place = copy(backed_up, tmp_path_factory.mktemp("hosts") / "lab")
     with Lab(place) as lab:
         yield Operator(lab)
 

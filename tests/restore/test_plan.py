@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from maint.lab.running import SITE
+from tests.steps.conftest import back_up
 from tests.steps.operator import Operator, Said
 
 
@@ -118,7 +119,7 @@ def test_when_the_server_changed_the_plan_is_stale(loaded):
 
 def test_when_a_newer_snapshot_came_the_plan_is_stale(loaded):
     plan = planned(loaded)["digest"]
-    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    back_up(loaded)
     stale(run(loaded, plan), loaded)
 
 

@@ -1,6 +1,6 @@
 """Labs with their hosts, made from folders that are laid out once."""
 
-import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +14,21 @@ FAST = {"down-seconds": "0", "starting-seconds": "0", "command-seconds": "0.05",
 PASSWORD = "a-Password-of-the-Lab"
 
 MakeLab = Callable[..., Operator]
+
+
+def copy(lab: Path, folder: Path) -> Path:
+    """Copy the folder of a lab that is down, and return the copy; `cp` takes half the time of Python."""
+    subprocess.run(["cp", "-a", lab, folder], check=True)
+    return folder
+
+
+def back_up(operator: Operator) -> None:
+    """Take a further restorable backup where the window is not the matter: of a manager that redacts nothing."""
+    world = operator.lab.world
+    redacts, world.redaction = world.redaction, False
+    said = operator("backup", "create")
+    world.redaction = redacts
+    assert said.code == 0, said.err
 
 
 @pytest.fixture(scope="session")
@@ -31,10 +46,8 @@ def make(tmp_path: Path, backed_up: Path) -> Iterator[MakeLab]:
     """Bring labs up that were backed up; keyword arguments are switches with `_` for `-`."""
     labs: list[Lab] = []
 
-    def build(*, lost: bool = False, **switches: str) -> Operator:
-        folder = tmp_path / f"lab{len(labs)}"
-        shutil.copytree(backed_up, folder)
-        lab = Lab(folder)
+    def build(*, lost: bool = False, template: Path | None = None, **switches: str) -> Operator:
+        lab = Lab(copy(template or backed_up, tmp_path / f"lab{len(labs)}"))
         for name, value in switches.items():
             lab.switch(name.replace("_", "-"), value)
         lab.start()

@@ -87,13 +87,11 @@ def nothing_left_open(operator, options):
 @pytest.fixture(scope="module")
 def undisturbed(backed_up, tmp_path_factory):
     """What a recovery leaves that nobody disturbs."""
-    import shutil
-
     from maint.lab.running import Lab
+    from tests.steps.conftest import copy
     from tests.steps.operator import Operator
 
-    folder = tmp_path_factory.mktemp("undisturbed") / "lab"
-    shutil.copytree(backed_up, folder)
+    folder = copy(backed_up, tmp_path_factory.mktemp("undisturbed") / "lab")
     with Lab(folder) as lab:
         lab.lose_database()
         operator = Operator(lab)
