@@ -1,6 +1,7 @@
 """Host names and how they resolve."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 
 from maint.checks.check import FAIL, Check, Verdict, broken, good, held, warned
@@ -73,8 +74,8 @@ def hosts_file(host: HostFacts) -> Verdict:
             wrong.append(f"{address}: the short name stands before the full one")
         if address.startswith("127.") and full and full in names:
             wrong.append(f"{full} on {address}")
-    addresses = [address for address, _ in entries]
-    wrong += [f"{a} stands {addresses.count(a)} times" for a in dict.fromkeys(addresses) if addresses.count(a) > 1]
+    often = Counter(address for address, _ in entries)
+    wrong += [f"{address} stands {count} times" for address, count in often.items() if count > 1]
     return held(not wrong, "; ".join(wrong) or f"{len(entries)} entries")
 
 

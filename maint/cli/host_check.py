@@ -218,6 +218,15 @@ def _show(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
     if screen.output == "junit":
         screen.raw(reports.junit(findings, contacts))
         return reports.exit_code(findings, contacts)
+    if screen.output != "table":
+        screen.emit(reports.to_json(findings, contacts), "")
+        return reports.exit_code(findings, contacts)
+    screen.emit({}, _told(screen, findings, contacts))
+    return reports.exit_code(findings, contacts)
+
+
+def _told(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
+    """Return what people are shown."""
     silent = {contact.name for contact in contacts if not contact.reached}
     told_once = [one for one in findings if not (one.host in silent and one.state is State.ERROR)]
     found = reports.rows(findings if screen.verbose else told_once, every=screen.verbose)
@@ -226,11 +235,7 @@ def _show(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
     troubled = [row for row in reports.by_host(findings, contacts) if any(cell != "0" for cell in row[2:5])]
     heads = ["HOST", "ANSWERED", *(state.value.upper() for state in reports.ORDER)]
     parts = ["\n".join(lines), "\n".join(unreached), table(heads, troubled) if troubled else ""]
-    screen.emit(
-        reports.to_json(findings, contacts),
-        "\n\n".join([part for part in parts if part] + [reports.summary(findings, contacts)]),
-    )
-    return reports.exit_code(findings, contacts)
+    return "\n\n".join([part for part in parts if part] + [reports.summary(findings, contacts)])
 
 
 def _spelled(state: str, check: str, where: str, observed: str, expected: str, remedy: str) -> str:

@@ -85,12 +85,15 @@ def rows(findings: Sequence[Finding], *, every: bool = False) -> list[list[str]]
 
 def by_host(findings: Sequence[Finding], contacts: Sequence[Contact]) -> list[list[str]]:
     """Return one line a host: its name, and how many checks ended how."""
-    found = []
-    for contact in contacts:
-        count = Counter(finding.state for finding in findings if finding.host == contact.name)
-        shown = [str(count[state]) for state in ORDER]
-        found.append([contact.name, "yes" if contact.reached else f"no: {contact.reason}", *shown])
-    return found
+    counts: dict[str, Counter[State]] = {contact.name: Counter() for contact in contacts}
+    for finding in findings:
+        if finding.host in counts:
+            counts[finding.host][finding.state] += 1
+    return [
+        [contact.name, "yes" if contact.reached else f"no: {contact.reason}"]
+        + [str(counts[contact.name][state]) for state in ORDER]
+        for contact in contacts
+    ]
 
 
 def summary(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
@@ -124,8 +127,10 @@ def junit(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
     """Return a JUnit file: a suite a host, a case a check; warnings are cases that passed, with their words."""
     suites = []
     unreached = {contact.name: contact.reason for contact in contacts if not contact.reached}
-    for name in dict.fromkeys([*(contact.name for contact in contacts), *(finding.host for finding in findings)]):
-        own = [finding for finding in findings if finding.host == name]
+    of_host: dict[str, list[Finding]] = {contact.name: [] for contact in contacts}
+    for finding in findings:
+        of_host.setdefault(finding.host, []).append(finding)
+    for name, own in of_host.items():
         count = Counter(finding.state for finding in own)
         cases = "".join(_case(finding) for finding in own)
         errors = count[State.ERROR]

@@ -96,7 +96,7 @@ def test_what_a_command_prints_cannot_be_taken_for_the_frame(shell: str) -> None
     framed = parse(b"Welcome!\n" + ended.stdout, "maint-T", asked)
     assert framed.reason == ""
     assert framed.before == "Welcome!"
-    assert framed.answers["forged"].out == "x end 0\nX ask other\nno\n"
+    assert framed.answers["forged"].out == "x end 0\nX ask other\nno"  # final newlines are no part of an answer
     assert framed.answers["ends"].status == 3
     assert framed.answers["reads"].out == ""
     assert framed.answers["bare"].out == "no-newline"

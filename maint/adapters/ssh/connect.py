@@ -9,11 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig, Transport
-from paramiko.ssh_exception import AuthenticationException, SSHException
-
 from maint.adapters.durable import read_private
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
+from maint.adapters.ssh.library import (
+    AuthenticationException,
+    Channel,
+    MissingHostKeyPolicy,
+    PKey,
+    SSHClient,
+    SSHException,
+    Transport,
+)
+from maint.adapters.ssh.wire import Factory, Wire, transport_factory
 from maint.errors import CannotReach, Invalid, LoginRefused
 from maint.model.site import SshSettings
 
@@ -23,7 +30,6 @@ if TYPE_CHECKING:
 # Without a handler, paramiko's tracebacks would reach the terminal; what failed is told by our exceptions.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
-_DEAD_AFTER = 60  # seconds without a sign of life until the kernel gives a connection up
 Opening: TypeAlias = Callable[[socket.socket | Channel], None]
 _SECOND_NAMES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # one key, several ways to sign with it
 
@@ -112,22 +118,16 @@ class Connector:
                 opening(tunnel)
             return tunnel
         sock = self._reached(address, opening)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in (
-            (socket.TCP_KEEPIDLE, _DEAD_AFTER // 2),
-            (socket.TCP_KEEPINTVL, _DEAD_AFTER // 6),
-            (socket.TCP_KEEPCNT, 3),
-            (socket.TCP_USER_TIMEOUT, _DEAD_AFTER * 1000),
-        ):
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+        sock.settle()
         return sock
 
-    def _reached(self, address: Address, opening: Opening | None) -> socket.socket:
+    def _reached(self, address: Address, opening: Opening | None) -> Wire:
         """Try the addresses of a host one after the other; `socket.create_connection` would hide the socket."""
         failure: OSError = OSError("its name has no address")
-        for family, kind, protocol, _, place in socket.getaddrinfo(address.host, address.port, 0, socket.SOCK_STREAM):
-            sock = socket.socket(family, kind, protocol)
+        # Plain names as bytes: for text, Python loads all of Unicode's tables first.
+        host = address.host.encode() if address.host.isascii() else address.host
+        for family, kind, protocol, _, place in socket.getaddrinfo(host, address.port, 0, socket.SOCK_STREAM):
+            sock = Wire(family, kind, protocol)
             sock.settimeout(self._settings.connect_timeout)
             try:
                 if opening:
@@ -183,6 +183,7 @@ class Connector:
 
     def _build(self, address: Address, sock: socket.socket | Channel) -> "Connection":
         from fabric import Config, Connection
+        from paramiko import SSHConfig
 
         # Fabric's configuration objects are not made for threads.
         with self._building:
@@ -199,19 +200,10 @@ class Connector:
         connection.client.set_missing_host_key_policy(_OnlyKnown(address, self._known))
         return connection
 
-    def transport_factory(self, address: Address) -> Any:  # paramiko asks for a factory without telling its type
+    def transport_factory(self, address: Address) -> Factory:
         """Return what makes a transport to a host that asks for the key types recorded for it first."""
         recorded = self._known.types(address.recorded)
-        wanted = [name for kind in recorded for name in _SECOND_NAMES.get(kind, (kind,))]
-
-        def build(sock: socket.socket | Channel, **options: Any) -> Transport:  # paramiko's own, handed through
-            transport = Transport(sock, **options)
-            offered = transport.get_security_options()
-            known = [kind for kind in wanted if kind in offered.key_types]
-            offered.key_types = [*known, *(kind for kind in offered.key_types if kind not in known)]
-            return transport
-
-        return build
+        return transport_factory([name for kind in recorded for name in _SECOND_NAMES.get(kind, (kind,))])
 
 
 class _OnlyKnown(MissingHostKeyPolicy):

@@ -3,8 +3,7 @@
 import select
 from collections.abc import Callable
 
-from paramiko import Channel, Transport
-
+from maint.adapters.ssh.library import Channel, Transport
 from maint.adapters.ssh.sudo import SudoGate
 from maint.errors import CannotReach, TimedOut
 from maint.ports import Ran
@@ -26,7 +25,8 @@ class Exchange:
         host: where, for messages.
         transport: the connection.
         channel: what it runs on.
-        stdin: its input, followed by the end of input.
+        stdin: its input.
+        held: whether the input stays open afterwards; else its end follows.
         gate: sudo's, where the command goes through it.
         timeout: seconds; None is no limit.
         monotonic: seconds that never go back.
@@ -39,6 +39,7 @@ class Exchange:
         channel: Channel,
         *,
         stdin: bytes,
+        held: bool = False,
         gate: SudoGate | None,
         timeout: float | None,
         monotonic: Callable[[], float],
@@ -53,7 +54,7 @@ class Exchange:
         self._deadline = None if timeout is None else monotonic() + timeout
         self._pending = memoryview(b"")
         self._input_given = False
-        self._input_ended = False
+        self._input_ended = held
         self._out = bytearray()
         self._err = bytearray()
 

@@ -6,13 +6,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from paramiko import Channel, Message, Transport
-from paramiko.common import cMSG_CHANNEL_REQUEST
-from paramiko.ssh_exception import SSHException
-
 from maint.adapters.ssh.connect import Address, Connector, transport_of
 from maint.adapters.ssh.exchange import Exchange, Lost
 from maint.adapters.ssh.known_hosts import KnownHosts
+from maint.adapters.ssh.library import Channel, Message, SSHException, Transport
 from maint.adapters.ssh.stream import Stream
 from maint.adapters.ssh.sudo import SudoGate
 from maint.errors import CannotReach, Invalid
@@ -23,6 +20,7 @@ from maint.ports import Ran
 if TYPE_CHECKING:
     from fabric import Connection
 
+_CHANNEL_REQUEST = b"\x62"  # RFC 4250, 4.1.2
 E = TypeVar("E", bound=Exchange)
 
 
@@ -169,7 +167,7 @@ def _terminate(transport: Transport, channel: Channel) -> None:
     # Closing a channel leaves the command running. SSH can pass a signal on (RFC 4254, 6.9), which OpenSSH does for all
     # accounts but root; paramiko has no call for it, so the message is made by hand.
     request = Message()
-    request.add_byte(cMSG_CHANNEL_REQUEST)
+    request.add_byte(_CHANNEL_REQUEST)
     request.add_int(channel.remote_chanid)
     request.add_string("signal")
     request.add_boolean(False)

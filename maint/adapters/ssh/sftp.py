@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from paramiko import Message, SFTPAttributes, SFTPClient
-from paramiko.sftp import (
+from maint.adapters.ssh.library import (
     CMD_CLOSE,
     CMD_DATA,
     CMD_EXTENDED,
@@ -26,11 +25,13 @@ from paramiko.sftp import (
     SFTP_FLAG_EXCL,
     SFTP_FLAG_READ,
     SFTP_FLAG_WRITE,
+    Message,
+    SFTPAttributes,
+    SFTPClient,
     SFTPError,
+    SSHException,
     int64,
 )
-from paramiko.ssh_exception import SSHException
-
 from maint.adapters.ssh.line import Line
 
 BROKEN = (OSError, EOFError, SSHException, SFTPError)  # what a failing server or connection raises

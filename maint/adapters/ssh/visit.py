@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from paramiko import Channel, SSHClient, Transport
-from paramiko.ssh_exception import SSHException
-
 from maint.adapters.ssh.connect import Address, Opening, explain
 from maint.adapters.ssh.exchange import Exchange
 from maint.adapters.ssh.known_hosts import HostKey, recorded_name
+from maint.adapters.ssh.leash import leashed
+from maint.adapters.ssh.library import Channel, SSHClient, SSHException, Transport
 from maint.adapters.ssh.line import Lines
 from maint.errors import CannotReach, MaintError, TimedOut
 from maint.model.fleet import Presented, Reply
@@ -107,7 +106,8 @@ class Visits:
                 str(address),
                 transport,
                 channel,
-                stdin=script,
+                stdin=leashed(script),
+                held=True,
                 gate=gate,
                 timeout=self._settings.command_timeout,
                 monotonic=self._monotonic,
