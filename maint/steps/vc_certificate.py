@@ -54,7 +54,7 @@ def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[
         chain = path.read_bytes()
     except OSError as error:
         raise Invalid(f"the certificate {path} cannot be read: {error.strerror}", hint=_HINT) from None
-    key = secrets.resolve_bytes(settings.tls.key)
+    key = SecretBytes(secrets.resolve(settings.tls.key).reveal().encode() + b"\n")
     server = _serving(chain, key, str(path))
     der = first_of(chain)
     for name in names or [""]:  # where no name is known yet, its dates are judged all the same

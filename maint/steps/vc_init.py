@@ -201,7 +201,7 @@ def _call(site: Site, found: Found, settings: VirtualClusterSettings, address: A
     files = {} if pair is None else {"cert.pem": pair.chain, "key.pem": pair.key.reveal()}
     how = "-a" if pair is None else '-c "$d/in/cert.pem" -k "$d/in/key.pem"'
     utility = shlex.quote(require_utility(found, settings))
-    body = f"bash {utility} init-virtual-cluster -h {address.host} {how} </dev/null"
+    body = f"bash {utility} init-virtual-cluster -h {address.host} {how}"
     command = SETUP + script(site.state, files, body)
     ran = site.shell.run(found.host, command, stdin=fed(files), timeout=300.0)
     if not ran.ok:

@@ -153,7 +153,7 @@ class _Change:
         utility, files = require_utility(found, settings), self._identity.files
         body = (
             f"bash {shlex.quote(utility)} init-user-in-virtual-cluster -h {self._address.host} -u {shlex.quote(user)}"
-            ' -p "$d/in/principal" -k "$d/in/keytab" </dev/null'
+            ' -p "$d/in/principal" -k "$d/in/keytab"'
         )
         ran = self._site.shell.run(
             found.host, SETUP + script(self._site.state, files, body), stdin=fed(files), timeout=300.0

@@ -208,8 +208,8 @@ def _gone(found: Found) -> Refused:
         f"data services {found.release} initialise virtual clusters without the script: it is gone from 1.5.5 on",
         detail=[
             "certificate: the control plane makes and installs it (Administration, the service's Configuration page)",
-            "a user's keytab: the user's own page in the UI, or "
-            "`cde kerberos authenticate --principal USER@REALM --keytab FILE`",
+            "a user's keytab: the user's own page in the UI, or the client's `cde kerberos authenticate`, which takes "
+            "principal and keytab",
         ],
         hint="do it there, then `maint vc smoke`",
     )

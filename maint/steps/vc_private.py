@@ -29,22 +29,25 @@ def script(state: Path, files: Mapping[str, bytes], body: str) -> str:
     Args:
         state: the site's state folder, whose folders on the host have names of their own.
         files: what `fed` will feed, by name; only the names are used.
-        body: run in an empty folder, with the files in `$d/in`; its status is the script's.
+        body: run in an empty folder, with the files in `$d/in` and no input; it goes on to its end even where the
+            connection is lost meanwhile. Its status is the script's, what it says on standard error too.
     """
     assert all(_NAMES.fullmatch(name) for name in files)
-    # Bodies see an empty standard input. A trap without `exit` would go on after a signal.
     lines = [f'IFS= read -r line; printf %s "$line" | base64 -d > "$d/in/{name}"' for name in files]
     return "\n".join(
         [
             "set -eu; umask 077",
             _PLACE + sweeping(state),
             f'd=$(mktemp -d "$b/{own_prefix(state)}init.XXXXXXXX")',
-            "trap 'cd /; rm -rf \"$d\"' EXIT",
-            "trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 143' TERM",
+            "trap 'cd /; rm -rf \"$d\"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM",
             'mkdir "$d/in" "$d/tmp" "$d/work"; TMPDIR=$d/tmp; export TMPDIR',
             *lines,
+            # All is here: from now on nothing is left half done because whoever asked for it is gone.
+            "trap '' HUP PIPE",
             'cd "$d/work"',
-            body,
+            f'( {body} ) </dev/null >"$d/tmp/out" 2>"$d/tmp/err" || status=$?',
+            'said=$(tail -c 4000 "$d/tmp/err"); cd /; rm -rf "$d"',
+            "printf '%s\\n' \"$said\" >&2; exit ${status:-0}",
         ]
     )
 

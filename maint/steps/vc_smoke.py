@@ -31,14 +31,17 @@ print("{marker}")
 def init_hint(settings: VirtualClusterSettings) -> str:
     """Return how a virtual cluster gets its certificate (contract section 11.3)."""
     host = urlsplit(settings.base_url).hostname
-    return f"was it initialised? On an ECS master host: cde-utils.sh init-virtual-cluster -h {host} -a"
+    return (
+        f"was it initialised? `maint vc init {settings.name}` does it; by hand, on an ECS master host: "
+        f"cde-utils.sh init-virtual-cluster -h {host} -a"
+    )
 
 
 def user_hint(settings: VirtualClusterSettings) -> str:
     """Return how a user gets Kerberos secrets (contract section 11.4)."""
     host, user = urlsplit(settings.base_url).hostname, settings.login.username
     return (
-        f"has {user} its Kerberos secrets? On an ECS master host: "
+        f"has {user} its Kerberos secrets? `maint vc init-user {settings.name} {user}`; by hand, on an ECS master: "
         f"cde-utils.sh init-user-in-virtual-cluster -h {host} -u {user} -p PRINCIPAL_FILE -k KEYTAB"
     )
 

@@ -150,8 +150,8 @@ class Transport:
         failure = NotSent(
             f"{address} cannot be trusted: {words}",
             detail=[trusted],
-            hint="name its authority under `ca`; a new virtual cluster gets its certificate from the utility's "
-            "init-virtual-cluster, and those last a year",
+            hint=f"name its authority under `ca`; a new virtual cluster gets its certificate by `maint vc init "
+            f"{self.settings.name}` (the utility's init-virtual-cluster), and the utility's own last a year",
         )
         failure.words = f"certificate not accepted: {words}"
         return failure

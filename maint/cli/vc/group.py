@@ -6,7 +6,7 @@ import typer
 
 from maint.cli.flags import Flags, command
 from maint.cli.ondemand import add_groups
-from maint.cli.vc import keeping
+from maint.cli.vc import init, keeping
 from maint.cli.vc.chosen import Vc, chosen, reading, ready, remember
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ add_groups(
     },
 )
 keeping.add_to(group)
+init.add_to(group)
 
 
 @group.callback()

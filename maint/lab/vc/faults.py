@@ -49,6 +49,7 @@ VC_FAULTS: dict[str, Fault] = {
     "vc-build-fails": Fault("jobs-engine", "the next build of a Python environment fails"),
     "vc-kubectl-fails": Fault("kubectl", "kubectl fails with an internal error, nothing is done", ONCE, _KUBECTL),
     "vc-kubectl-hangs": Fault("kubectl", "kubectl never ends, nothing is done", ONCE, _KUBECTL),
+    "vc-kubectl-slow": Fault("kubectl", "kubectl takes a second longer", ONCE, _KUBECTL),
     "vc-kubectl-down": Fault("kubectl", "kubectl reaches no API server", UNTIL_CLEARED, _KUBECTL),
     "vc-node-not-ready": Fault("jobs-engine", "Kubernetes' first node is not ready", UNTIL_CLEARED),
     "vc-vault-sealed": Fault("jobs-engine", "the embedded vault is sealed", UNTIL_CLEARED),

@@ -2,6 +2,7 @@
 
 import re
 import ssl
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from maint.lab.document import Doc
@@ -12,6 +13,7 @@ from maint.lab.vc.service import Service
 
 SHARED = "tls-dex-base"
 _SECRET_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_SLOWNESS = 1.0  # seconds
 _TLS = ("tls.crt", "tls.key")
 
 
@@ -48,6 +50,8 @@ class Kubernetes:
         call = f"kubectl {verb} {name}"
         if self._service.strikes("vc-kubectl-hangs", call):
             raise Hangs
+        if self._service.strikes("vc-kubectl-slow", call):
+            time.sleep(_SLOWNESS)
         if self._service.strikes("vc-kubectl-down", call):
             raise Denied("The connection to the server 127.0.0.1:6443 was refused - did you specify the right host?")
         if self._service.strikes("vc-kubectl-fails", call):
