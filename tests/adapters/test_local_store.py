@@ -101,6 +101,16 @@ def test_what_a_killed_writer_left_is_swept_and_was_never_listed(store: LocalSto
     assert list((tmp_path / "store/prod").iterdir()) == []
 
 
+def test_no_empty_folder_is_left_of_what_was_removed_or_never_written(store: LocalStore, tmp_path: Path) -> None:
+    with store.create("prod/1/vc/one") as file:
+        file.write(b"x")
+    (tmp_path / "store/prod/2/vc").mkdir(parents=True)  # as a writer that was killed before its first file
+    store.remove("prod/1/vc/one")
+    assert not (tmp_path / "store/prod/1").exists()
+    store.sweep("prod")
+    assert [*(tmp_path / "store/prod").iterdir()] == []
+
+
 def test_what_a_live_writer_in_another_process_holds_is_not_swept(store: LocalStore, tmp_path: Path) -> None:
     script = (
         "import sys, pathlib\n"

@@ -16,6 +16,7 @@ from maint.adapters.stores.names import STAGING, split_name, split_prefix
 from maint.errors import StoreFailed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_KEPT = 1  # levels of folders that stay, though empty: a site's own
 _HINTS = {
     errno.ENOSPC: "make room there, then run it again",
     errno.EDQUOT: "raise the quota or make room, then run it again",
@@ -79,9 +80,7 @@ class LocalStore:
         with ExitStack() as stack:
             with self._told(words):
                 make_folder(self._root)
-                folder = stack.enter_context(self._folder(folders, make=True))
-                _refuse_taken(folder, last)
-                staging, handle = _stage(folder)
+                folder, staging, handle = self._staged(stack, folders, last)
             try:
                 with _Writing(handle, f"{words} in {self._root}") as file:
                     yield file
@@ -92,8 +91,16 @@ class LocalStore:
                 _forget(folder, staging)
                 raise
 
+    def _staged(self, stack: ExitStack, folders: Sequence[str], last: str) -> tuple[int, str, int]:
+        while True:
+            folder = stack.enter_context(self._folder(folders, make=True))
+            _refuse_taken(folder, last)
+            # Somebody may have removed the folder again, since it was empty.
+            with suppress(FileNotFoundError):
+                return folder, *_stage(folder)
+
     def remove(self, name: str) -> None:
-        """Remove a file; no complaint where there is none."""
+        """Remove a file, and its folder if that is empty now; no complaint where there is none."""
         *folders, last = split_name(name)
         try:
             with self._told(f"cannot remove {name}"), self._folder(folders) as folder:
@@ -101,6 +108,9 @@ class LocalStore:
                 os.fsync(folder)
         except FileNotFoundError:
             return
+        for depth in range(len(folders), _KEPT, -1):
+            if not self._drop(folders[:depth]):
+                return
 
     def sweep(self, prefix: str = "") -> int:
         """Remove what dead writers left half-written; a live writer holds a lock on its file. Return how many."""
@@ -108,7 +118,26 @@ class LocalStore:
         for name, folder in self._walk(split_prefix(prefix), staging=True):
             with self._told(f"cannot remove {name}"):
                 swept += _sweep_one(folder, name.rpartition("/")[2])
+        self._tidy(split_prefix(prefix))
         return swept
+
+    def _tidy(self, folders: Sequence[str]) -> None:
+        """Remove the empty folders below one: whoever was killed may have made one and written nothing into it."""
+        with suppress(OSError), self._folder(folders) as start:
+            for inner, _, files, _ in os.fwalk(".", dir_fd=start, topdown=False):
+                parts = [*folders, *Path(inner).parts]
+                if not files and len(parts) > max(_KEPT, len(folders)):
+                    self._drop(parts)
+
+    def _drop(self, folders: Sequence[str]) -> bool:
+        """Remove a folder if it is empty; whether it was. An empty one that stays does no harm, so nothing is said."""
+        try:
+            with self._folder(folders[:-1]) as parent:
+                os.rmdir(folders[-1], dir_fd=parent)
+                os.fsync(parent)
+        except OSError:
+            return False
+        return True
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
