@@ -26,13 +26,18 @@ class SealedUndo:
         self._key = state / "keys" / "undo"
         self._seal = seal
 
-    def keep(self, content: bytes) -> str:
-        """Seal content on disk (fsync) and return its name."""
+    def keep(self, content: bytes, name: str = "") -> str:
+        """Seal content on disk (fsync) and return its name; a given one has 32 hexadecimal digits and is not in use.
+
+        Raises:
+            KeyError: it is no such name, or in use.
+        """
         sealed = io.BytesIO()
         recipient = self._seal.recipient_of(self._load_or_make_identity())
         self._seal.wrap(io.BytesIO(content).read, sealed, [recipient])
-        name = secrets.token_hex(16)
-        create_once(self._folder / name, sealed.getvalue())
+        name = name or secrets.token_hex(16)
+        if not create_once(self._path(name), sealed.getvalue()):
+            raise KeyError(name)
         return name
 
     def fetch(self, name: str) -> bytes:

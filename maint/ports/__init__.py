@@ -253,8 +253,8 @@ class Sign(Protocol):
 class Undo(Protocol):
     """What must be kept to take something back: sealed in the state folder; journals hold only its name."""
 
-    def keep(self, content: bytes) -> str:
-        """Seal content on disk (fsync) and return its name."""
+    def keep(self, content: bytes, name: str = "") -> str:
+        """Seal content on disk (fsync) and return its name; a given one has 32 hexadecimal digits and is not in use."""
 
     def fetch(self, name: str) -> bytes:
         """Return the content; KeyError where there is none."""

@@ -19,6 +19,7 @@ from maint.steps.step import NoArguments, Progress, Step, done, unchanged
 
 _RECORD = "window.json"
 _LIMIT = 900.0  # seconds until a restarted server must answer
+_ABSENT = "absent"
 CLOSE_COMMAND = "maint manager export --close-window"
 
 
@@ -28,7 +29,8 @@ class Window:
 
     Attributes:
         run: the run that opened it.
-        hosts: per manager host the name of the sealed original and the SHA-256 of both forms of the file.
+        hosts: per manager host the name of the sealed original and the SHA-256 of both forms of the file, which is
+            "absent" where there was no file.
     """
 
     run: str
@@ -79,22 +81,22 @@ class OpenWindow(Step[NoArguments]):
         """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
         require_ssh(sight)
         hosts = servers(sight.settings, sight.manager)
-        files = {host.name: options_of(sight.shell, host.name) for host in hosts}
+        files = {host.name: _file(sight.shell, host.name) for host in hosts}
         names = ", ".join(files)
         yield self.action(
             f"{options.PATH} on {names}",
             f"switch redaction off in {options.PATH} on {names}, and restart {UNIT}",
             {"hosts": list(files)},
             undo=f"remove the line `{options.LINE}` from {options.PATH} and restart {UNIT}",
-            facts={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+            facts={name: _digest(content) for name, content in files.items()},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Keep the originals, remember the window, edit, restart, wait."""
         window = remembered(site.state)
         if window is None:
-            files = {host: options_of(site.shell, host) for host in _hosts(action)}
-            if all(options.redaction_is_off(content) for content in files.values()):
+            files = {host: _file(site.shell, host) for host in _hosts(action)}
+            if all(options.redaction_is_off(content or b"") for content in files.values()):
                 return unchanged("redaction is switched off already, by somebody else: it stays so")
             window = _opening(site, work, files)
         yield from _edit(site, window)
@@ -108,12 +110,12 @@ class OpenWindow(Step[NoArguments]):
         return remembered(site.state) is not None or work.noted("open") is None
 
 
-def _opening(site: Site, work: Work, files: Mapping[str, bytes]) -> Window:
+def _opening(site: Site, work: Work, files: Mapping[str, bytes | None]) -> Window:
     hosts = {
         host: {
-            "original": site.undo.keep(content),
-            "before": hashlib.sha256(content).hexdigest(),
-            "after": hashlib.sha256(options.opened(content)).hexdigest(),
+            "original": _keep(site, host, content or b""),
+            "before": _digest(content),
+            "after": _digest(options.opened(content or b"")),
         }
         for host, content in files.items()
     }
@@ -122,12 +124,26 @@ def _opening(site: Site, work: Work, files: Mapping[str, bytes]) -> Window:
     return window
 
 
+def _keep(site: Site, host: str, content: bytes) -> str:
+    """Seal the original under a name that the next window finds again: a kill before the record leaves nothing lost."""
+    site.undo.drop(_name(host))
+    return site.undo.keep(content, _name(host))
+
+
+def _name(host: str) -> str:
+    return hashlib.sha256(f"options of {host} before the window".encode()).hexdigest()[:32]
+
+
+def _digest(content: bytes | None) -> str:
+    return _ABSENT if content is None else hashlib.sha256(content).hexdigest()
+
+
 def _edit(site: Site, window: Window) -> Generator[str, None, None]:
     for host, facts in window.hosts.items():
-        present = options_of(site.shell, host)
-        if hashlib.sha256(present).hexdigest() == facts["before"]:
+        present = _file(site.shell, host)
+        if _digest(present) == facts["before"]:
             yield f"adding {options.PROPERTY}=false to {options.PATH} on {host}"
-            site.shell.write_file(host, options.PATH, options.opened(present))
+            site.shell.write_file(host, options.PATH, options.opened(present or b""))
 
 
 def _restart(site: Site, hosts: Iterable[str]) -> Generator[str, None, None]:
@@ -160,6 +176,8 @@ class CloseWindow(Step[NoArguments]):
         """Close whatever is open."""
         window = remembered(site.state)
         if window is None:
+            for host in site.settings.hosts_in("manager"):
+                site.undo.drop(_name(host.name))  # what a run kept that was killed before it opened anything
             return unchanged("no window is open")
         yield from close(site, window, work.timeout or _LIMIT)
         return done("the options are as they were, and the manager redacts again")
@@ -177,13 +195,13 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
         CannotReach: a host is out of reach; the window stays remembered.
     """
     for host, facts in window.hosts.items():
-        present = options_of(site.shell, host)
-        seen = hashlib.sha256(present).hexdigest()
-        if seen == facts["before"]:
+        present = _file(site.shell, host)
+        seen = _digest(present)
+        if present is None or seen == facts["before"]:
             continue
         if seen == facts["after"]:
             yield f"putting {options.PATH} on {host} back as it was"
-            site.shell.write_file(host, options.PATH, site.undo.fetch(facts["original"]))
+            _put_back(site, host, facts)
         else:
             yield f"{options.PATH} on {host} was edited by somebody else; taking away our line only"
             site.shell.write_file(host, options.PATH, options.closed(present))
@@ -195,9 +213,19 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     _sync(site.state)
 
 
-def options_of(shell: ShellSight, host: str) -> bytes:
-    """Return the options file of a manager host; a missing one reads as empty."""
-    return shell.read_file(host, options.PATH) or b""
+def _put_back(site: Site, host: str, facts: Mapping[str, str]) -> None:
+    if facts["before"] != _ABSENT:
+        site.shell.write_file(host, options.PATH, site.undo.fetch(facts["original"]))
+        return
+    ran = site.shell.run(host, f"rm -f {options.PATH}", timeout=60.0)
+    if not ran.ok:
+        said = ran.err.decode(errors="replace").strip()[-500:]
+        raise WorkFailed(f"{options.PATH} on {host} could not be removed", detail=[said], hint=CLOSE_COMMAND)
+
+
+def _file(shell: ShellSight, host: str) -> bytes | None:
+    """Return the options file of a manager host, None where there is none."""
+    return shell.read_file(host, options.PATH)
 
 
 def servers(settings: SiteSettings, manager: ManagerSight) -> list[HostSettings]:

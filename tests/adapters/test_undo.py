@@ -24,6 +24,14 @@ def test_the_same_content_kept_twice_has_two_names(undo: SealedUndo) -> None:
     assert undo.keep(b"") != undo.keep(b"")
 
 
+def test_a_name_can_be_given_once(undo: SealedUndo) -> None:
+    assert undo.keep(b"first", "0" * 32) == "0" * 32
+    for name in ("0" * 32, "../escape"):
+        with pytest.raises(KeyError):
+            undo.keep(b"second", name)
+    assert undo.fetch("0" * 32) == b"first"
+
+
 def test_nothing_on_disk_shows_the_content_or_can_be_read_by_others(undo: SealedUndo, tmp_path: Path) -> None:
     undo.keep(b"canary" * 10)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

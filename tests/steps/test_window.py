@@ -6,13 +6,15 @@ import time
 
 import pytest
 
+from maint.adapters.seal import AgeSeal
+from maint.adapters.undo import SealedUndo
 from maint.lab.running import Lab
-from maint.steps import options
+from maint.steps import options, window
 from tests.steps.operator import Operator
 
 FILES = {
     "with a heap": b'export CMF_JAVA_OPTS="-Xmx4G -XX:MaxPermSize=256m"\n',
-    "with comments and quotes": b"# it's \"here\"\nexport CMF_JAVA_OPTS='-Da=\"b c\" -Dd=$HOME'  # end\n\n\n",
+    "with comments and quotes": b'# it\'s "here"\nexport CMF_JAVA_OPTS=\'-Da="b c" -Dd=$HOME\'  # end\n\n\n',
     "with a continued line": b'export CMF_JAVA_OPTS="-Xmx4G \\\n  -Da=b"\nOTHER=1\n',
     "with the value true": b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=true -Xmx2G"\n',
     "without a final newline": b'export CMF_JAVA_OPTS="-Xmx4G"',
@@ -43,6 +45,24 @@ def test_the_options_file_is_byte_for_byte_as_it_was(loaded, content):
     assert loaded.options.read_bytes() == content
     assert loaded.options.stat().st_mode == mode
     assert (loaded.window, loaded.kept, redacts(loaded)) == (False, [], True)
+
+
+def test_a_file_that_was_not_there_is_not_there_afterwards(loaded):
+    loaded.options.unlink()
+    said = export(loaded)
+    assert said.code == 0, said.err
+    assert (loaded.options.exists(), loaded.window, loaded.kept, redacts(loaded)) == (False, False, [], True)
+
+
+def test_what_a_run_kept_that_was_killed_before_it_opened_anything_is_swept(loaded):
+    state, site = loaded.state, loaded.lab.manager_host
+    left = SealedUndo(state, AgeSeal())
+    left.keep(loaded.options.read_bytes(), window._name(site))
+    assert export(loaded).code == 0
+    assert loaded.kept == []
+    left.keep(b"", window._name(site))
+    assert loaded("manager", "export", "--close-window", "--yes").code == 0
+    assert loaded.kept == []
 
 
 def test_where_somebody_switched_redaction_off_for_good_it_stays_so(loaded):
