@@ -208,3 +208,29 @@ def test_sftp_does_not_leave_the_tree(tmp_path: Path, connect: Connect) -> None:
         with pytest.raises(OSError):
             sftp.open("/out/new", "w")
     assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith(".")) == ["one", "secret", "ssh", "two"]
+
+
+def test_a_lab_host_is_a_jump_host_to_the_labs_other_hosts(lab: SshLab, connect: Connect) -> None:
+    near = connect().get_transport()
+    assert near is not None
+    for host, port in (lab.endpoints["two"], ("two", 22)):
+        with paramiko.SSHClient() as far:
+            far.set_missing_host_key_policy(paramiko.AutoAddPolicy())  # keys have tests of their own
+            tunnel = near.open_channel("direct-tcpip", (host, port), ("", 0), timeout=10)
+            far.connect(
+                host, port, lab.user, sock=tunnel, key_filename=str(lab.key_file), allow_agent=False,
+                look_for_keys=False, timeout=10,
+            )  # fmt: skip
+            assert _run(far, "cat", b"x" * 200_000) == (0, b"x" * 200_000, b"")
+
+
+def test_a_tunnel_out_of_the_lab_is_refused(lab: SshLab, connect: Connect) -> None:
+    import socket
+
+    near = connect().get_transport()
+    assert near is not None
+    with socket.create_server(("127.0.0.1", 0)) as outside:
+        port = outside.getsockname()[1]
+        for place in (("127.0.0.1", port), ("localhost", port), ("example.com", 22), ("::1", lab.endpoints["two"][1])):
+            with pytest.raises(paramiko.ChannelException, match="prohibited"):
+                near.open_channel("direct-tcpip", place, ("", 0), timeout=10)

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from maint.errors import Invalid
+from maint.adapters.ssh.reach import Reach
 from maint.model.fleet import Presented, Reply
-from maint.model.secret import Secret
-from maint.model.site import HostSettings, SiteSettings, SshSettings
+from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Secrets
 
 if TYPE_CHECKING:
@@ -44,8 +43,7 @@ class FabricFleet:
         home: Path | None = None,
         heard: Callable[[Reply], None] | None = None,
     ) -> None:
-        self._settings = settings
-        self._secrets = secrets
+        self._reach = Reach(settings, secrets)
         self._monotonic = monotonic
         self._now = now
         self._home = home
@@ -55,6 +53,7 @@ class FabricFleet:
         self, hosts: Sequence[HostSettings], scripts: Mapping[str, bytes], *, timeout: float | None = None
     ) -> Iterator[Reply]:
         """Feed each host's script to its `/bin/sh` and yield one reply a host; see `ports.Fleet.ask`."""
+        self._reach.sudo_password()  # a reference that leads nowhere is told before anybody is asked
         visits = self._visits()
 
         def work(host: HostSettings) -> Reply:
@@ -75,9 +74,9 @@ class FabricFleet:
         yield from self._each(hosts, visits, visits.key, late, timeout, None)
 
     def _visits(self) -> "Visits":
-        from maint.adapters.ssh.visit import Visits  # Fabric takes 0.1 s to import
+        from maint.adapters.ssh.visit import Visits  # paramiko takes its time to import
 
-        return Visits(self._ssh, self._sudo_password, self._monotonic, self._now, self._home)
+        return Visits(self._reach.ssh, self._reach.sudo_password, self._monotonic, self._now, self._home)
 
     def _each(
         self,
@@ -88,7 +87,7 @@ class FabricFleet:
         timeout: float | None,
         heard: Callable[[T], None] | None,
     ) -> Iterator[T]:
-        crew = Crew(hosts, work, min(self._ssh.at_once, len(hosts)), visits)
+        crew = Crew(hosts, work, min(self._reach.ssh.at_once, len(hosts)), visits)
         deadline = None if timeout is None else self._monotonic() + timeout
         left = partial(_left, deadline, self._monotonic)
         arrived: dict[int, T] = {}
@@ -105,19 +104,6 @@ class FabricFleet:
                 yield arrived.pop(place)
         finally:
             crew.dismiss()
-
-    @property
-    def _ssh(self) -> SshSettings:
-        if self._settings.ssh is None:
-            raise Invalid(
-                f"site {self._settings.name} has no ssh section, so its hosts cannot be reached",
-                hint="add sites.NAME.ssh to the config",
-            )
-        return self._settings.ssh
-
-    def _sudo_password(self) -> Secret | None:
-        reference = self._ssh.sudo_password
-        return None if reference is None else self._secrets.resolve(reference)
 
 
 def _left(deadline: float | None, monotonic: Callable[[], float]) -> float | None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maint.adapters.ssh import files
+from maint.adapters.ssh.reach import Reach
 from maint.errors import Invalid, WorkFailed
-from maint.model.secret import Secret
-from maint.model.site import HostSettings, SiteSettings, SshSettings
+from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Answer, Ran, Secrets
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class FabricShell:
         home: Path | None = None,
     ) -> None:
         self._settings = settings
-        self._secrets = secrets
+        self._reach = Reach(settings, secrets)
         self._monotonic = monotonic
         self._home = home
         self._opened: Lines | None = None
@@ -105,21 +105,8 @@ class FabricShell:
                 # Fabric takes 0.1 s to import, which only those who reach a host should wait for.
                 from maint.adapters.ssh.line import Lines
 
-                self._opened = Lines(self._ssh, self._sudo_password, self._monotonic, self._home)
+                self._opened = Lines(self._reach.ssh, self._reach.sudo_password, self._monotonic, self._home)
             return self._opened.line(host)
-
-    @property
-    def _ssh(self) -> SshSettings:
-        if self._settings.ssh is None:
-            raise Invalid(
-                f"site {self._settings.name} has no ssh section, so its hosts cannot be reached",
-                hint="add sites.NAME.ssh to the config",
-            )
-        return self._settings.ssh
-
-    def _sudo_password(self) -> Secret | None:
-        reference = self._ssh.sudo_password
-        return None if reference is None else self._secrets.resolve(reference)
 
     def _host(self, name: str) -> HostSettings:
         for host in (*self._settings.hosts, *self._settings.hosts_in("manager")):

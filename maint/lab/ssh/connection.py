@@ -18,6 +18,7 @@ from paramiko.message import Message
 from maint.lab.machine import Machine
 from maint.lab.shell.session import execute
 from maint.lab.shell.streams import Incoming, Killed, Outgoing, decode
+from maint.lab.ssh.forward import LeadsTo, Place, carry
 
 Admits = Callable[[str, PKey | str], bool]
 
@@ -42,6 +43,7 @@ class Connection(Transport):
 
     def __init__(self, client: object) -> None:
         self.over = threading.Event()
+        self.forwards: dict[int, Place] = {}
         self._waiting: list[threading.Event] = []
         super().__init__(client)  # type: ignore[arg-type]  # a socket; the stub lists protocols that private ones fill
 
@@ -51,6 +53,14 @@ class Connection(Transport):
             super().run()
         finally:
             self.over.set()
+
+    def _queue_incoming_channel(self, channel: Channel) -> None:
+        # Paramiko keeps channels for whoever accepts them. Nobody does; but the queue is what keeps a session alive.
+        place = self.forwards.pop(channel.get_id(), None)
+        if place is not None:
+            carry(channel, place)
+        else:
+            super()._queue_incoming_channel(channel)  # type: ignore[misc]  # the stub leaves private methods out
 
     def after_reply(self) -> threading.Event:
         """Return an event that is set once the request now being handled has been answered.
@@ -69,10 +79,10 @@ class Connection(Transport):
 
 
 class Guest(ServerInterface):
-    """What a client of one machine may do: log in with its key, run commands, SFTP."""
+    """What a client of one machine may do: log in with its key, run commands, SFTP, go on to the lab's other hosts."""
 
-    def __init__(self, machine: Machine, connection: Connection, admits: Admits) -> None:
-        self._machine, self._connection, self._admits = machine, connection, admits
+    def __init__(self, machine: Machine, connection: Connection, admits: Admits, leads_to: LeadsTo) -> None:
+        self._machine, self._connection, self._admits, self._leads_to = machine, connection, admits, leads_to
 
     def get_allowed_auths(self, username: str) -> str:  # noqa: ARG002 - as paramiko calls it
         """Return what may be tried."""
@@ -93,6 +103,14 @@ class Guest(ServerInterface):
     def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002 - as paramiko calls it
         """Allow sessions, nothing else."""
         return OPEN_SUCCEEDED if kind == "session" else OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+
+    def check_channel_direct_tcpip_request(self, chanid: int, origin: Place, destination: Place) -> int:  # noqa: ARG002 - as paramiko calls it
+        """Allow tunnels to hosts of the lab, nowhere else."""
+        place = self._leads_to(*destination)
+        if place is None:
+            return OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+        self._connection.forwards[chanid] = place
+        return OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: Channel, command: bytes) -> bool:
         """Run a command in a thread of its own."""

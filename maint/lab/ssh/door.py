@@ -10,6 +10,7 @@ from paramiko import PKey, SFTPServer
 
 from maint.lab.machine import Machine
 from maint.lab.ssh.connection import Admits, Connection, Guest
+from maint.lab.ssh.forward import LeadsTo
 from maint.lab.ssh.sftp import TreeSftp
 
 _LOG = "maint.lab.ssh"
@@ -25,6 +26,7 @@ class Door:
         host_key: the key that clients know.
         other_key: returns the key that is shown under the fault `wrong-key`.
         admits: decides who is let in.
+        leads_to: tells where a tunnel to a host and port goes, None for nowhere.
     """
 
     def __init__(
@@ -35,12 +37,14 @@ class Door:
         host_key: PKey,
         other_key: Callable[[], PKey],
         admits: Admits,
+        leads_to: LeadsTo = lambda _host, _port: None,
     ) -> None:
         # Refused connections are what faults are made for: nothing to report on the lab's own standard error.
         logging.getLogger(_LOG).propagate = False
         logging.getLogger(_LOG).addHandler(logging.NullHandler())
         self.host_key = host_key
         self._machine, self._other_key, self._admits = machine, other_key, admits
+        self._leads_to = leads_to
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
         self._closed = False
@@ -121,7 +125,8 @@ class Door:
                 client.close()
                 return
             self._connections.add(connection)
-        connection.start_server(event=threading.Event(), server=Guest(self._machine, connection, self._admits))
+        guest = Guest(self._machine, connection, self._admits, self._leads_to)
+        connection.start_server(event=threading.Event(), server=guest)
 
 
 def _bound(address: tuple[str, int]) -> socket.socket:

@@ -11,6 +11,7 @@ from maint.lab.ssh.door import Door
 from maint.lab.ssh.keys import ed25519_key, write_private
 
 LOOPBACK = "127.0.0.1"
+_OWN = (LOOPBACK, "localhost")
 
 
 class SshLab:
@@ -73,6 +74,7 @@ class SshLab:
             host_key=ed25519_key(self._hosts / f"{machine.name}.key"),
             other_key=lambda: ed25519_key(self._hosts / f"{machine.name}.wrong"),
             admits=self._admits,
+            leads_to=self._leads_to,
         )
         self._doors.append(door)
         self.endpoints[machine.name] = (LOOPBACK, door.port)
@@ -83,6 +85,12 @@ class SshLab:
         if isinstance(proof, str):
             return self.password is not None and proof == self.password
         return proof == self._client
+
+    def _leads_to(self, host: str, port: int) -> tuple[str, int] | None:
+        """Return where a tunnel goes: hosts of this lab only, by name or by the port that they really have."""
+        if host in self.endpoints:
+            return self.endpoints[host]
+        return (LOOPBACK, port) if (LOOPBACK, port) in self.endpoints.values() and host in _OWN else None
 
     def _known(self, door: Door) -> str:
         key = base64.b64encode(door.host_key.asbytes()).decode()
