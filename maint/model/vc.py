@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from maint.model.json import Json
 
@@ -37,6 +38,38 @@ def part_of(raw: Object, key: str) -> Object:
     return value if isinstance(value, Mapping) else {}
 
 
+class Named(Protocol):
+    """Something around the object that the API sent."""
+
+    @property
+    def raw(self) -> Object:
+        """The object."""
+
+
+class Text:
+    """A text of an object, as an attribute of what stands around it; what is left out is the empty one.
+
+    Args:
+        key: where it stands in the object.
+        otherwise: what being left out means.
+    """
+
+    def __init__(self, key: str, otherwise: str = "") -> None:
+        self._key, self._otherwise = key, otherwise
+
+    def __get__(self, owner: Named, kind: type) -> str:
+        """Return the text."""
+        return text_of(owner.raw, self._key) or self._otherwise
+
+
+def number_of(raw: Object, key: str) -> int:
+    """Return a whole number of an object, also where it came as a text; 0 where it is left out, or none."""
+    value = raw.get(key)
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    return value if isinstance(value, int) else 0
+
+
 def _items(raw: Object, key: str) -> Sequence[Object]:
     value = raw.get(key)
     if not isinstance(value, Sequence) or isinstance(value, str):
@@ -50,21 +83,16 @@ class File:
 
     raw: Object
 
-    @property
-    def path(self) -> str:
-        """Its path within the resource, folders with `/`."""
-        return text_of(self.raw, "path")
+    path = Text("path")
+    """Its path within the resource, folders with `/`."""
 
-    @property
-    def signature(self) -> str:
-        """SHA-1 of its content, in hex (contract section 5.3)."""
-        return text_of(self.raw, "signature")
+    signature = Text("signature")
+    """SHA-1 of its content, in hex (contract section 5.3)."""
 
     @property
     def size(self) -> int:
         """Bytes; left out when there are none."""
-        value = self.raw.get("sizeBytes")
-        return value if isinstance(value, int) else 0
+        return number_of(self.raw, "sizeBytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +101,17 @@ class Resource:
 
     raw: Object
 
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return text_of(self.raw, "name")
+    name = Text("name")
+    """Its name."""
 
-    @property
-    def type(self) -> str:
-        """`files`, which may be left out, `python-env`, or a newer word."""
-        return text_of(self.raw, "type") or "files"
+    type = Text("type", otherwise="files")
+    """`files`, which may be left out, `python-env`, or a newer word."""
 
-    @property
-    def status(self) -> str:
-        """`ready`, or how far its build is (contract section 5.4)."""
-        return text_of(self.raw, "status")
+    status = Text("status")
+    """`ready`, or how far its build is (contract section 5.4)."""
 
-    @property
-    def signature(self) -> str:
-        """The signature over all files; empty where there are none."""
-        return text_of(self.raw, "signature")
+    signature = Text("signature")
+    """The signature over all files; empty where there are none."""
 
     @property
     def files(self) -> Sequence[File]:
@@ -109,15 +129,11 @@ class Job:
 
     raw: Object
 
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return text_of(self.raw, "name")
+    name = Text("name")
+    """Its name."""
 
-    @property
-    def type(self) -> str:
-        """`spark` or `airflow`."""
-        return text_of(self.raw, "type")
+    type = Text("type")
+    """`spark` or `airflow`."""
 
     @property
     def mounts(self) -> Sequence[str]:
@@ -154,23 +170,16 @@ class Run:
     @property
     def id(self) -> int:
         """Its number; it only ever grows (contract section 6.2)."""
-        value = self.raw.get("id")
-        return value if isinstance(value, int) else int(str(value or 0))
+        return number_of(self.raw, "id")
 
-    @property
-    def job(self) -> str:
-        """The job's name."""
-        return text_of(self.raw, "job")
+    job = Text("job")
+    """The job's name."""
 
-    @property
-    def user(self) -> str:
-        """Whose run it is."""
-        return text_of(self.raw, "user")
+    user = Text("user")
+    """Whose run it is."""
 
-    @property
-    def status(self) -> str:
-        """The server's word for how it is."""
-        return text_of(self.raw, "status")
+    status = Text("status")
+    """The server's word for how it is."""
 
     @property
     def ended(self) -> bool:

@@ -18,6 +18,7 @@ from maint.restore.vc_choose import Decided, definition_of
 _PAUSE = 5.0  # seconds between two looks at an environment
 _BUILD = 3600.0  # seconds that builds may take in all (contract section 5.4 knows of 6 minutes)
 _PARSING = 90.0  # seconds until a DAG file is surely read (contract section 4.4: about 30)
+_PARSED = 45.0  # seconds after which a DAG that starts by itself surely shows the run that it started
 _FAILED = "failed"
 
 Words = Generator[str, None, None]
@@ -42,6 +43,7 @@ class Bringing:
     ) -> None:
         self._site, self._cluster, self._document = site, cluster, document
         self._decided, self._work = decided, work
+        self._dags: dict[str, float] = {}  # those that were paused, and when no run of theirs can appear any more
         self.left: list[str] = []
 
     def resources(self) -> Words:
@@ -137,7 +139,7 @@ class Bringing:
             raise WorkFailed(f"the schedule of {name} could not be paused", hint=f"maint vc job pause --name {name}")
 
     def dag(self, job: Job) -> Words:
-        """Create an airflow job, pause it at once, and look whether it ran."""
+        """Create an airflow job, and pause it at once; whether it ran all the same, `differences` tells."""
         definition = definition_of(job, self._decided)
         name = str(definition["name"])
         yield f"bringing back DAG {name}, and pausing it"
@@ -146,11 +148,18 @@ class Bringing:
             self._work.note(f"runs of {name}", newest.id if newest else 0)
         self._create(job, definition)
         self._rest_once_read(name)
-        newest = self._cluster.newest_run(name)
-        if newest is not None and newest.id > cast(int, self._work.noted(f"runs of {name}")):
-            self.left.append(
-                f"DAG {name} started run {newest.id} before it was paused: `maint vc run kill --id {newest.id}` ends it"
-            )
+        self._dags[name] = self._site.clock.monotonic() + (_PARSED if _starts_by_itself(job) else 0.0)
+
+    def _look_for_runs(self) -> None:
+        """Name the runs that DAGs started before they were paused; such a run may appear once the file is read."""
+        for name, settled in self._dags.items():
+            if (left := settled - self._site.clock.monotonic()) > 0:
+                self._site.clock.sleep(left)
+            begun, newest = cast(int, self._work.noted(f"runs of {name}")), self._cluster.newest_run(name)
+            if newest is not None and newest.id > begun:
+                fresh = [run.id for run in self._cluster.runs([f"job[eq]{name}"]) if run.id > begun]
+                ways = ", ".join(f"`maint vc run kill --id {number}`" for number in fresh)
+                self.left.append(f"DAG {name} started by itself before it was paused: {ways} ends it")
 
     def _rest_once_read(self, name: str) -> None:
         """Pause; a DAG whose file the server has not read yet may not know of pausing."""
@@ -180,6 +189,7 @@ class Bringing:
 
     def differences(self) -> Sequence[str]:
         """Compare what is there with what should be: signatures of files, and jobs in their normal form."""
+        self._look_for_runs()
         with crew() as (hands, _):
             found = list(hands.map(self._resource_differs, self._document.resources))
         live = {job.name: job for job in self._cluster.jobs()}
@@ -214,6 +224,10 @@ class Bringing:
         before = [(self._decided.job(job.name), job.schedule.get("user")) for job in self._document.jobs]
         changed = [(name, user) for name, user in before if user and live.get(name) not in (None, user)]
         return [f"the schedule of {name} belonged to {user}, and now to {live[name]}" for name, user in changed]
+
+
+def _starts_by_itself(job: Job) -> bool:
+    return job.scheduled and job.schedule.get("pausedUponCreation") is not True
 
 
 def _taken(what: str) -> MaintError:

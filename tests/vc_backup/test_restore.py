@@ -162,6 +162,27 @@ def test_a_dag_that_would_start_by_itself_is_left_out_unless_accepted(
     assert awake(api) == set()
 
 
+def test_a_run_that_a_dag_started_before_it_was_paused_is_named_however_late_it_appears(
+    ground: Ground, api: Api, run: Run, work: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    race(api)
+    run(take_alone(ground, VC, recipients_of(ground)))
+    wipe(api)
+    plain = ground.clock.sleep
+
+    def late(seconds: float) -> None:
+        if seconds > 10 and not api.runs:
+            api.runs.append(
+                {"id": 41, "job": "racer", "type": "airflow", "user": "x", "status": "running", "_request": ""}
+            )
+        plain(seconds)
+
+    monkeypatch.setattr(ground.clock, "sleep", late)
+    result = restore(ground, run, work, accept_dag_race=True)
+    assert result.partly
+    assert "maint vc run kill --id 41" in result.detail
+
+
 def test_the_source_must_not_answer_at_another_address(ground: Ground, api: Api, snapshot: Snapshot) -> None:
     address = ground.settings.virtual_clusters[0].auth_url
     ground.clients[VC].close()
