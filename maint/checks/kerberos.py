@@ -20,13 +20,13 @@ QUESTIONS = {
     "keytab": f'{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }}; echo "mode=$(stat -c %a $k)"; klist -kte $k',
     "kinit": f"{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }};"
     " p=$(klist -kt $k | sed -n '$s/.* //p');"
-    " KRB5CCNAME=MEMORY:maint $maint_limit kinit -r 1d -kt $k $p; echo \"status=$?\"",
+    ' KRB5CCNAME=MEMORY:maint $maint_limit kinit -r 1d -kt $k $p; echo "status=$?"',
     "kdc": f'for k in $({_KDCS}); do h=${{k%:*}}; p=${{k##*:}}; [ "$p" = "$h" ] && p=88;'
     " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
     ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "$h:$p=$?"; done; true',
     "ad_rights": 'n=maint-probe-$$; command -v ldapadd > /dev/null || { echo none; exit 0; }; [ -n "$maint_ou" ] ||'
     " { echo no-ou; exit 0; }; printf 'dn: CN=%s,%s\\nobjectClass: user"
-    "\\ncn: %s\\nsAMAccountName: %s\\n' $n \"$maint_ou\" $n $n |"
+    '\\ncn: %s\\nsAMAccountName: %s\\n\' $n "$maint_ou" $n $n |'
     ' $maint_limit ldapadd -Q -Y GSSAPI -H "$maint_ldap"; echo "add=$?";'
     ' $maint_limit ldapdelete -Q -Y GSSAPI -H "$maint_ldap" "CN=$n,$maint_ou"; echo "delete=$?"',
 }

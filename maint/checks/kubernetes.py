@@ -13,7 +13,7 @@ _SETUP = (
 QUESTIONS = {
     "nodes": f"{_SETUP} $maint_limit kubectl get nodes -o json",
     "vault": f"{_SETUP} p=$($maint_limit kubectl get pods -A -o name | grep 'pod/vault-0$'); "
-    f"[ -n \"$p\" ] || {{ echo none; exit 0; }};"
+    f'[ -n "$p" ] || {{ echo none; exit 0; }};'
     " $maint_limit kubectl exec -n vault-system vault-0 -- vault status -format=json; true",
 }
 _UNITS = {"Ki": 1 / 1024**2, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0}
