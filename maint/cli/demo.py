@@ -45,7 +45,8 @@ def _story(flags: Flags, screen: Screen, folder: Path, deployment: Path | None) 
     chapter = _chapters(screen)
     chapter("A manager is loaded, with a password that is not the factory one")
     password = None if deployment else f"demo-{secrets.token_urlsafe(9)}"
-    found = _up(folder, Options(deployment=deployment, new_password=password))
+    quick = {"vc-env-seconds": "0", "vc-dag-seconds": "0"}  # of minutes that a demo need not last
+    found = _up(folder, Options(deployment=deployment, new_password=password, switches=quick))
     for remark in found.get("remarks", ()):
         screen.say(f"  {remark}")
     names = [str(each["name"]) for each in found.get("virtual_clusters", ())]

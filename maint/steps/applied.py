@@ -10,6 +10,7 @@ from maint.backup.compare import Comparison, compare
 from maint.backup.flatten import Tree
 from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
 from maint.model.json import Json
+from maint.model.units import show_duration
 from maint.ports import Sight, Site, Work
 from maint.restore.present import tree_of_server
 from maint.steps.commands import pauses
@@ -164,6 +165,9 @@ def await_fate(site: Site, work: Work, evidence: Evidence, limit: float, patienc
         decided = fate(site, work, evidence, limit)
         if decided is not Fate.OPEN or site.clock.monotonic() - begun > patience:
             return decided
-        yield "looking whether the deployment was applied; it may still be under way"
+        yield (
+            "looking whether the deployment was applied; it may still be under way, "
+            f"and is looked for {show_duration(patience)} at most"
+        )
         site.clock.sleep(pause)
     raise AssertionError("the pauses never end")

@@ -1,0 +1,159 @@
+"""Several things side by side in one run: what fails or waits holds up nothing but itself."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from maint.engine import journal as journals
+from maint.engine.session import Session
+from maint.errors import Invalid, Unfinished
+from maint.model.events import Outcome
+from maint.model.json import Json
+from maint.steps.lists import LISTS
+from maint.steps.registry import STEPS
+from tests.engine.conftest import Bench, Changing
+
+HEAD = "name: x\nsummary: X.\nparameters:\n  things: {type: list, default: [a, b]}\n"
+INNER = (
+    "name: inner\nsummary: I.\nparameters:\n  it: {type: string}\nsteps:\n"
+    "  - {name: Wait, do: try.wait, with: {target: 'await {{ it }}', text: '{{ it }}'}}\n"
+    "  - {name: Do, do: try.change, with: {target: 'do {{ it }}'}}\n"
+    "  - {name: Prove, playbook: proof, with: {it: '{{ it }}'}}\n"
+)
+PROOF = (
+    "name: proof\nsummary: P.\nparameters:\n  it: {type: string}\n"
+    "steps:\n  - {name: Prove, do: try.change, with: {target: 'prove {{ it }}'}}\n"
+    "finally:\n  - {name: Sweep, do: try.change, with: {target: 'sweep {{ it }}'}}\n"
+)
+TEXT = (
+    HEAD + "steps:\n  - {name: First, do: try.change, with: {target: first}}\n"
+    "  - {name: Each, playbook: inner, each: '{{ things }}', apart: true, with: {it: '{{ item }}'}}\n"
+    "  - {name: Last, do: try.change, with: {target: last}}\n"
+)
+
+
+class Waiting(Changing):
+    """Waits until it is told `there`; fails where it is told so."""
+
+    kind = "try.wait"
+
+    def apply(self, action, site, work):
+        """Wait, fail, or go on."""
+        if not work.told.get("base_url"):
+            raise Unfinished(f"{action.arguments['text']} is missing", needs=[f"{action.arguments['text']}.base_url"])
+        return (yield from super().apply(action, site, work))
+
+
+@pytest.fixture
+def lanes(make_bench, monkeypatch):
+    monkeypatch.setitem(STEPS, "try.wait", Waiting())
+    return make_bench(inner=INNER, proof=PROOF)
+
+
+def resumed(bench: Bench, **told: Mapping[str, Json]) -> Unfinished | None:
+    """Take the newest run up, and return why it stopped."""
+    past = journals.find(bench.site.state, None)
+    try:
+        list(Session(bench.site, past.plan, {}, past, told=told).events())
+    except Unfinished as stop:
+        return stop
+    return None
+
+
+def test_a_run_that_waits_is_unfinished_and_names_all_that_it_waits_for(lanes):
+    stop = lanes.fails(TEXT)
+    assert isinstance(stop, Unfinished)
+    assert (stop.message, stop.needs) == ("a is missing; b is missing", ("a.base_url", "b.base_url"))
+    past = journals.find(lanes.site.state, None)
+    assert (past.state, past.needs) == ("unfinished", ["a.base_url", "b.base_url"])
+    assert [past.record(index).result.outcome for index in (1, 4)] == [Outcome.WAITING, Outcome.WAITING]
+    assert lanes.did == ["first"]
+
+
+def test_what_is_told_goes_on_and_what_comes_after_all_waits_for_all(lanes):
+    lanes.fails(TEXT)
+    stop = resumed(lanes, b={"base_url": "there"})
+    assert stop is not None and stop.needs == ("a.base_url",)
+    assert lanes.did[1:] == ["await b b", "do b", "prove b", "sweep b"]
+    assert resumed(lanes, a={"base_url": "there"}) is None
+    assert lanes.did[5:] == ["await a a", "do a", "prove a", "last", "sweep a", "sweep b"]
+
+
+def test_a_failure_comes_before_what_waits_and_holds_up_its_own_lane_alone(lanes):
+    broken = INNER.replace(
+        "target: 'do {{ it }}'", 'target: \'do {{ it }}\', fail: \'{{ "now" if it == "a" else "" }}\''
+    )
+    lanes.library.texts["inner"] = broken
+    lanes.fails(
+        TEXT,
+    )
+    past = journals.find(lanes.site.state, None)
+    told = {"a": {"base_url": "there"}, "b": {"base_url": "there"}}
+    with pytest.raises(Exception, match="it failed: now"):
+        list(Session(lanes.site, past.plan, {}, past, told=told).events())
+    assert lanes.did[1:] == ["await a a", "do a", "await b b", "do b", "prove b", "sweep b"]
+    assert journals.find(lanes.site.state, None).state == "failed"
+
+
+def test_another_address_begins_a_lane_anew_and_the_same_one_does_not(lanes):
+    lanes.fails(TEXT)
+    resumed(lanes, b={"base_url": "here"})
+    before = list(lanes.did)
+    resumed(lanes, b={"base_url": "here"})
+    assert lanes.did == [*before, "sweep b"]
+    resumed(lanes, b={"base_url": "elsewhere"})
+    assert lanes.did[len(before) + 1 :] == ["await b b", "do b", "prove b", "sweep b"]
+
+
+def test_what_is_left_out_is_skipped_and_the_run_ends_partly_done(lanes):
+    lanes.fails(TEXT)
+    past = journals.find(lanes.site.state, None)
+    told = {"a": {"skip": True}, "b": {"base_url": "there"}}
+    with pytest.raises(Exception, match="not all that was asked for"):
+        list(Session(lanes.site, past.plan, {}, past, told=told).events())
+    assert [thing for thing in lanes.did if thing.endswith("a")] == []
+    assert lanes.did[-2:] == ["last", "sweep b"]
+
+
+def test_final_steps_of_an_included_playbook_follow_only_its_own(make_bench):
+    bench = make_bench(proof=PROOF)
+    text = (
+        "name: x\nsummary: X.\nsteps:\n  - {name: A, do: try.change, with: {target: a, fail: now, count: 1}}\n"
+        "  - {name: P, playbook: proof, with: {it: it}}\nfinally:\n  - {name: F, do: try.read, with: {target: f}}\n"
+    )
+    bench.fails(text)
+    assert bench.did == ["a", "f"]
+
+
+def test_a_list_that_nobody_gave_comes_from_the_site(bench, monkeypatch):
+    monkeypatch.setitem(LISTS, "things", lambda sight, values: ["one", str(values["word"])])
+    text = (
+        "name: x\nsummary: X.\nparameters:\n  word: {type: string, default: two}\n  all: {type: list, from: things}\n"
+        "steps:\n  - {name: A, do: try.read, each: '{{ all }}', with: {target: '{{ item }}'}}\n"
+    )
+    assert [action.target for action in bench.plan(text).actions] == ["one", "two"]
+    assert [action.target for action in bench.plan(text, all="three").actions] == ["three"]
+    assert bench.plan(text, all="").actions == ()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "step", "words"),
+    [
+        ("{type: list, from: thing}", "", "there is no list 'thing'"),
+        ("{type: string, from: users}", "", "of type list that has no default"),
+        ("{type: list, from: users, default: []}", "", "of type list that has no default"),
+        ("{type: list, default: []}", ", apart: true", "`apart` belongs to a step with `each`"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_with_its_place(bench, parameter, step, words):
+    text = f"name: x\nsummary: X.\nparameters:\n  p: {parameter}\nsteps:\n  - {{name: A, do: try.read{step}}}\n"
+    with pytest.raises(Invalid, match=f"book.yaml:[46]:.*{words}"):
+        bench.plan(text)
+
+
+def test_a_run_whose_work_a_later_one_has_done_is_not_taken_up(bench):
+    text = "name: x\nsummary: X.\nsteps:\n  - {name: A, do: try.change, with: {target: %s, fail: '%s'}}\n"
+    bench.fails(text % ("a", "now"))
+    bench.fails(text % ("b", "now"))
+    bench.run(text % ("a", ""))
+    assert [past.plan.actions[0].target for past in journals.unfinished(bench.site.state)] == ["b"]

@@ -1,0 +1,1 @@
+"""From a lost manager and lost virtual clusters back to both."""
