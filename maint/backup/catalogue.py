@@ -19,6 +19,7 @@ from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 
+_TOLD = 3  # snapshots of which it is told why they are not offered
 ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
 
 
@@ -62,6 +63,15 @@ class Entry:
         damaged = self.verified is not None and self.verified.result is Trust.FAILED
         return sound and not damaged and self.snapshot is not None and self.snapshot.purpose is Purpose.BACKUP
 
+    @property
+    def drawback(self) -> str:
+        """Why it is not offered."""
+        if self.snapshot is None:
+            return self.problem or "it cannot be read"
+        if self.snapshot.purpose is not Purpose.BACKUP:
+            return f"a {self.snapshot.purpose} copy"
+        return "its last verification failed" if self.snapshot.restorable else "not restorable"
+
 
 def entries(sight: Sight) -> Sequence[Entry]:
     """Return all snapshots of the site, the oldest first."""
@@ -86,11 +96,14 @@ def newest_restorable(sight: Sight) -> Snapshot:
     Raises:
         Refused: there is none.
     """
-    for entry in reversed(entries(sight)):
+    listed = entries(sight)
+    for entry in reversed(listed):
         if entry.offered and entry.snapshot:
             return entry.snapshot
+    more = [f"and {len(listed) - _TOLD} older ones"] if len(listed) > _TOLD else []
     raise Refused(
         f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
+        detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_TOLD - 1 : -1]), *more],
         hint="maint backup list shows what there is; maint backup create --open-window takes a restorable one",
     )
 

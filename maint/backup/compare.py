@@ -12,11 +12,20 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place that differs; secrets as fingerprints; None where a side has nothing."""
+    """One place that differs; secrets as fingerprints; None where a side has nothing.
 
-    path: str
+    Attributes:
+        steps: the way to it; a name may hold a slash itself.
+    """
+
+    steps: Path
     before: str | None
     after: str | None
+
+    @property
+    def path(self) -> str:
+        """The way as it is shown."""
+        return _spell(self.steps)
 
 
 @dataclass(slots=True)
@@ -26,14 +35,19 @@ class Comparison:
     Attributes:
         differences: real ones.
         not_comparable: places where a side hides the value: neither equal nor different.
-        added_keys: fields that only the second side's format has; no difference.
+        added: fields that only the second side's format has; no difference.
         volatile: how many places differ that always do (see `volatile.py`).
     """
 
     differences: list[Difference] = field(default_factory=list)
     not_comparable: list[str] = field(default_factory=list)
-    added_keys: list[str] = field(default_factory=list)
+    added: list[Path] = field(default_factory=list)
     volatile: int = 0
+
+    @property
+    def added_keys(self) -> list[str]:
+        """The paths of `added`."""
+        return [_spell(path) for path in self.added]
 
     @property
     def same(self) -> bool:
@@ -45,7 +59,7 @@ class Comparison:
         return {
             "differences": [{"path": d.path, "before": d.before, "after": d.after} for d in self.differences],
             "not_comparable": list(self.not_comparable),
-            "added_keys": list(self.added_keys),
+            "added_keys": [*self.added_keys],
             "volatile": self.volatile,
         }
 
@@ -123,14 +137,14 @@ def _added(after: Tree, path: Path, result: Comparison, an_item: bool) -> None:
     elif path[-1] in _COLLECTIONS and isinstance(after, dict) and _holds_items(after):
         _objects({} if not isinstance(after, Items) else Items(), opened(after), path, result)
     elif not _empty(after) and not reason(path):
-        result.added_keys.append(_spell(path))
+        result.added.append(path)
 
 
 def _differ(path: Path, before: str | None, after: str | None, result: Comparison) -> None:
     if reason(path):
         result.volatile += 1
     else:
-        result.differences.append(Difference(_spell(path), before, after))
+        result.differences.append(Difference(path, before, after))
 
 
 def _withhold(path: Path, result: Comparison) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from maint.backup.catalogue import entries
 from maint.backup.compare import Comparison, Difference, compare
 from maint.backup.fingerprint import Fingerprint, site_fingerprint
-from maint.backup.flatten import Pool, Tree, flatten, opened, unread_secrets
+from maint.backup.flatten import LONGEST, Pool, Tree, flatten, opened, shortened, unread_secrets
 from maint.backup.known import GRAM, Known
 from maint.backup.parts import DEPLOYMENT, REDACTED_COPY, Tally, open_deployment, stored
 from maint.backup.read import blocks
@@ -21,7 +21,8 @@ from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight
 
 _FINGERPRINT = re.compile(r"fp:[0-9a-f]{16}")
-_DIGESTED = re.compile(r"\d+ characters, sha256 [0-9a-f]{64}")
+_EVERYTHING = 1 << 40  # characters; no text is as long
+_SECRET = 4096  # characters; no longer secret is looked for in a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,9 @@ def latest(sight: Sight) -> Snapshot:
     raise Refused(f"there is no snapshot of {sight.settings.name} to compare with", hint="`maint backup create`")
 
 
-def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, pool: Pool | None = None) -> Side:
+def of_snapshot(
+    sight: Sight, snapshot: Snapshot, *, redacted: bool, pool: Pool | None = None, whole: bool = False
+) -> Side:
     """Return a snapshot's side, from its raw document or from its redacted copy.
 
     Args:
@@ -64,6 +67,7 @@ def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, pool: Pool 
         snapshot: which.
         redacted: whether its redacted copy is read.
         pool: shared by both sides, it spares whatever they have in common (see `flatten.py`).
+        whole: whether long texts are kept whole: needed on both sides where a redacted copy meets something else.
 
     Raises:
         Refused: the raw document is wanted, and no private key is at hand.
@@ -75,7 +79,8 @@ def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, pool: Pool 
             hint="`maint backup list` shows the others; `maint backup show` tells what it holds",
         )
     known = Known()
-    tree = _of_copy(sight, snapshot, pool) if redacted else _of_raw(sight, snapshot, known, pool)
+    longest = _EVERYTHING if whole else LONGEST
+    tree = _of_copy(sight, snapshot, pool, longest) if redacted else _of_raw(sight, snapshot, known, pool, longest)
     versions = snapshot.versions
     return Side(
         snapshot.id,
@@ -86,13 +91,14 @@ def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, pool: Pool 
     )
 
 
-def of_server(sight: Sight, pool: Pool | None = None) -> Side:
-    """Return the live manager's side, as it shows itself now; for the pool see `of_snapshot`."""
+def of_server(sight: Sight, pool: Pool | None = None, *, whole: bool = False) -> Side:
+    """Return the live manager's side, as it shows itself now; for the rest see `of_snapshot`."""
     api = sight.manager.require_api(sight.settings.manager.deployment_api)
     release = sight.manager.release()
     known = Known()
     with sight.manager.deployment() as answer:
-        tree = flatten(blocks(answer.read), _noting(known, site_fingerprint(sight)), pool)
+        longest = _EVERYTHING if whole else LONGEST
+        tree = flatten(blocks(answer.read), _noting(known, site_fingerprint(sight)), pool, longest)
     return Side(sight.settings.manager.host, "server", tree, (release, api), known)
 
 
@@ -100,8 +106,8 @@ def differences(sight: Sight, before: Side, after: Side) -> Comparison:
     """Compare two sides; differences in the order of their paths."""
     found = compare(before.tree, after.tree)
     if before.format == after.format:
-        added = [Difference(path, None, _shown(after.tree, path)) for path in found.added_keys]
-        found.differences, found.added_keys = [*found.differences, *added], []
+        added = [Difference(steps, None, _shown(after.tree, steps)) for steps in found.added]
+        found.differences, found.added = [*found.differences, *added], []
     if "redacted copy" in (before.source, after.source) and before.source != after.source:
         _weigh_scrubbed(found, site_fingerprint(sight))
     grams = {text[at : at + GRAM] for one in found.differences for text in _texts(one) for at in range(len(text))}
@@ -109,7 +115,7 @@ def differences(sight: Sight, before: Side, after: Side) -> Comparison:
         if secret[:GRAM] in grams:  # no other one can be inside a text that is shown
             before.known.add(secret)
     scrub = _scrubber((before.known, after.known), site_fingerprint(sight))
-    scrubbed = [Difference(one.path, scrub(one.before), scrub(one.after)) for one in found.differences]
+    scrubbed = [Difference(one.steps, scrub(one.before), scrub(one.after)) for one in found.differences]
     found.differences = sorted(scrubbed, key=lambda one: one.path)
     return found
 
@@ -123,9 +129,9 @@ def unified(before: Side, after: Side, found: Comparison) -> str:
     return "\n".join(_unified(before, after, found))
 
 
-def place(path: str) -> tuple[str, str, str, str]:
-    """Return cluster, service, group or role, and property of a path; "" where it has none."""
-    parts = path.split("/")
+def place(steps: Sequence[str]) -> tuple[str, str, str, str]:
+    """Return cluster, service, group or role, and property of a place; "" where it has none."""
+    parts = list(steps)
     cluster = service = group = ""
     if parts[0] == "clusters" and len(parts) > 2:
         cluster, parts = parts[1], parts[2:]
@@ -177,16 +183,16 @@ def _scrubber(known: Sequence[Known], fingerprint: Fingerprint) -> Callable[[str
     return scrub
 
 
-def _of_raw(sight: Sight, snapshot: Snapshot, known: Known, pool: Pool | None) -> dict[str, Tree]:
+def _of_raw(sight: Sight, snapshot: Snapshot, known: Known, pool: Pool | None, longest: int) -> dict[str, Tree]:
     part = snapshot.part(DEPLOYMENT)
     with open_deployment(sight, snapshot) as stream:
         content = Tally(stream.read)
-        tree = flatten(blocks(content.read), _noting(known, site_fingerprint(sight)), pool)
+        tree = flatten(blocks(content.read), _noting(known, site_fingerprint(sight)), pool, longest)
     _insist(snapshot, part.name, content.sha256 == part.content_sha256)
     return tree
 
 
-def _of_copy(sight: Sight, snapshot: Snapshot, pool: Pool | None) -> dict[str, Tree]:
+def _of_copy(sight: Sight, snapshot: Snapshot, pool: Pool | None, longest: int) -> dict[str, Tree]:
     if not snapshot.has(REDACTED_COPY):
         raise WorkFailed(f"snapshot {snapshot.id} has no redacted copy", hint="compare it where the private key is")
     part = snapshot.part(REDACTED_COPY)
@@ -194,7 +200,7 @@ def _of_copy(sight: Sight, snapshot: Snapshot, pool: Pool | None) -> dict[str, T
         stored(sight.store, f"{snapshot.site}/{snapshot.id}/{part.name}") as (file, on_disk),
         sight.seal.decompress(file) as stream,
     ):
-        tree = flatten(blocks(stream.read), site_fingerprint(sight), pool)
+        tree = flatten(blocks(stream.read), site_fingerprint(sight), pool, longest)
     _insist(snapshot, part.name, on_disk.sha256 == part.sha256)
     return tree
 
@@ -205,44 +211,60 @@ def _insist(snapshot: Snapshot, name: str, same: bool) -> None:
         raise WorkFailed(f"{name} of snapshot {snapshot.id} is not what was stored", hint=hint)
 
 
-def _shown(tree: Tree, path: str) -> str:
-    """Return a value by its path; names may hold slashes themselves."""
-    if isinstance(tree, str):
-        return tree
-    for key, child in opened(tree).items():
-        if path == key:
-            return child if isinstance(child, str) else "all of it"
-        if path.startswith(f"{key}/") and (found := _shown(child, path[len(key) + 1 :])):
-            return found
-    return ""
+def _shown(tree: Tree, steps: Sequence[str]) -> str:
+    """Return a value by the way to it."""
+    for step in steps:
+        assert isinstance(tree, dict)  # as it was found
+        tree = opened(tree)[step]
+    return tree if isinstance(tree, str) else "all of it"
 
 
 def _weigh_scrubbed(found: Comparison, fingerprint: Fingerprint) -> None:
     """Settle texts of which a redacted copy shows parts as fingerprints, and the other side all in clear."""
-    kept = []
-    for one in found.differences:
-        same = _same_text(one.before or "", one.after or "", fingerprint)
-        if same is False:
-            kept.append(_hidden(one, fingerprint))
-        elif same is None:
-            found.not_comparable.append(one.path)
-    found.differences = kept
+    differing = [one for one in found.differences if not _same_text(one.before or "", one.after or "", fingerprint)]
+    found.differences = [_short(_hidden(one, fingerprint), fingerprint) for one in differing]
 
 
-def _same_text(before: str, after: str, fingerprint: Callable[[str], str]) -> bool | None:
-    """Tell whether two texts say the same; None where they are too long to tell."""
-    if _DIGESTED.fullmatch(before) and _DIGESTED.fullmatch(after):
-        return None
+def _same_text(before: str, after: str, fingerprint: Callable[[str], str]) -> bool:
     return _fits(before, after, fingerprint) or _fits(after, before, fingerprint)
 
 
 def _fits(scrubbed: str, clear: str, fingerprint: Callable[[str], str]) -> bool:
-    marks = _FINGERPRINT.findall(scrubbed)
-    if not marks or scrubbed == marks[0]:
+    """Tell whether a text with fingerprints in it is what is left of a clear one.
+
+    Each fingerprint says itself whether a piece of the clear text is the one, so nothing is ever tried twice.
+    """
+    marks, pieces = _FINGERPRINT.findall(scrubbed), _FINGERPRINT.split(scrubbed)
+    if not marks or scrubbed == marks[0] or not clear.startswith(pieces[0]):
         return False
-    pattern = "(.+?)".join(re.escape(piece) for piece in _FINGERPRINT.split(scrubbed))
-    match = re.fullmatch(pattern, clear, re.DOTALL)
-    return match is not None and [fingerprint(value) for value in match.groups()] == marks
+    at: int | None = len(pieces[0])
+    for mark, piece in zip(marks, pieces[1:], strict=True):
+        assert at is not None
+        if (at := _after(clear, at, mark, piece, fingerprint)) is None:
+            return False
+    return at == len(clear)
+
+
+def _after(clear: str, at: int, mark: str, piece: str, fingerprint: Callable[[str], str]) -> int | None:
+    """Return where a text goes on after a secret with this fingerprint and the piece behind it; None where neither is.
+
+    Behind the last secret stands the rest of the text, which may be nothing.
+    """
+    end = at
+    while (end := clear.find(piece, end + 1)) >= 0 and end - at <= _SECRET:
+        if fingerprint(clear[at:end]) == mark:
+            return end + len(piece)
+        if end == len(clear):
+            break
+    return None
+
+
+def _short(one: Difference, fingerprint: Fingerprint) -> Difference:
+    before, after = (
+        text if text is None or len(text) <= LONGEST else shortened(text, fingerprint)
+        for text in (one.before, one.after)
+    )
+    return Difference(one.steps, before, after)
 
 
 def _hidden(one: Difference, fingerprint: Callable[[str], str]) -> Difference:
@@ -257,4 +279,4 @@ def _hidden(one: Difference, fingerprint: Callable[[str], str]) -> Difference:
     def shown(value: str | None) -> str | None:
         return value if value is None or _FINGERPRINT.search(value) else fingerprint(value)
 
-    return Difference(one.path, shown(one.before), shown(one.after))
+    return Difference(one.steps, shown(one.before), shown(one.after))

@@ -107,19 +107,22 @@ class _Setting:
     value: str
 
 
-def flatten(blocks: Iterator[bytes], fingerprint: Callable[[str], str], pool: Pool | None = None) -> dict[str, Tree]:
+def flatten(
+    blocks: Iterator[bytes], fingerprint: Callable[[str], str], pool: Pool | None = None, longest: int = LONGEST
+) -> dict[str, Tree]:
     """Return the tree of a deployment document.
 
     Args:
         blocks: the document.
         fingerprint: what stands for a secret.
         pool: given, roles and groups stay `Unread` until someone opens them; share it with the other document.
+        longest: characters of a value that are held; see `shortened`.
 
     Raises:
         WorkFailed: it is not JSON, not complete, or no deployment.
     """
     with _uncollected():
-        root = fold(blocks, _Builder(fingerprint).rules(), pool.take if pool else None)
+        root = fold(blocks, _Builder(fingerprint, longest).rules(), pool.take if pool else None)
     assert isinstance(root, dict)  # the rule of every object returns one
     return root
 
@@ -137,8 +140,8 @@ def _uncollected() -> Iterator[None]:
 
 
 class _Builder:
-    def __init__(self, fingerprint: Callable[[str], str]) -> None:
-        self._fingerprint = fingerprint
+    def __init__(self, fingerprint: Callable[[str], str], longest: int) -> None:
+        self._fingerprint, self._longest = fingerprint, longest
         self._texts: dict[str, str] = {}  # one copy of each name and short value, of which documents repeat few
         self._objects_seen: dict[tuple[object, ...], dict[str, Tree]] = {}
         self._hidden = 0  # how many values the document hides, so far
@@ -180,7 +183,7 @@ class _Builder:
         hidden = self._hidden
         tree: dict[str, Tree] = {}
         if isinstance(role.name, str):
-            tree["name"] = role.name if len(role.name) <= LONGEST else self._text(role.name)
+            tree["name"] = role.name if len(role.name) <= self._longest else self._text(role.name)
         if isinstance(role.type, str):
             tree["type"] = self._text(role.type)
         if host := role.hostRef:
@@ -224,7 +227,7 @@ class _Builder:
     def _named_value(self, item: Item) -> tuple[str, str]:
         """Return what `_setting` makes of an item, sooner."""
         name, value, flag = item.name, item.value, item.sensitive
-        if not isinstance(name, str) or not isinstance(value, str) or len(value) > LONGEST:
+        if not isinstance(name, str) or not isinstance(value, str) or len(value) > self._longest:
             setting = self._setting(plain([item])[0])
             return setting.name, setting.value
         name = self._texts.setdefault(name, name)
@@ -285,9 +288,7 @@ class _Builder:
 
     def _text(self, value: object) -> str:
         text = self._spell(value)
-        if len(text) > LONGEST:
-            return f"{len(text)} characters, sha256 {sha256(text.encode(errors='surrogatepass')).hexdigest()}"
-        return self._once(text)
+        return self._once(text) if len(text) <= self._longest else shortened(text, self._fingerprint)
 
     def _once(self, text: str) -> str:
         return self._texts.setdefault(text, text)
@@ -299,6 +300,11 @@ class _Builder:
         if isinstance(value, Decimal):
             return f"{value.normalize():f}" if abs(value.adjusted()) < _DIGITS else str(value)
         return "" if value is None else str(value)
+
+
+def shortened(text: str, fingerprint: Callable[[str], str]) -> str:
+    """Return what stands for a text that is too long to be shown; keyed, since a secret in it must not be guessed."""
+    return f"{len(text)} characters, {fingerprint(sha256(text.encode(errors='surrogatepass')).hexdigest())}"
 
 
 def identity(element: dict[str, Tree]) -> str:

@@ -6,6 +6,7 @@ references to secrets, never secrets.
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +18,7 @@ from maint.cli.places import state_home
 from maint.cli.way import Way
 from maint.config.layers import Flags as ConfigFlags
 from maint.config.layers import Settings, load_settings
-from maint.config.secrets import ReferencedSecrets
+from maint.config.secrets import ReferencedSecrets, check_reference
 from maint.errors import Invalid, UsageError
 from maint.model.json import Json
 
@@ -88,7 +89,18 @@ def _loaded(flags: Flags, way: Way, site: str) -> Settings:
     path = home / f"{site}.yaml"
     if "/" in site or site.startswith("."):
         raise UsageError(f"{site!r} is no name of a site")
-    _write(path, {"state": str(home), "sites": {site: _site(way)}})
+    document: Mapping[str, Json] = {"state": str(home), "sites": {site: _site(way)}}
+    fresh = path.with_name(f".{site}-{os.getpid()}.yaml")
+    try:
+        _write(fresh, document)
+        _read(flags, fresh, site)  # a mistake is kept nowhere, and replaces nothing that an unfinished run needs
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return _read(flags, path, site)
+
+
+def _read(flags: Flags, path: Path, site: str) -> Settings:
     # The environment of another installation has no say where everything comes from flags.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MAINT_")}
     return load_settings(ConfigFlags(config=str(path), site=site, output=flags.output, color=flags.color), environ)
@@ -142,12 +154,26 @@ def _s3(way: Way) -> Mapping[str, Json]:
 
 
 def location(text: str) -> str:
-    """Return a store's address; a local one as whoever types it means it, from where they are."""
+    """Return a store's address; a local one as whoever types it means it, from where they are.
+
+    Raises:
+        UsageError: it holds a password, which must not be written into the config that flags make.
+    """
+    if re.match(r"\w+://[^/@]*:[^/]*@", text):
+        raise UsageError("--store must not hold a password", hint="an SSH key opens an SFTP store: --ssh-key; S3: --s3")
     return text if "://" in text else _absolute(text)
 
 
 def _reference(text: str) -> str:
-    """Return a reference whose path, if it has one, is meant from where the operator is."""
+    """Return a reference whose path, if it has one, is meant from where the operator is.
+
+    Raises:
+        UsageError: it is none; the words never repeat it, since it may be the secret itself.
+    """
+    try:
+        check_reference(text)
+    except ValueError as error:
+        raise UsageError(f"a secret given by a flag {error}", hint="--password file:PATH") from None
     kind, _, rest = text.partition(":")
     return f"file:{_absolute(rest)}" if kind == "file" and rest else text
 
@@ -157,13 +183,11 @@ def _absolute(path: str) -> str:
 
 
 def _write(path: Path, document: Mapping[str, Json]) -> None:
-    """Replace the file as a whole; JSON is YAML too."""
+    """Write the file, for its owner alone; JSON is YAML too."""
     make_folder(path.parent)
-    fresh = path.with_name(f".{path.name}-{os.getpid()}")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    fresh.replace(path)
 
 
 def way_on(hint: str, way: Way, settings: Settings) -> str:

@@ -44,8 +44,9 @@ def drift(flags: Flags, wanted: str, redacted: bool, exit_code: bool) -> int:
     with opened(flags) as (site, screen):
         snapshot = find(site, wanted) if wanted else latest(site)
         pool = Pool()
-        before = of_snapshot(site, snapshot, redacted=redacted or not site.identities(), pool=pool)
-        after = of_server(site, pool)
+        copy = redacted or not site.identities()
+        before = of_snapshot(site, snapshot, redacted=copy, pool=pool, whole=copy)
+        after = of_server(site, pool, whole=copy)
         return _told(screen, before, after, differences(site, before, after), exit_code)
 
 
@@ -66,7 +67,7 @@ def _told(screen: Screen, before: Side, after: Side, found: Comparison, exit_cod
 def _as_json(before: Side, after: Side, found: Comparison) -> dict[str, Json]:
     listed: list[Json] = []
     for one in found.differences:
-        cluster, service, group, key = place(one.path)
+        cluster, service, group, key = place(one.steps)
         listed.append(
             {
                 "path": one.path,
@@ -87,7 +88,8 @@ def _as_json(before: Side, after: Side, found: Comparison) -> dict[str, Json]:
 def _as_table(before: Side, after: Side, found: Comparison) -> str:
     headings = ["CLUSTER", "SERVICE", "GROUP OR ROLE", "PROPERTY", before.label.upper(), after.label.upper()]
     rows = [
-        [*(part or "-" for part in place(one.path)), _short(one.before), _short(one.after)] for one in found.differences
+        [*(part or "-" for part in place(one.steps)), _short(one.before), _short(one.after)]
+        for one in found.differences
     ]
     return table(headings, rows)
 

@@ -163,3 +163,30 @@ def test_a_configured_site_can_read_another_store(loaded: Any, tmp_path: Path) -
 def test_flags_that_stand_for_a_config_and_a_config_exclude_each_other(loaded: Any, tmp_path: Path) -> None:
     said = loaded("backup", "list", "--store", str(tmp_path), "--identity", "file:/x", "-o", "json")
     assert said.code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--password", "Canary-Secret-0001"],
+        ["--identity", "AGE-SECRET-KEY-Canary-Secret-0001"],
+        ["--s3", "secret_key=Canary-Secret-0001"],
+        ["--store", "sftp://maint:Canary-Secret-0001@backup.example/srv"],
+    ],
+)
+def test_a_mistake_is_written_nowhere_and_replaces_no_config_of_an_unfinished_run(bare: Bare, words: list[str]) -> None:
+    config = bare.home / "maint/bare/lab.yaml"
+    assert bare("restore", "plan", *bare.everything).code == 0
+    before = config.read_bytes()
+    said = bare("restore", "plan", *bare.everything, *words)
+    assert said.code == 2
+    assert "Canary-Secret" not in said.err + said.out
+    assert config.read_bytes() == before
+    assert [path.name for path in config.parent.glob("*.yaml")] == ["lab.yaml"]
+
+
+def test_snapshots_by_another_signer_are_refused_with_that_reason(bare: Bare) -> None:
+    other = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOD5zoT/TEHl5SvkLvh53sIn0HIiisvKSpucjOWnUwQr"
+    said = bare("restore", "plan", *bare.store, *bare.identity, *bare.manager, "--signed-by", other)
+    assert said.code == 5
+    assert "not trusted" in said.err

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from maint.backup.diff import differences, latest, of_server, of_snapshot, place, unified
+from maint.backup.diff import differences, latest, of_server, of_snapshot, unified
+from maint.backup.diff import place as told
 from maint.backup.take import take
 from maint.errors import Refused
 
@@ -122,7 +123,14 @@ def test_a_live_server_that_redacts_is_compared_with_a_full_snapshot(place: Any,
     assert len(found.not_comparable) > 30
 
 
-@pytest.mark.parametrize("words", ["jdbc:x;pw=Canary-Secret-0001;y", "Canary-Secret-0001 and Canary-Secret-0001"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "jdbc:x;pw=Canary-Secret-0001;y",
+        "Canary-Secret-0001 and Canary-Secret-0001",
+        "jdbc:x;" + "long, " * 400 + "pw=Canary-Secret-0001;" + "Canary-Secret-0001," * 40,  # longer than what is shown
+    ],
+)
 def test_a_redacted_copy_with_fingerprints_in_its_texts_equals_the_live_ones(place: Any, run: Any, words: str) -> None:
     def note(document: Any) -> None:
         setting(document, "KDC_ADMIN_PASSWORD").update(value=CANARY)
@@ -130,12 +138,13 @@ def test_a_redacted_copy_with_fingerprints_in_its_texts_equals_the_live_ones(pla
 
     place.manager.content = changed(place.manager.content, note)
     snapshot = run(take(place)).snapshot
-    copy = of_snapshot(place, snapshot, redacted=True)
-    assert differences(place, copy, of_server(place)).same
+    copy = of_snapshot(place, snapshot, redacted=True, whole=True)
+    assert differences(place, copy, of_server(place, whole=True)).same
     place.manager.content = place.manager.content.replace(b"jdbc:x", b"jdbc:z").replace(b" and ", b" or ")
-    found = differences(place, copy, of_server(place))
+    found = differences(place, copy, of_server(place, whole=True))
     assert [one.path for one in found.differences] == ["managerSettings/BANNER"]
     assert "Canary" not in str(found.differences)
+    assert all(len(one.after or "") < 1_100 for one in found.differences)
 
 
 def test_the_latest_snapshot_is_no_safety_copy(place: Any, run: Any) -> None:
@@ -160,7 +169,22 @@ def test_the_latest_snapshot_is_no_safety_copy(place: Any, run: Any) -> None:
     ],
 )
 def test_a_path_is_told_by_cluster_service_group_and_property(path: str, wanted: Any) -> None:
-    assert place(path) == wanted
+    assert told(path.split("/")) == wanted
+
+
+def test_a_slash_in_a_name_does_not_shift_what_follows(place: Any, run: Any) -> None:
+    def rename(document: Any) -> None:
+        service = document["clusters"][0]["services"][0]
+        service["roleConfigGroups"][0]["displayName"] = "another"
+        service["name"] = service["roleConfigGroups"][0]["name"] = "a/b"
+
+    def move(document: Any) -> None:
+        rename(document)
+        document["clusters"][0]["services"][0]["roleConfigGroups"][0]["displayName"] = "moved"
+
+    content = place.manager.content
+    _, found = pair(place, run, changed(content, rename), changed(content, move))
+    assert [told(one.steps) for one in found.differences] == [("base", "a/b", "a/b", "displayName")]
 
 
 def test_drift_and_diff_by_command(loaded: Any) -> None:
