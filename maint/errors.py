@@ -1,23 +1,23 @@
 """The one tree of failures: each says what went wrong, why, and what to do next.
 
-    MaintError
-    ├── WorkFailed            1   a step, a check or a verification failed
-    │   ├── TimedOut          1   something that was waited for did not come in time
-    │   ├── Transient         1   an answer that may be another one a moment later
-    │   ├── AnswerMissing     1   a change was sent and its answer never came: look before anything else
-    │   ├── Conflict          1   a name is taken by something else
-    │   ├── Unfinished        1   it waits for something that only a person can do, then goes on
-    │   └── StoreFailed       1   a place for snapshots could not be reached, or said no
-    ├── DeadlinePassed        1   a limit set by the operator or the playbook has passed: stop everything
-    ├── UsageError            2   the command line makes no sense
-    ├── Invalid               3   configuration, playbook or secret reference is wrong
-    ├── CannotReach           4   no connection, or a connection that cannot be trusted
-    │   └── LoginRefused      4   connected, but the account was not let in
-    ├── Refused               5   a guard said no; nothing was touched
-    ├── Locked                6   another run holds the site's lock
-    ├── PartlyDone            7   some of it worked
-    ├── Differences           8   asked for by --exit-code
-    └── Interrupted    130, 143   a signal ended the run
+MaintError
+├── WorkFailed            1   a step, a check or a verification failed
+│   ├── TimedOut          1   something that was waited for did not come in time
+│   ├── Transient         1   an answer that may be another one a moment later
+│   ├── AnswerMissing     1   a change was sent and its answer never came: look before anything else
+│   ├── Conflict          1   a name is taken by something else
+│   ├── Unfinished        1   it waits for something that only a person can do, then goes on
+│   └── StoreFailed       1   a place for snapshots could not be reached, or said no
+├── DeadlinePassed        1   a limit set by the operator or the playbook has passed: stop everything
+├── UsageError            2   the command line makes no sense
+├── Invalid               3   configuration, playbook or secret reference is wrong
+├── CannotReach           4   no connection, or a connection that cannot be trusted
+│   └── LoginRefused      4   connected, but the account was not let in
+├── Refused               5   a guard said no; nothing was touched
+├── Locked                6   another run holds the site's lock
+├── PartlyDone            7   some of it worked
+├── Differences           8   asked for by --exit-code
+└── Interrupted    130, 143   a signal ended the run
 """
 
 from collections.abc import Sequence
@@ -166,7 +166,7 @@ class Interrupted(MaintError):
     """A signal ended the run.
 
     Args:
-        signal_number: SIGINT (2) or SIGTERM (15); the exit code is 128 more.
+        signal_number: SIGHUP (1), SIGINT (2) or SIGTERM (15); the exit code is 128 more.
     """
 
     def __init__(self, signal_number: int, *, hint: str | None = None) -> None:

@@ -124,7 +124,7 @@ _Redacted = Annotated[bool, typer.Option("--redacted", help="Compare redacted co
 _ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 8 when there are differences.")]
 
 
-@command(group, "diff")
+@command(group, "diff", outputs=("text",))
 def diff(
     flags: Flags,
     first: Annotated[str, typer.Argument(help="The id of the first snapshot, or its beginning.")],
@@ -138,7 +138,7 @@ def diff(
     return show_differences(flags, first, second, redacted, exit_code)
 
 
-@command(group, "drift")
+@command(group, "drift", outputs=("text",))
 def drift(
     flags: Flags,
     snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it; else the newest.")] = "",

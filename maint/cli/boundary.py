@@ -6,7 +6,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import maint
@@ -14,20 +14,23 @@ from maint.cli.screen import Screen
 from maint.errors import Interrupted, MaintError, UsageError
 
 BUG = 70
+OUTPUTS = ("table", "json", "yaml")
 
 
-def guarded(screen: Callable[[], Screen], work: Callable[[], int | None]) -> int:
+def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_outputs: Sequence[str] = ()) -> int:
     """Run a command and return its exit code.
 
     Args:
         screen: where failures are shown.
         work: the command; None is exit code 0.
+        more_outputs: what it can print beside the outputs that every command has.
     """
     _listen()
     shown = screen()
     try:
-        if shown.output not in ("table", "json", "yaml", "junit", "nagios", "text"):
-            raise UsageError(f"there is no output {shown.output!r}", hint="-o table, json or yaml")
+        if shown.output not in (known := (*OUTPUTS, *more_outputs)):
+            words = f"this command has no output {shown.output!r}"
+            raise UsageError(words, hint=f"-o {', '.join(known[:-1])} or {known[-1]}")
         return work() or 0
     except MaintError as error:
         shown.error(error)
@@ -43,13 +46,25 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None]) -> int
 
 
 def _listen() -> None:
-    """Turn SIGINT and SIGTERM into a failure that ends the run in order."""
+    """Turn SIGINT, SIGTERM and SIGHUP into a failure that ends the run in order."""
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
-        raise Interrupted(number, hint="`maint playbook resume` takes an unfinished run up again")
+        if number == signal.SIGHUP:
+            _let_go_of_lost_terminals()
+        raise Interrupted(number)  # whoever has a run under way adds how to take it up again
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what `nohup` asks for
+            signal.signal(number, interrupt)
+
+
+def _let_go_of_lost_terminals() -> None:
+    """Write into the void where the terminal has gone: closing a window must not fail for want of someone to tell."""
+    for handle in (1, 2):
+        try:
+            os.write(handle, b"")
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), handle)
 
 
 def _bug(error: Exception) -> MaintError:

@@ -9,6 +9,7 @@ import typer
 from maint.cli.flags import Flags, command
 from maint.errors import Refused, WorkFailed
 
+_USUAL = "~/.config/maint/config.yaml"
 group = typer.Typer(no_args_is_help=True, help="The configuration.")
 
 
@@ -50,12 +51,12 @@ def path(flags: Flags) -> None:
 
 @command(group, "init")
 def init(
-    flags: Flags, file: Annotated[str, typer.Argument(help="Where to write it.")] = "~/.config/maint/config.yaml"
+    flags: Flags, file: Annotated[str | None, typer.Argument(help="Where to write it, if not where it is read.")] = None
 ) -> None:
-    """Write a commented sample configuration; never over a file that is there."""
+    """Write a commented sample configuration where the next command looks for it; never over a file that is there."""
     from maint.config.sample import sample
 
-    target = Path(file).expanduser()
+    target = Path(file or flags.config or os.environ.get("MAINT_CONFIG") or _USUAL).expanduser()
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:

@@ -3,7 +3,7 @@
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -74,7 +74,11 @@ def remember(**values: Any) -> None:  # Any: typer hands over whatever the optio
 
 
 def command(
-    group: typer.Typer, name: str, way: Options = NOTHING, cls: type[TyperCommand] | None = None
+    group: typer.Typer,
+    name: str,
+    way: Options = NOTHING,
+    cls: type[TyperCommand] | None = None,
+    outputs: Sequence[str] = (),
 ) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
     """Register a function as a command; it receives `flags` and returns an exit code (None is 0).
 
@@ -83,6 +87,7 @@ def command(
         name: the verb.
         way: which flags it has to say where store and manager are; they arrive in `flags.way`.
         cls: how its words are read, where that is not as usual.
+        outputs: what it can print beside the outputs that every command has.
     """
 
     def register(function: Callable[..., int | None]) -> Callable[..., None]:
@@ -90,7 +95,7 @@ def command(
         def run(**values: Any) -> None:  # Any: typer hands over whatever the options hold
             own = {key: values.pop(key) for key in _OPTIONS}
             flags = replace(merged(_before, own), way=taken_from(way, values))
-            raise typer.Exit(guarded(flags.screen, lambda: function(flags, **values)))
+            raise typer.Exit(guarded(flags.screen, lambda: function(flags, **values), outputs))
 
         def make() -> Any:  # Any: see `ondemand.Made`
             signature = _signature(function, way)

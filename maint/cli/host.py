@@ -30,7 +30,7 @@ def list_hosts(flags: Flags, hosts_from: Source = "config") -> None:
         screen.emit({"hosts": data}, table(["NAME", "ADDRESS", "PORT", "GROUPS"], rows))
 
 
-@command(group, "check")
+@command(group, "check", outputs=("junit", "nagios"))
 def check(
     flags: Flags,
     host: Annotated[list[str] | None, typer.Option("--host", help="A host's name; may be repeated.")] = None,

@@ -8,7 +8,7 @@ from maint.config.strict import Duration
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.snapshot import Purpose, Snapshot
+from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.steps.clusters import resolve
 from maint.steps.guards import cluster_proof
@@ -56,11 +56,7 @@ class TakeSnapshot(Step[TakeArguments]):
         snapshot = yield from taken_once(site, work, purpose, accept_empty=action.arguments.get("accept_empty") is True)
         words = described(snapshot)
         if action.arguments["unredacted"] and not snapshot.restorable:
-            raise WorkFailed(
-                "the export is not restorable although the redaction window is open",
-                detail=[words],
-                hint="another server of this manager may have answered; see `maint help redaction`",
-            )
+            raise _unrestorable(snapshot, words)
         accepted = site.settings.backup is not None and site.settings.backup.on_redacted == "accept"
         partly = purpose is Purpose.BACKUP and not snapshot.restorable and not accepted
         if purpose is Purpose.BACKUP and (without := lacking(site.settings, snapshot)):
@@ -69,6 +65,21 @@ class TakeSnapshot(Step[TakeArguments]):
             words, partly = "; ".join([words, *lacks]), True
         value: dict[str, Json] = {"id": snapshot.id, "restorable": snapshot.restorable}
         return done(words, value, partly=partly, hint=_hint(snapshot))
+
+
+def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
+    """Say why an export through the window is of no use: it is redacted all the same, or breaks another rule."""
+    if snapshot.judgement.redaction is Redaction.REDACTED:
+        hint = "another server of this manager may have answered; see `maint help redaction`"
+        return WorkFailed(
+            "the export is not restorable although the redaction window is open", detail=[words], hint=hint
+        )
+    hint = f"`maint backup show {snapshot.id}` names each broken rule: mend that in the manager, then export again"
+    return WorkFailed(
+        "the export is not restorable: its secrets can be read, but the manager's data does not hang together",
+        detail=[words],
+        hint=hint,
+    )
 
 
 def _hint(snapshot: Snapshot) -> str:

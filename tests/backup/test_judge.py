@@ -294,6 +294,7 @@ def every_secret(value: str) -> Callable[[dict[str, Any]], None]:
         (lambda d: first_service(d).update(roles={"items": first_service(d)["roles"]}), "shape"),
         (lambda d: first_service(d).pop("type"), "shape"),
         (lambda d: d["clusters"].append(None), "shape"),
+        (lambda d: d["clusters"][0].update(name=""), "shape"),
         (lambda d: d["hosts"].append(None), "shape"),
         (lambda d: d["hosts"][0].pop("hostname"), "shape"),
         (lambda d: d["hosts"][0].update(hostname=d["hosts"][1]["hostname"]), "duplicates"),

@@ -1,6 +1,8 @@
 """Exit codes, confirmations, and what a command does when nobody is there to ask."""
 
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from maint.cli import boundary
 from maint.cli.screen import Screen
 from maint.lab.running import SITE
-from tests.steps.operator import maint
+from tests.steps.operator import environment, maint
 
 
 def states(operator):
@@ -205,7 +207,7 @@ def test_a_bug_is_exit_70_and_its_report_holds_no_values(tmp_path, monkeypatch, 
     assert str(reports[0]) in shown and "hunter2" not in shown
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_waiting_command_and_says_how_to_go_on(loaded, number, code):
     loaded.lab.break_("commands", "command-never-ends")
     process = loaded.start("cluster", "stop", "base", "--yes", "-o", "json")
@@ -219,6 +221,41 @@ def test_a_signal_ends_a_waiting_command_and_says_how_to_go_on(loaded, number, c
     run = loaded("playbook", "history", "-o", "json").json["runs"][-1]
     assert run["state"] == "interrupted"
     assert f"maint playbook resume {run['id']}" in err
+
+
+def test_under_nohup_a_lost_connection_ends_nothing(loaded):
+    loaded.lab.break_("commands", "command-never-ends")
+    words = ("cluster", "stop", "base", "--yes", "--timeout", "3s")
+    process = loaded.start(*words, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    while loaded.lab.counts().get("POST /api/v45/clusters/base/commands/stop", 0) == 0:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGHUP)
+    assert "the limit of 3s has passed" in process.communicate()[1]
+    assert process.returncode == 1
+
+
+def test_ctrl_c_while_a_command_loads_leaves_no_traceback(tmp_path):
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    words = [sys.executable, "-c", "from maint.cli.start import main; main()", "version"]
+    ended = subprocess.run(words, env=environment(PYTHONPATH=str(tmp_path)), capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (("cluster", "list"), "nagios"),
+        (("backup", "list"), "junit"),
+        (("backup", "diff", "a", "b"), "nagios"),
+        (("host", "check"), "text"),
+        (("version",), "text"),
+    ],
+)
+def test_an_output_that_a_command_does_not_have_is_wrong_usage(words, output):
+    said = maint(*words, "-o", output, "--config", "/nowhere")
+    assert (said.code, said.out) == (2, ""), said.err
+    assert f"no output '{output}'" in said.err and "table, json" in said.err
 
 
 def test_insecure_warns_every_time_and_stands_in_the_journal(loaded):

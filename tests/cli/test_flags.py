@@ -139,6 +139,13 @@ def test_config_init_writes_once_and_never_over_a_file(tmp_path):
     assert maint("config", "init", str(target)).code == 5
 
 
+def test_config_init_writes_where_the_next_command_reads(tmp_path):
+    by_variable, by_flag = str(tmp_path / "variable.yaml"), str(tmp_path / "flag.yaml")
+    assert maint("config", "init", MAINT_CONFIG=by_variable).out == f"{by_variable}\n"
+    assert maint("config", "init", "--config", by_flag, MAINT_CONFIG=by_variable).out == f"{by_flag}\n"
+    assert maint("config", "path", MAINT_CONFIG=by_variable).out == f"{by_variable}\n"
+
+
 def test_json_of_a_failed_run_is_on_stdout_and_its_error_on_stderr(folder):
     folder.lab.break_("clusters", "error-500")
     try:

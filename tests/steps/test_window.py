@@ -1,7 +1,10 @@
 """The redaction window: opened for an export, closed whatever happens, the options file as it was."""
 
+import fcntl
 import os
+import pty
 import signal
+import termios
 import time
 
 import pytest
@@ -85,6 +88,33 @@ def test_a_failing_export_closes_the_window(loaded):
     assert redacts(loaded)
 
 
+def test_an_export_that_does_not_hang_together_is_not_blamed_on_another_server(loaded):
+    with loaded.lab.world.lock:
+        loaded.lab.world.deployment["hosts"].pop()
+        loaded.lab.world.changed()
+    said = export(loaded)
+    assert said.code == 1, said.err
+    assert "does not hang together" in said.err and "maint backup show" in said.err
+    assert "another server" not in said.err
+    assert not loaded.window
+
+
+def test_a_lost_terminal_closes_the_window(loaded):
+    before = loaded.options.read_bytes()
+    master, slave = pty.openpty()
+
+    def lead() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    process = stopped_in_the_window(loaded, stdin=slave, stdout=slave, stderr=slave, preexec_fn=lead)
+    os.close(slave)
+    os.close(master)  # the kernel sends SIGHUP, and whoever writes gets EIO
+    assert process.wait() == 129
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
+    assert loaded("playbook", "history", "-o", "json").json["runs"][-1]["state"] == "interrupted"
+
+
 def test_the_limit_of_the_command_does_not_keep_the_window_open(loaded):
     before = loaded.options.read_bytes()
     loaded.lab.switch("get-seconds", "4")
@@ -112,11 +142,11 @@ def test_what_somebody_else_edited_meanwhile_is_kept(loaded):
     assert not loaded.window
 
 
-def stopped_in_the_window(operator):
+def stopped_in_the_window(operator, **more):
     """Start an export and return while the window is open and the export hangs."""
     operator.lab.switch("get-seconds", "4")
     operator.lab.log.path.write_text("")
-    process = operator.start("backup", "create", "--open-window", "--yes")
+    process = operator.start("backup", "create", "--open-window", "--yes", **more)
     while not any(line.startswith("GET /api/v49/cm/deployment") for line in operator.lab.counts()):
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
