@@ -10,6 +10,7 @@ import pytest
 from maint.cli import boundary
 from maint.cli.screen import Screen
 from maint.lab.running import SITE
+from maint.lab.ssh.connection import COMMANDS
 from tests.steps.operator import environment, maint
 
 
@@ -95,7 +96,8 @@ def loaded_files():
     def files(operator):
         folders = ("hosts", "state", "backups")
         paths = [path for name in folders for path in (operator.lab.folder / name).rglob("*") if path.is_file()]
-        return {str(path): path.read_bytes() for path in paths if "/var/log/" not in str(path)}
+        logs = ("/var/log/", f"/{COMMANDS}")  # the hosts' own, and the lab's of what was asked
+        return {str(path): path.read_bytes() for path in paths if not any(log in str(path) for log in logs)}
 
     return files
 
