@@ -60,6 +60,9 @@ def take_further(site: Site, writing: Writing, outline: Outline) -> Generator[st
         except (CannotReach, WorkFailed, Invalid) as failure:
             missing.append(f"{name}: {failure.message}")
             yield f"{name} is left out: {failure.message}"
+    _, *others = site.settings.hosts_in("manager") or (None,)
+    if kept and others:
+        missing.append(f"{MANAGER_FILES}: those of {', '.join(one.name for one in others if one)} are not kept")
     return Further(tuple(kept), tuple(missing))
 
 

@@ -17,7 +17,7 @@ from maint.backup.parts import TRUSTSTORE
 from maint.backup.under_way import storing
 from maint.backup.vc_take import take_clusters
 from maint.backup.verification import Verification
-from maint.backup.verify import record, verify
+from maint.backup.verify import record, release_of, verify
 from maint.backup.writing import Writing
 from maint.errors import Invalid, WorkFailed
 from maint.model.manager import Account
@@ -160,15 +160,16 @@ class _Run:
             self._site, writing, self._recipients, self._clusters(), self._order.accept_empty
         )
         told = truststore(verdict.outline, any(part.name == TRUSTSTORE for part in writing.parts))
+        beside = [*([told] if told else []), release_of(verdict, release)]
         snapshot = Snapshot(
             id=self._id,
             site=self._site.settings.name,
             taken_at=self._now,
             purpose=self._order.purpose,
-            restorable=verdict.restorable and (told is None or told.passed is not False),
+            restorable=verdict.restorable and not any(finding.passed is False for finding in beside),
             parts=(),
             versions={"manager": release, "api": api, "tool": __version__},
-            judgement=replace(verdict.judgement, findings=(*verdict.judgement.findings, *([told] if told else []))),
+            judgement=replace(verdict.judgement, findings=(*verdict.judgement.findings, *beside)),
             account=account.name,
             uncovered=(
                 *host_notes.without_kept(uncovered, further.manager_files),

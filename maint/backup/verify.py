@@ -236,14 +236,15 @@ def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Find
     told = truststore(content.verdict.outline, snapshot.has(TRUSTSTORE)) if content.verdict else None
     yield from [told] if told else []
     if content.verdict:
-        yield _release(snapshot, content.verdict)
+        yield release_of(content.verdict, snapshot.versions.get("manager", ""))
     yield _password(sight)[1]
     if judgement.redaction is not Redaction.REDACTED:
         yield login(sight, snapshot, content.verdict)
 
 
-def _release(snapshot: Snapshot, verdict: Verdict) -> Finding:
-    told, found = snapshot.versions.get("manager", ""), verdict.outline.release
+def release_of(verdict: Verdict, told: str) -> Finding:
+    """Hold the release that the document names against the one that its server told, which the manifest says."""
+    found = verdict.outline.release
     if found == told:
         return Finding("release", True, f"taken from release {told}, as the manifest says")
     return Finding("release", False, f"the document is of release {found or '(none)'}, the manifest says {told}")

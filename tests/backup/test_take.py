@@ -96,6 +96,15 @@ def test_a_redacted_export_is_kept_as_audit_only(
     assert "AUDIT-ONLY" in (place.folder(taken.snapshot.id) / "RESTORE.txt").read_text()
 
 
+def test_an_export_of_another_release_than_the_server_tells_is_not_restorable(place: Any, run: Run) -> None:
+    place.manager.release_text = "7.7.1"
+    taken = run(take(place))
+    assert not taken.snapshot.restorable
+    (found,) = [one for one in taken.snapshot.judgement.findings if one.rule == "release"]
+    assert found.passed is False
+    assert "7.6.5" in found.words
+
+
 @pytest.mark.parametrize("at", [0, 1, 20_000, 50_000])
 def test_a_cut_answer_leaves_nothing(place: Any, at: int, run: Run) -> None:
     place.manager.cut_at = at

@@ -16,7 +16,7 @@ from maint.backup.take import take
 from maint.backup.verify import verify
 from maint.errors import WorkFailed
 from maint.model.secret import Secret
-from maint.model.site import PartsSettings
+from maint.model.site import HostSettings, PartsSettings
 from maint.model.snapshot import Trust
 
 FILES = {
@@ -59,6 +59,15 @@ def test_the_truststore_password_is_a_part_of_its_own(place: Any, run: Any) -> N
     assert read_part(place, snapshot, TRUSTSTORE) == b"Canary-Truststore"
     assert b"Canary" not in everything_on_disk(place)
     assert "truststore-password.age" in recipe(snapshot, place.settings, "here")
+
+
+def test_of_several_manager_hosts_it_is_said_whose_files_are_not_kept(place: Any, run: Any) -> None:
+    place.shell.present = dict(FILES)
+    hosts = tuple(HostSettings(name, f"{name}.example.internal", groups=("manager",)) for name in ("cm-1", "cm-2"))
+    place.settings = replace(place.settings, hosts=hosts)
+    snapshot = run(take(place)).snapshot
+    assert f"{MANAGER_FILES}: those of cm-2 are not kept" in snapshot.uncovered
+    assert "those of cm-2" in (place.folder(snapshot.id) / "RESTORE.txt").read_text()
 
 
 def test_a_host_that_does_not_answer_costs_a_part_and_nothing_more(place: Any, run: Any) -> None:
