@@ -9,6 +9,7 @@ from maint.steps.applied import Evidence, Fate, await_fate, baseline, fate
 from maint.steps.server import START_LIMIT, await_version, restart
 
 LIMIT = 3600.0  # seconds; the call has no progress and big sites take long (contract section 14, U16)
+PATIENCE = 30.0  # seconds to look at least for a deployment whose answer is missing
 _STANDING = {Fate.NEVER: "was not applied", Fate.OPEN: "was not applied so far"}
 
 
@@ -83,4 +84,4 @@ def _put(site: Site, work: Work, out: Outgoing, limit: float) -> None:
 
 def _patience(out: Outgoing) -> float:
     """Return for how many seconds to look for a deployment whose answer is missing: large ones take long."""
-    return 30.0 + out.length / 100_000
+    return PATIENCE + out.length / 100_000

@@ -8,6 +8,7 @@ import pytest
 
 from maint.lab.loading import Options
 from maint.lab.running import Lab
+from maint.steps import sending
 from tests.steps.operator import Operator
 
 FAST = {"down-seconds": "0", "starting-seconds": "0", "command-seconds": "0.05", "slow-seconds": "0.3"}
@@ -42,8 +43,9 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def make(tmp_path: Path, backed_up: Path) -> Iterator[MakeLab]:
+def make(tmp_path: Path, backed_up: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeLab]:
     """Bring labs up that were backed up; keyword arguments are switches with `_` for `-`."""
+    monkeypatch.setattr(sending, "PATIENCE", 8.0)  # the slowest deployment of these tests takes 6 seconds
     labs: list[Lab] = []
 
     def build(*, lost: bool = False, template: Path | None = None, **switches: str) -> Operator:
