@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from maint.backup.flatten import Clear, Items, Mark, Tree, Unread, opened, size
+from maint.backup.elements import alike
 from maint.backup.marks import REDACTED, SECRET_FIELDS
+from maint.backup.tree import Clear, Items, Mark, Tree, Unread, UnreadItems, opened, size
 from maint.backup.volatile import reason
 from maint.model.json import Json
 
@@ -95,8 +96,13 @@ def _both(before: Tree, after: Tree, path: Path, result: Comparison) -> None:
 
 def _same(before: Tree, after: Tree) -> bool:
     """Tell whether it is plain without a closer look that two places are the same, and hide nothing."""
+    if type(before) is str:
+        return before == after and type(after) is str
     if isinstance(before, Unread) and isinstance(after, Unread):
-        return before.element is after.element
+        one, other = before.element, after.element
+        return one is other or alike(one.content, other.content)
+    if isinstance(before, UnreadItems):
+        return before is after
     return isinstance(before, Clear) and isinstance(after, Clear) and before == after
 
 

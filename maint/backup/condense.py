@@ -11,23 +11,28 @@ text, its first quote would end that text, and the letters after it would be an 
 import re
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
-from maint.backup.elements import KINDS, Elements, Unparsed, decode
+from maint.backup.elements import KINDS, Decoded, Unsplit, decode
 
-Take: TypeAlias = Callable[[bytes, bytes], Elements | list[Unparsed] | None]
-LONGEST = 1 << 20  # bytes of one element that are waited for; a longer one is left to the parser
+Take: TypeAlias = Callable[[bytes, bytes], Decoded | Sequence[Unsplit] | None]
+LONGEST = 1 << 20  # bytes of a list that are waited for; a longer one is taken in parts, or left to the parser
 _LINE = 160  # bytes; longer than the line on which a list begins
-_BEGIN = re.compile(rb'\n( *)"(%s)" : \[ \{\n' % b"|".join(KINDS))
+
+
+@cache
+def _begin(kinds: Sequence[bytes]) -> re.Pattern[bytes]:
+    return re.compile(rb'\n( *)"(%s)" : \[ \{\n' % b"|".join(kinds))
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """Elements that follow each other in a list, and the bytes that they were."""
 
-    elements: Elements | list[Unparsed]
+    elements: Decoded | Sequence[Unsplit]
     content: bytes
 
 
@@ -40,10 +45,12 @@ class Condenser:
 
     Args:
         take: what makes elements of a list, None where it cannot (see `elements.py`).
+        kinds: the names of the lists that are taken.
     """
 
-    def __init__(self, take: Take | None = None) -> None:
+    def __init__(self, take: Take | None = None, kinds: tuple[bytes, ...] = KINDS) -> None:
         self._decode = take or decode
+        self._begin = _begin(kinds)
         self.stand_in = f"maint{secrets.token_hex(16)}"
         self.taken: deque[Run] = deque()
         self._mark = b'"%s"' % self.stand_in.encode()
@@ -74,7 +81,7 @@ class Condenser:
 
     def _outside(self, content: bytes, out: list[bytes]) -> bool:
         """Look for the beginning of a list; False where there is none in sight."""
-        found = _BEGIN.search(content, self._at)
+        found = self._begin.search(content, self._at)
         if found is None:
             keep = content.rfind(b"\n", max(self._at, len(content) - _LINE))
             stop = len(content) if keep < 0 else keep
@@ -92,12 +99,12 @@ class Condenser:
         end = content.find(self._close + b" ]", self._at)
         last = end >= 0
         if not last:
+            if len(content) - self._at <= LONGEST:
+                return False
             end = content.rfind(self._close + b", {\n", self._at)
             if end < 0:
-                if len(content) - self._at > LONGEST:
-                    self._leave(content, out)
-                    return True
-                return False
+                self._leave(content, out)
+                return True
         end += len(self._close)
         run = content[self._at : end]
         elements = self._decode(self._kind, b"[%b]" % run)

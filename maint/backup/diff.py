@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from maint.backup.catalogue import entries
 from maint.backup.compare import Comparison, Difference, compare
 from maint.backup.fingerprint import Fingerprint, site_fingerprint
-from maint.backup.flatten import LONGEST, Pool, Tree, flatten, opened, shortened, unread_secrets
+from maint.backup.flatten import LONGEST, flatten, shortened
 from maint.backup.known import GRAM, Known
 from maint.backup.parts import DEPLOYMENT, REDACTED_COPY, Tally, open_deployment, stored
 from maint.backup.read import blocks
+from maint.backup.tree import Pool, Tree, opened, unread_secrets
 from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight
@@ -104,17 +105,21 @@ def of_server(sight: Sight, pool: Pool | None = None, *, whole: bool = False) ->
 
 def differences(sight: Sight, before: Side, after: Side) -> Comparison:
     """Compare two sides; differences in the order of their paths."""
+    return held_against(before, after, site_fingerprint(sight))
+
+
+def held_against(before: Side, after: Side, fingerprint: Fingerprint) -> Comparison:
+    """Compare two sides whose fingerprints are these."""
     found = compare(before.tree, after.tree)
     if before.format == after.format:
         added = [Difference(steps, None, _shown(after.tree, steps)) for steps in found.added]
         found.differences, found.added = [*found.differences, *added], []
     if "redacted copy" in (before.source, after.source) and before.source != after.source:
-        _weigh_scrubbed(found, site_fingerprint(sight))
+        _weigh_scrubbed(found, fingerprint)
     grams = {text[at : at + GRAM] for one in found.differences for text in _texts(one) for at in range(len(text))}
-    for secret in unread_secrets(before.tree, after.tree) if grams else ():
-        if secret[:GRAM] in grams:  # no other one can be inside a text that is shown
-            before.known.add(secret)
-    scrub = _scrubber((before.known, after.known), site_fingerprint(sight))
+    for secret in unread_secrets(before.tree, after.tree, grams=grams) if grams else ():
+        before.known.add(secret)  # no other one can be inside a text that is shown
+    scrub = _scrubber((before.known, after.known), fingerprint)
     scrubbed = [Difference(one.steps, scrub(one.before), scrub(one.after)) for one in found.differences]
     found.differences = sorted(scrubbed, key=lambda one: one.path)
     return found

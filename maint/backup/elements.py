@@ -72,12 +72,30 @@ class Group(Struct, gc=False, forbid_unknown_fields=True):
     config: Config | UnsetType = UNSET
 
 
+class Host(Struct, gc=False, forbid_unknown_fields=True):
+    """A host of the manager."""
+
+    hostId: Text = UNSET
+    ipAddress: Text = UNSET
+    hostname: Text = UNSET
+    rackId: Text = UNSET
+    config: Config | UnsetType = UNSET
+
+
 class _Label(Struct, gc=False):
     """What a role or group is known by, where nothing else takes part in that (see `flatten.identity`)."""
 
     name: Annotated[str, msgspec.Meta(max_length=1000)]
     product: None = None
     hostId: None = None
+    clusterRef: None = None
+
+
+class _HostLabel(Struct, gc=False):
+    """What a host is known by."""
+
+    name: Annotated[str, msgspec.Meta(max_length=1000)] = msgspec.field(name="hostId")
+    product: None = None
     clusterRef: None = None
 
 
@@ -89,32 +107,48 @@ class Unparsed(NamedTuple):
     content: bytes
 
 
+class Unsplit:
+    """A list of roles or groups of which nothing was read; that it is JSON has been seen."""
+
+    __slots__ = ("content", "kind")
+
+    def __init__(self, kind: bytes, content: bytes) -> None:
+        self.kind = kind
+        self.content = content
+
+
 Elements: TypeAlias = list[Item] | list[Role] | list[Group]
+Decoded: TypeAlias = Elements | list[Host]
 KINDS = (b"roles", b"roleConfigGroups", b"items")
 _DECODERS: dict[bytes, Any] = {  # of different kinds
     b"roles": msgspec.json.Decoder(list[Role]),
     b"roleConfigGroups": msgspec.json.Decoder(list[Group]),
     b"items": msgspec.json.Decoder(list[Item]),
+    b"hosts": msgspec.json.Decoder(list[Host]),
 }
 _RAW = msgspec.json.Decoder(list[msgspec.Raw])
-_LABELS = msgspec.json.Decoder(list[_Label])
+_LABELS: dict[bytes, Any] = {  # of different kinds
+    b"roles": msgspec.json.Decoder(list[_Label]),
+    b"roleConfigGroups": msgspec.json.Decoder(list[_Label]),
+    b"hosts": msgspec.json.Decoder(list[_HostLabel]),
+}
 _ENCODER = msgspec.json.Encoder()
 _BLANK = b" \t\r\n"
 _ILL = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def decode(kind: bytes, content: bytes) -> Elements | None:
+def decode(kind: bytes, content: bytes) -> Decoded | None:
     """Decode a JSON list of elements; None where it is no JSON, or says more than an element of this kind holds.
 
     Args:
-        kind: the name of the field that holds the list, one of `KINDS`.
+        kind: the name of the field that holds the list, one of `KINDS`, or `hosts`.
         content: the whole list.
 
     A key that stands twice in an object would go unseen by decoding. Spelling what was decoded tells: it is never
     longer than the original, and as long only when nothing was dropped (and all is spelled as the server does).
     """
     try:
-        found: Elements = _DECODERS[kind].decode(content)
+        found: Decoded = _DECODERS[kind].decode(content)
     except _ILL:
         return None
     spelled = _ENCODER.encode(found)
@@ -122,19 +156,41 @@ def decode(kind: bytes, content: bytes) -> Elements | None:
     return found if whole else None
 
 
-def split(kind: bytes, content: bytes) -> Elements | list[Unparsed] | None:
-    """Split a JSON list of roles or groups without reading them; what cannot be told apart is decoded.
+def unsplit(kind: bytes, content: bytes) -> Decoded | Sequence[Unsplit] | None:
+    """Return a JSON list of roles or groups as one piece, seen to be JSON; what may be redacted is decoded."""
+    if b"REDACTED" in content or b"\\u" in content or proven(kind, content) is None:  # \u may spell the word
+        return decode(kind, content)
+    return [Unsplit(kind, content)]
 
-    Where something may be redacted, that has to be counted, so it is decoded too.
-    """
-    if kind == b"items" or b"REDACTED" in content or b"\\u" in content:  # which may spell the word
-        return decode(kind, content)
+
+def split(whole: Unsplit) -> list[Unparsed] | None:
+    """Take a list of roles or groups apart without reading more than their names; None where these do not tell."""
     try:
-        labels = _LABELS.decode(content)
-        contents = _RAW.decode(content)
+        labels = _LABELS[whole.kind].decode(whole.content)
+        contents = _RAW.decode(whole.content)
     except _ILL:
-        return decode(kind, content)
-    return [Unparsed(kind, label.name, bytes(raw)) for label, raw in zip(labels, contents, strict=True)]
+        return None
+    return [Unparsed(whole.kind, label.name, bytes(raw)) for label, raw in zip(labels, contents, strict=True)]
+
+
+def alike(one: bytes, other: bytes) -> bool:
+    """Tell whether two elements in the server's own style are plainly the same but for the order of their settings.
+
+    A line break never stands inside a text. So where an element holds one list only, `}, {` at the end of a line ends
+    a setting and begins another. Two elements with the same settings in any order say the same, unless a name stands
+    there twice, for then the order tells which is which.
+    """
+    if len(one) != len(other) or (apart := _apart(one)) is None or apart != _apart(other):
+        return False
+    names = [setting.partition(b"\n")[0].rstrip(b",") for setting in apart[2]]
+    return len(set(names)) == len(names) == b"".join(names).count(b'"name" : "')
+
+
+def _apart(content: bytes) -> tuple[bytes, bytes, list[bytes]] | None:
+    begin, end = content.find(b"[ {\n") + 4, content.rfind(b"} ]")
+    if begin < 4 or end < begin or content.count(b"[") != 1:
+        return None
+    return content[:begin], content[end:], sorted(content[begin:end].split(b"}, {\n"))
 
 
 def proven(kind: bytes, content: bytes) -> Elements | None:  # noqa: ARG001  # as whoever takes lists is called
@@ -146,7 +202,7 @@ def proven(kind: bytes, content: bytes) -> Elements | None:  # noqa: ARG001  # a
     return cast(Elements, [])
 
 
-def plain(elements: Elements) -> list[dict[str, Any]]:
+def plain(elements: Decoded) -> list[dict[str, Any]]:
     """Return elements as the plain objects that the document holds."""
     return cast(list[dict[str, Any]], msgspec.to_builtins(elements))
 
@@ -156,6 +212,6 @@ def text(field: Text) -> str | None:
     return field if isinstance(field, str) else None
 
 
-def items_of(element: Role | Group) -> Sequence[Item]:
-    """Return the config items of a role or group."""
+def items_of(element: Role | Group | Host) -> Sequence[Item]:
+    """Return the config items of a role, group or host."""
     return (element.config.items or ()) if element.config else ()

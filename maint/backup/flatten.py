@@ -10,95 +10,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import sha256
-from itertools import groupby, islice
-from typing import TypeAlias, cast
+from typing import cast
 
 from maint.backup.elements import (
     Config,
-    Elements,
+    Decoded,
     Group,
+    Host,
     Item,
     Role,
     Unparsed,
     UnsetType,
+    Unsplit,
     decode,
-    items_of,
     plain,
     split,
 )
 from maint.backup.fold import Fields, Rules, fold
 from maint.backup.marks import REDACTED, SECRET_FIELDS, sensitive
+from maint.backup.tree import Clear, Items, Mark, Pool, Tree, Unread, UnreadItems, add
 
-_BATCH = 200  # elements that are decoded at once
 _DIGITS = 40  # before or after the point, up to which a number is written out
 LONGEST = 1000  # characters of a value that are held; of a longer one the digest is
-
-
-class Mark(str):
-    """The fingerprint of a secret, or the word REDACTED in its place."""
-
-    __slots__ = ()
-
-
-class Items(dict[str, "Tree"]):
-    """What was a list: its elements by identity."""
-
-
-class Clear(dict[str, "Tree"]):
-    """An object in which nothing is hidden, so that two that are equal need no closer look."""
-
-    __slots__ = ()
-
-
-class Unread(dict[str, "Tree"]):
-    """A role or group that is empty until it is opened: of most, it only matters that both sides have the same.
-
-    Attributes:
-        element: its bytes, secrets and all; it never leaves memory.
-    """
-
-    __slots__ = ("_open", "element")
-
-    def __init__(self, element: Unparsed, open_it: Callable[[Unparsed], dict[str, "Tree"]]) -> None:
-        super().__init__()
-        self.element = element
-        self._open: Callable[[Unparsed], dict[str, Tree]] | None = open_it
-
-    @property
-    def closed(self) -> bool:
-        """Whether nobody has opened it."""
-        return self._open is not None
-
-    def open(self) -> None:
-        """Read it, once."""
-        if self._open is not None:
-            self.update(self._open(self.element))
-            self._open = None
-
-
-class Pool:
-    """Elements that two documents share: equal ones are one object, and are read once.
-
-    Most lists of two exports that are days apart are the same to the byte: these are not even split again.
-    """
-
-    def __init__(self) -> None:
-        self._elements: dict[Unparsed, Unparsed] = {}
-        self._lists: dict[bytes, Elements | list[Unparsed] | None] = {}
-
-    def take(self, kind: bytes, content: bytes) -> Elements | list[Unparsed] | None:
-        """Return the elements of a list, as `elements.split` does."""
-        if kind == b"items":
-            return split(kind, content)
-        digest = sha256(content).digest()
-        if digest not in self._lists:
-            found = split(kind, content)
-            one = self._elements.setdefault
-            self._lists[digest] = [one(e, e) for e in found] if found and isinstance(found[0], Unparsed) else found
-        return self._lists[digest]
-
-
-Tree: TypeAlias = "str | dict[str, Tree]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +48,15 @@ def flatten(
     Args:
         blocks: the document.
         fingerprint: what stands for a secret.
-        pool: given, roles and groups stay `Unread` until someone opens them; share it with the other document.
+        pool: given, lists of roles and groups stay unread until someone opens them; share it with the other document.
         longest: characters of a value that are held; see `shortened`.
 
     Raises:
         WorkFailed: it is not JSON, not complete, or no deployment.
     """
     with _uncollected():
-        root = fold(blocks, _Builder(fingerprint, longest).rules(), pool.take if pool else None)
+        rules = _Builder(fingerprint, pool, longest).rules()
+        root = fold(blocks, rules, pool.take, pool.kinds) if pool else fold(blocks, rules)
     assert isinstance(root, dict)  # the rule of every object returns one
     return root
 
@@ -140,8 +74,9 @@ def _uncollected() -> Iterator[None]:
 
 
 class _Builder:
-    def __init__(self, fingerprint: Callable[[str], str], longest: int) -> None:
+    def __init__(self, fingerprint: Callable[[str], str], pool: Pool | None, longest: int) -> None:
         self._fingerprint, self._longest = fingerprint, longest
+        self._pool = pool or Pool()
         self._texts: dict[str, str] = {}  # one copy of each name and short value, of which documents repeat few
         self._objects_seen: dict[tuple[object, ...], dict[str, Tree]] = {}
         self._hidden = 0  # how many values the document hides, so far
@@ -159,24 +94,41 @@ class _Builder:
         for item in items:
             yield _Setting(*self._named_value(item))
 
-    def _objects(self, elements: Elements | list[Unparsed]) -> Iterator[dict[str, Tree]]:
+    def _objects(self, elements: Decoded | Sequence[Unsplit]) -> Iterator[dict[str, Tree]]:
         for element in elements:
-            if isinstance(element, Role):
+            if isinstance(element, Unsplit):
+                yield self._pool.list(element, self._elements)
+            elif isinstance(element, Role):
                 yield self._role(element)
             elif isinstance(element, Group):
                 yield self._group(element)
-            elif isinstance(element, Unparsed):
-                yield Unread(element, self._opened)
+            elif isinstance(element, Host):
+                yield self._host(element)
             else:
                 yield self._object(plain([element])[0])
+
+    def _elements(self, whole: Unsplit) -> Iterator[tuple[str, Tree]]:
+        """Yield the elements of an unread list with their names, unread where that can be."""
+        if (found := split(whole)) is not None:
+            self._pool.let_go(whole)
+            for element in found:
+                yield element.name, Unread(self._pool.element(element), self._opened)
+        elif (decoded := decode(whole.kind, whole.content)) is not None:
+            yield from map(self._named, self._objects(decoded))
+        else:
+            yield from self._followed(whole.kind, whole.content).items()
+
+    def _followed(self, kind: bytes, content: bytes) -> Items:
+        """Read a list by its events."""
+        root = fold(iter([b'{"%b":%b}' % (kind, content)]), self.rules())
+        assert isinstance(root, dict)
+        return cast(Items, root[kind.decode()])
 
     def _opened(self, element: Unparsed) -> dict[str, Tree]:
         found = decode(element.kind, b"[%b]" % element.content)
         if found is not None:
             return next(self._objects(found))
-        root = fold(iter([b'{"%b":[%b]}' % (element.kind, element.content)]), self.rules())
-        assert isinstance(root, dict)
-        (tree,) = root[element.kind.decode()].values()
+        (tree,) = self._followed(element.kind, b"[%b]" % element.content).values()
         return cast(dict[str, Tree], tree)
 
     def _role(self, role: Role) -> dict[str, Tree]:
@@ -206,6 +158,15 @@ class _Builder:
         self._config(group.config, tree)
         return tree if self._hidden > hidden else Clear(tree)
 
+    def _host(self, host: Host) -> dict[str, Tree]:
+        hidden = self._hidden
+        tree: dict[str, Tree] = {}
+        for key in ("hostId", "ipAddress", "hostname", "rackId"):
+            if isinstance(value := getattr(host, key), str):
+                tree[key] = self._text(value)
+        self._config(host.config, tree)
+        return tree if self._hidden > hidden else Clear(tree)
+
     def _shared(self, *fields: object) -> dict[str, Tree]:
         """Return a small object, the same one whenever it says the same: documents repeat few of them very often."""
         if fields not in self._objects_seen:
@@ -220,9 +181,7 @@ class _Builder:
             tree["config"] = {}
             return
         tree["config"] = found = Items()
-        for item in config.items:
-            name, value = self._named_value(item)
-            found[_free(name, found)] = value
+        add(found, map(self._named_value, config.items))
 
     def _named_value(self, item: Item) -> tuple[str, str]:
         """Return what `_setting` makes of an item, sooner."""
@@ -267,17 +226,19 @@ class _Builder:
         return value if isinstance(value, dict) else self._text(value)
 
     def _list(self, elements: Sequence[object]) -> Items:
+        if len(elements) == 1 and isinstance(elements[0], UnreadItems):
+            return elements[0]
         items = Items()
         for element in elements:
-            name, value = self._named(element)
-            items[_free(name, items)] = value
+            if isinstance(element, UnreadItems):  # a part of a list too long to be taken at once
+                add(items, self._elements(element.whole))
+            else:
+                add(items, iter([self._named(element)]))
         return items
 
     def _named(self, element: object) -> tuple[str, Tree]:
         if isinstance(element, _Setting):
             return element.name, element.value
-        if isinstance(element, Unread):
-            return element.element.name, element
         if isinstance(element, dict):
             return self._once(identity(element)), element
         text = self._text(list(self._list(element)) if isinstance(element, list) else element)
@@ -321,54 +282,3 @@ def identity(element: dict[str, Tree]) -> str:
         if isinstance(value := element.get(key), str):
             return value
     return " ".join(f"{key}={value}" for key, value in sorted(element.items()) if isinstance(value, str))
-
-
-def _free(name: str, items: Items) -> str:
-    """Return a key that is not taken: what is there twice must not look as if it were there once."""
-    if name not in items:
-        return name
-    number = 2
-    while (key := f"{name} ({number})") in items:
-        number += 1
-    return key
-
-
-def size(tree: Tree) -> int:
-    """Return how many values a tree holds."""
-    return sum(size(child) for child in opened(tree).values()) if isinstance(tree, dict) else 1
-
-
-def opened(tree: dict[str, Tree]) -> dict[str, Tree]:
-    """Return an object, read if it was not."""
-    if isinstance(tree, Unread):
-        tree.open()
-    return tree
-
-
-def unread_secrets(*trees: dict[str, Tree]) -> Iterator[str]:
-    """Yield the secrets of all elements that nobody has opened, those of equal ones once."""
-    closed = {child.element: child for tree in trees for child in _closed(tree)}
-    children = sorted(closed.values(), key=lambda child: child.element.kind)
-    for kind, group in groupby(children, key=lambda child: child.element.kind):
-        while batch := list(islice(group, _BATCH)):
-            found = decode(kind, b"[%b]" % b",".join([child.element.content for child in batch]))
-            if found is None:
-                for child in batch:
-                    child.open()  # whoever makes its fingerprints meets its secrets
-            else:
-                yield from _secrets(cast(list[Role | Group], found))
-
-
-def _closed(tree: dict[str, Tree]) -> Iterator[Unread]:
-    for child in tree.values():
-        if isinstance(child, Unread) and child.closed:
-            yield child
-        elif isinstance(child, dict):
-            yield from _closed(child)
-
-
-def _secrets(elements: list[Role | Group]) -> Iterator[str]:
-    for element in elements:
-        for item in items_of(element):
-            if item.sensitive is not False and isinstance(item.value, str) and sensitive(item.name, item.sensitive):
-                yield item.value

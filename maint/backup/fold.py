@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from maint.backup.condense import Condenser, Take
-from maint.backup.elements import Elements, plain
+from maint.backup.elements import KINDS, Decoded, plain
 from maint.backup.read import Event, Events
 from maint.errors import WorkFailed
 
@@ -157,7 +157,7 @@ class Fold:
         shape = shape.kids.get(None) or shape.kid(None, self._rules)
         if shape.rule and (whole := self._rules.whole.get(shape.rule)):
             return whole(elements)
-        return (kept for one in plain(cast(Elements, elements)) if (kept := self._applied(one, shape)) is not None)
+        return (kept for one in plain(cast(Decoded, elements)) if (kept := self._applied(one, shape)) is not None)
 
     def _applied(self, value: Any, shape: Shape) -> Any:
         """Do to a plain value what its events would have done."""
@@ -175,18 +175,18 @@ class Fold:
         return self._root[0]
 
 
-def fold(blocks: Iterator[bytes], rules: Rules, take: Take | None = None) -> object:
+def fold(blocks: Iterator[bytes], rules: Rules, take: Take | None = None, kinds: tuple[bytes, ...] = KINDS) -> object:
     """Fold a whole document.
 
     Args:
         blocks: the document.
         rules: what is done to each object.
-        take: see `Condenser`.
+        take: see `Condenser`, also for `kinds`.
 
     Raises:
         WorkFailed: it is not JSON, not complete, or no object.
     """
-    condenser = Condenser(take)
+    condenser = Condenser(take, kinds)
     folding = Fold(rules, condenser)
     parser = Events(folding, condenser=condenser)
     for block in blocks:

@@ -69,6 +69,17 @@ VOLATILE: tuple[Volatile, ...] = (
 )
 
 
+_ANYWHERE = {one.path: one.reason for one in VOLATILE if not one.path.count("/") and "*" not in one.path}
+_PLACED = tuple(one for one in VOLATILE if one.path not in _ANYWHERE)
+_LAST = tuple(one.path.rpartition("/")[2] for one in _PLACED)
+
+
 def reason(path: Sequence[str]) -> str | None:
     """Return why a place may differ, None where it may not."""
-    return next((one.reason for one in VOLATILE if one.covers(path)), None)
+    for segment in path:
+        if segment in _ANYWHERE:
+            return _ANYWHERE[segment]
+    for one, last in zip(_PLACED, _LAST, strict=True):
+        if (last in path or "*" in last) and one.covers(path):
+            return one.reason
+    return None

@@ -3,7 +3,7 @@
 from maint.backup.catalogue import find
 from maint.backup.compare import Comparison
 from maint.backup.diff import Side, differences, latest, of_server, of_snapshot, place, unified
-from maint.backup.flatten import Pool
+from maint.backup.tree import Pool
 from maint.cli.flags import Flags
 from maint.cli.open import opened
 from maint.cli.screen import Screen, table

@@ -12,10 +12,11 @@ from io import BytesIO
 from typing import BinaryIO, cast
 
 from maint.backup.fingerprint import site_fingerprint
-from maint.backup.flatten import Tree, flatten
+from maint.backup.flatten import flatten
 from maint.backup.judge import Judge, Verdict
 from maint.backup.parts import DEPLOYMENT, open_deployment
 from maint.backup.read import blocks
+from maint.backup.tree import Tree
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight

@@ -7,7 +7,7 @@ nothing that exists on the server already may be in it, since it is added to wha
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from maint.backup.flatten import Items, Tree
+from maint.backup.tree import Items, Tree
 from maint.config.strict import did_you_mean
 from maint.errors import Refused
 from maint.model.manager import Cluster, Host

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from maint.backup.fingerprint import site_fingerprint
-from maint.backup.flatten import Tree, flatten
+from maint.backup.flatten import flatten
 from maint.backup.read import blocks
+from maint.backup.tree import Tree
 from maint.backup.volatile import VOLATILE, reason
 from maint.model.json import digest
 from maint.ports import Sight

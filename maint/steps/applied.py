@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from maint.backup.compare import Comparison, compare
-from maint.backup.flatten import Tree
+from maint.backup.tree import Tree
 from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
 from maint.model.json import Json
 from maint.model.units import show_duration

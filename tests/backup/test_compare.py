@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from maint.backup.compare import Comparison, compare
 from maint.backup.fingerprint import Fingerprint
-from maint.backup.flatten import Tree, flatten
+from maint.backup.flatten import flatten
+from maint.backup.tree import Tree
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 Find = Callable[[str], Path]

@@ -8,11 +8,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from maint.backup.compare import compare
+from maint.backup.diff import Side, held_against
 from maint.backup.fingerprint import Fingerprint
-from maint.backup.flatten import Pool, flatten, unread_secrets
+from maint.backup.flatten import flatten
 from maint.backup.known import Known
 from maint.backup.read import blocks
+from maint.backup.tree import Pool
 from tests.benchmarks.exports import Export
 from tests.benchmarks.measure import Cost, compared, heading, report, run, shell
 from tests.benchmarks.place import serving
@@ -55,14 +56,12 @@ def _command(before: Path, after: Path) -> Cost:
 def _compare(before: Path, after: Path) -> None:
     """Compare two files, and print how many differences there are and how long that took."""
     began = time.perf_counter()
-    fingerprint, pool, trees = Fingerprint(b"k" * 32), Pool(), []
+    fingerprint, pool, sides = Fingerprint(b"k" * 32), Pool(), []
     for path in (before, after):
         with path.open("rb") as file:
-            trees.append(flatten(blocks(file.read), fingerprint, pool))
-    found = compare(*trees)
-    known = Known()
-    for secret in unread_secrets(*trees) if found.differences else ():
-        known.add(secret)
+            tree = flatten(blocks(file.read), fingerprint, pool)
+        sides.append(Side(path.name, "raw", tree, ("7.6.5", "v49"), Known()))
+    found = held_against(*sides, fingerprint)
     print(len(found.differences), time.perf_counter() - began)
 
 
