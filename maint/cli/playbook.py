@@ -64,7 +64,14 @@ def show(flags: Flags, name: Name) -> None:
     """Print a playbook."""
     playbook = _load(name)
     parameters: list[Json] = [
-        {"name": p.name, "type": p.type.value, "help": p.help, "default": p.default, "required": p.required}
+        {
+            "name": p.name,
+            "type": p.type.value,
+            "help": p.help,
+            "default": p.default,
+            "required": p.required,
+            "from": p.source,
+        }
         for p in playbook.parameters
     ]
     data: dict[str, Json] = {

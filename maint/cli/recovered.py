@@ -13,6 +13,7 @@ from maint.report.run import Back
 _TELLING = ("deployment.compare", "vc.find", "vc.recover", "vc.smoke")  # kinds whose words stand for their part
 
 _SHOWN = 5
+_PLACES = ("base_url", "auth_url", "connect_to", "ca")
 
 
 def back_of(past: Past) -> Sequence[Back]:
@@ -65,10 +66,11 @@ def _after(past: Past, ended: str) -> str:
 
 def left_of_lanes(past: Past) -> Iterator[str]:
     """Yield what is left to do for virtual clusters that are back: the config, and schedules that rest."""
-    for lane, values in past.told.items():
-        if "base_url" in values and values.get("skip") is not True:
-            shown = ", ".join(f"{key}: {values[key]}" for key in ("base_url", "auth_url") if key in values)
-            yield f"only this run knows where {lane} is now: put it into the config before anything else ({shown})"
+    for lane in dict.fromkeys(action.lane for action in past.plan.actions):
+        values = {**past.told.get(lane, {}), **_made(past, lane)}
+        if values.get("skip") is not True and any(key in values for key in _PLACES):
+            shown = ", ".join(f"{key}: {values[key]}" for key in _PLACES if key in values)
+            yield f"only this run knows how to reach {lane} now: put it into the config before anything else ({shown})"
     for index, action in enumerate(past.plan.actions):
         result = past.records.get(index, Record()).result
         awake = _awake(result.value if result is not None else None)
@@ -78,6 +80,13 @@ def left_of_lanes(past: Past) -> Iterator[str]:
                 f"{len(awake)} schedules of {action.lane} rest ({shown}); "
                 f"once all is well: `maint playbook run resume-schedules --set vc={action.lane}`"
             )
+
+
+def _made(past: Past, lane: str) -> Mapping[str, Json]:
+    """Return where the certificate is that was made for a virtual cluster; nothing where none was."""
+    results = [past.records.get(index, Record()).result for index in past.lane(lane)]
+    values = [result.value for result in results if result is not None and isinstance(result.value, Mapping)]
+    return next(({"ca": value["ca"]} for value in values if value.get("ca")), {})
 
 
 def _awake(value: Json) -> list[str]:

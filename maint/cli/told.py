@@ -17,7 +17,7 @@ from maint.config.strict import did_you_mean
 from maint.engine.journal import Past
 from maint.errors import Invalid, Refused
 from maint.model.json import Json
-from maint.steps.vc_find import FindCluster
+from maint.steps.vc_find import FindCluster, trust_own
 
 API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
 FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "skip")
@@ -76,11 +76,18 @@ def checked(site: ConfiguredSite, past: Past, said: Said) -> dict[str, dict[str,
     for name, fresh in told.items():
         if "base_url" in fresh:
             _refuse_address(site, past, name, {**past.told.get(name, {}), **fresh})
+    for name in _lanes(past):
+        trust_own(site, name)
     return told
 
 
+def _lanes(past: Past) -> list[str]:
+    """Return the virtual clusters that a run brings back."""
+    return [action.lane for action in past.plan.actions if action.lane and action.kind == FindCluster.kind]
+
+
 def _refuse_unknown(past: Past, name: str) -> None:
-    lanes = list(dict.fromkeys(action.lane for action in past.plan.actions if action.lane))
+    lanes = _lanes(past)
     if name in lanes:
         return
     if not lanes:
@@ -128,12 +135,18 @@ def _value(key: str, field: str, text: str) -> Json:
     except ValidationError as error:
         words = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise Invalid(f"--set {key}={text}: {words}", hint=f"such as --set {_FORM}") from None
-    if field == "base_url" and urlsplit(found).path != API_PATH:
+    if field == "base_url" and not _plain(found):
         raise Invalid(
             f"--set {key}={text}: the address of a jobs API ends with {API_PATH}",
             hint=f"--set {key}={urlsplit(found).scheme}://{urlsplit(found).netloc}{API_PATH}",
         )
     return found
+
+
+def _plain(address: str) -> bool:
+    """Whether an address is a jobs API's, and nothing besides."""
+    parts = urlsplit(address)
+    return address == f"{parts.scheme}://{parts.netloc}{API_PATH}"
 
 
 def _present(site: ConfiguredSite, name: str, field: str) -> Json:

@@ -68,6 +68,7 @@ class Runner:
         self._past = past
         self._values: dict[str, Json] = {}
         self._works: dict[int, Doing] = {}
+        self._fresh: set[int] = set()  # begun in this life
         self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
         self._changed = past is not None and any(
             index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
@@ -149,12 +150,13 @@ class Runner:
     def _after(self, phase: Phase, failure: BaseException | None) -> Generator[Event, None, BaseException | None]:
         """Carry out all steps of a later phase, each whatever became of the one before; the first failure stands.
 
-        Those of an included playbook follow only where one of its own steps was begun.
+        Those of an included playbook follow only where one of its own steps was begun; once they are done, not again.
 
         A signal does not keep a final step from being done: it is begun once more, and only a second signal stops it.
         """
         for index, action in self._in(phase):
-            if not entered(self._plan, action, self._begun):
+            over = self._past is not None and self._past.record(index).settled
+            if not entered(self._plan, action, self._fresh if over else self._begun):
                 continue
             for again in (phase is Phase.FINALLY, False):
                 try:
@@ -170,6 +172,7 @@ class Runner:
         work = self._work(index, action)
         self._journal.write("intent", index=index, time=self._now())
         self._begun.add(index)
+        self._fresh.add(index)
         self._changed = self._changed or action.effect > Effect.READ
         yield self._event(index, Happening.STARTED, action.summary)
         try:

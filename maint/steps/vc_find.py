@@ -1,5 +1,6 @@
 """Find a virtual cluster that is to come back; where it does not answer, the run waits for its new address."""
 
+import ssl
 from collections.abc import Iterable
 
 from maint.backup.vc_verify import read_document
@@ -52,6 +53,7 @@ class FindCluster(VcStep[FindArguments]):
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Look; a virtual cluster whose certificate nobody knows yet, or that is empty, is a fresh one."""
+        trust_own(site, str(action.arguments["vc"]))
         cluster = cluster_of(action, site)
         settings, source = cluster.settings, str(action.arguments["source"])
         yield f"looking for {settings.name} at {settings.base_url}"
@@ -61,14 +63,16 @@ class FindCluster(VcStep[FindArguments]):
         self.refuse_living(site, settings.name, source, source_gone=gone, again=True)
         held = _held(cluster)
         work.note("bare", held is None)
-        if held and settings.base_url.rstrip("/") == source.rstrip("/"):
+        if held and settings.base_url.rstrip("/") == source.rstrip("/") and work.noted("fresh") is not True:
             words = f"it was not lost: {held} at {settings.base_url} stay as they are"
             return unchanged(words, {"fresh": False, "bare": False})
+        work.note("fresh", True)  # what this run brings back there does not make it the old one
         words = " without a certificate that `ca` accepts" if held is None else ""
         return done(f"it answers at {settings.base_url}{words}", {"fresh": True, "bare": held is None})
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         """Whether what was found still stands: somebody may have given it a certificate since."""
+        trust_own(site, str(action.arguments["vc"]))
         return work.noted("bare") is not True
 
     @staticmethod
@@ -94,6 +98,29 @@ class FindCluster(VcStep[FindArguments]):
             detail=["two live copies would run every scheduled job twice"],
             hint=f"pause its schedules or take it away; {waiver} says that it does no harm",
         )
+
+
+def trust_own(site: Site, name: str) -> str:
+    """Accept the certificate that this site's `vc.init` had made, where the virtual cluster shows that very one.
+
+    It was read from Kubernetes, over a way that is trusted; the `ca` of the config cannot know it yet.
+
+    Args:
+        site: the site.
+        name: the virtual cluster.
+
+    Returns:
+        The file that holds it, empty where there is none.
+    """
+    path = site.state / "certificates" / f"{name}.pem"
+    if site.settings.virtual_cluster(name).tls is not None or not path.exists():
+        return ""
+    shown = site.virtual_cluster(name).certificates()
+    made = path.read_text()
+    if not shown or not all(ssl.DER_cert_to_PEM_cert(der) in made for der in shown.values()):
+        return ""
+    site.find_at(name, {"ca": str(path)})
+    return str(path)
 
 
 def _held(cluster: VirtualClusterSight) -> str | None:

@@ -1,6 +1,7 @@
 """Bring a virtual cluster back whose address nobody knew when the run was planned: nothing that is there is touched."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from maint.backup.vc_document import ClusterDocument
@@ -12,6 +13,7 @@ from maint.restore.choose import chosen
 from maint.restore.vc_choose import Decided, beside, chosen_cluster, dags_of, decide, left_out
 from maint.steps.step import Progress, unchanged
 from maint.steps.vc_bring import Bringing
+from maint.steps.vc_find import trust_own
 from maint.steps.vc_restore import bring_back, order_of, words_of
 from maint.steps.vc_smoke import mended
 from maint.steps.vc_step import VcArguments, VcStep, cluster_of
@@ -53,6 +55,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """See that nothing is in the way, then restore; once begun, what is there is this run's own."""
+        known = trust_own(site, str(action.arguments["vc"]))
         cluster = cluster_of(action, site)
         if work.noted("began") is None:
             try:
@@ -62,7 +65,9 @@ class RecoverCluster(VcStep[RecoverArguments]):
             if found is not None:
                 return unchanged(found, {"snapshot": action.arguments["snapshot"], "awake": []})
             work.note("began", True)
-        return (yield from bring_back(action, site, work))
+        result = yield from bring_back(action, site, work)
+        value = {**result.value, "ca": known} if known and isinstance(result.value, Mapping) else result.value
+        return replace(result, value=value)
 
     def _in_the_way(
         self, action: Action, site: Site, work: Work, cluster: VirtualCluster

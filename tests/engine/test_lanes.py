@@ -76,7 +76,7 @@ def test_what_is_told_goes_on_and_what_comes_after_all_waits_for_all(lanes):
     assert stop is not None and stop.needs == ("a.base_url",)
     assert lanes.did[1:] == ["await b b", "do b", "prove b", "sweep b"]
     assert resumed(lanes, a={"base_url": "there"}) is None
-    assert lanes.did[5:] == ["await a a", "do a", "prove a", "last", "sweep a", "sweep b"]
+    assert lanes.did[5:] == ["await a a", "do a", "prove a", "last", "sweep a"]
 
 
 def test_a_failure_comes_before_what_waits_and_holds_up_its_own_lane_alone(lanes):
@@ -100,9 +100,9 @@ def test_another_address_begins_a_lane_anew_and_the_same_one_does_not(lanes):
     resumed(lanes, b={"base_url": "here"})
     before = list(lanes.did)
     resumed(lanes, b={"base_url": "here"})
-    assert lanes.did == [*before, "sweep b"]
+    assert lanes.did == before
     resumed(lanes, b={"base_url": "elsewhere"})
-    assert lanes.did[len(before) + 1 :] == ["await b b", "do b", "prove b", "sweep b"]
+    assert lanes.did[len(before) :] == ["await b b", "do b", "prove b", "sweep b"]
 
 
 def test_what_is_left_out_is_skipped_and_the_run_ends_partly_done(lanes):
