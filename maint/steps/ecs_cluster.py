@@ -7,9 +7,9 @@ from urllib.parse import quote
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.manager import Cluster, Host
-from maint.model.site import HostSettings
 from maint.ports import ManagerSight, Sight
 from maint.steps.clusters import resolve
+from maint.steps.host_choice import configured_as
 from maint.steps.server import require_ssh
 
 # Settings that name a data directory, by type of service.
@@ -63,7 +63,7 @@ def _configured(sight: Sight, cluster: Cluster) -> Sequence[str]:
     strangers: list[str] = []
     found: list[str] = []
     for host_id in ids:
-        matches = _matches(sight.settings.hosts, known[host_id]) if host_id in known else []
+        matches = configured_as(sight.settings.hosts, known[host_id]) if host_id in known else []
         alone = len(matches) == 1 and matches[0] not in found
         strangers += [] if alone else [_described(host_id, known.get(host_id), matches)]
         found += matches
@@ -77,13 +77,6 @@ def _configured(sight: Sight, cluster: Cluster) -> Sequence[str]:
 
 
 _API_ONLY = "`maint cluster delete NAME --api-only`"
-
-
-def _matches(configured: Sequence[HostSettings], host: Host) -> list[str]:
-    """Return which hosts of the config are one of the manager: by its full name or address, else by its short name."""
-    full, short = host.hostname.lower(), host.hostname.lower().partition(".")[0]
-    exact = [one.name for one in configured if {one.name.lower(), one.address.lower()} & {full, host.address} - {""}]
-    return exact or [one.name for one in configured if one.name.lower() == short]
 
 
 def _described(host_id: str, host: Host | None, matches: Sequence[str]) -> str:

@@ -1,60 +1,19 @@
-"""Bring a platform up after a restore: agents, then the monitors, then the rest, then clusters (contract 13.2)."""
+"""The monitoring service of a platform: its roles are started, some before others (contract 13.2)."""
 
 from collections.abc import Generator, Iterable, Sequence
 
 from pydantic import Field
 
-from maint.errors import AnswerMissing, CannotReach, Refused, TimedOut, WorkFailed
+from maint.errors import AnswerMissing, Refused, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Role
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.steps.commands import finish, pauses
-from maint.steps.server import require_ssh
-from maint.steps.step import Arguments, NoArguments, Progress, Step, done, skipped, unchanged
+from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
 
-AGENT = "cloudera-scm-agent"
 MONITORS = ("HOSTMONITOR", "SERVICEMONITOR")
 _LIMIT = 1800.0  # seconds
-
-
-class StartAgents(Step[NoArguments]):
-    """Starts the agents."""
-
-    kind = "agents.start"
-    help = "Start the agent on every host of the config where it does not run."
-    effect = Effect.CHANGE
-    arguments = NoArguments
-
-    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan one action for all hosts."""
-        require_ssh(sight)
-        hosts = [host.name for host in sight.settings.hosts]
-        words = f"start {AGENT} on {len(hosts)} hosts" if hosts else "the config lists no hosts: agents are left alone"
-        yield self.action(
-            f"{AGENT} on {len(hosts)} hosts", words, {"hosts": hosts}, effect=Effect.CHANGE if hosts else Effect.READ
-        )
-
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Ask each host first; one that fails does not hide the others."""
-        hosts, started, failed = _texts(action.arguments["hosts"]), 0, []
-        if not hosts:
-            return skipped("the config lists no hosts")
-        for host in hosts:
-            try:
-                if site.shell.ask(host, f"systemctl is-active --quiet {AGENT}").ok:
-                    continue
-                yield f"starting {AGENT} on {host}"
-                ran = site.shell.run(host, f"systemctl start {AGENT}", timeout=120.0)
-                started += ran.ok
-                if not ran.ok:
-                    failed.append(f"{host}: {ran.err.decode(errors='replace').strip()[-200:]}")
-            except (CannotReach, TimedOut) as error:
-                failed.append(f"{host}: {error.message}")
-        if failed:
-            hint = "mend these hosts, then `maint playbook resume`"
-            raise WorkFailed(f"{len(failed)} of {len(hosts)} agents do not run", detail=failed, hint=hint)
-        return done(f"{started} agents started") if started else unchanged(f"all {len(hosts)} agents run already")
 
 
 class RolesArguments(Arguments):

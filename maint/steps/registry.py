@@ -10,9 +10,21 @@ from maint.steps.ecs_after import RebootHosts, VerifyGone
 from maint.steps.ecs_clean import CleanHosts
 from maint.steps.ecs_firewall import FlushFirewall, RestoreFirewall
 from maint.steps.ecs_registry import RemoveRegistry
+from maint.steps.host_fetch import FetchFile
+from maint.steps.host_files import PutFile, PutFileBack
+from maint.steps.host_run import RunCommand
+from maint.steps.host_units import (
+    AwaitAgents,
+    AwaitServer,
+    RestartAgents,
+    StartAgents,
+    StartServer,
+    StopAgents,
+    StopServer,
+)
 from maint.steps.hostfiles import RestoreHostFiles
 from maint.steps.license import UploadLicense
-from maint.steps.platform import StartAgents, StartManagement
+from maint.steps.platform import StartManagement
 from maint.steps.ready import RestoreReady
 from maint.steps.retention import HoldSnapshot, PruneSnapshots, ReleaseSnapshot
 from maint.steps.server import LogIn, ProbeServer, RestartServer
@@ -38,6 +50,9 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
     for step in (
         ProbeServer(),
         RestartServer(),
+        StopServer(),
+        StartServer(),
+        AwaitServer(),
         LogIn(),
         SwitchTls(),
         AwaitTls(),
@@ -45,6 +60,10 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         StopAllClusters(),
         StartCluster(),
         DeleteCluster(),
+        PutFile(),
+        PutFileBack(),
+        FetchFile(),
+        RunCommand(),
         RemoveRegistry(),
         CleanHosts(),
         FlushFirewall(),
@@ -68,6 +87,9 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         DeliverPassword(),
         CheckTruststore(),
         StartAgents(),
+        StopAgents(),
+        RestartAgents(),
+        AwaitAgents(),
         StartManagement(),
         ProbeCluster(),
         InitCluster(),

@@ -68,8 +68,8 @@ def ecs(**data: str) -> Ecs:
 
 SYSTEM = [
     "/", "/var", "/var/lib", "/etc", "/etc/cloudera-scm-agent", "/opt", "/opt/cloudera", "/opt/cloudera/parcels",
-    "/mnt", "/usr/lib/jvm", "/home", "/root", "/dev", "/proc", "/sys/class", "/var/lib/cloudera-scm-agent/cm_guid", "/run",
-    "/boot", "/var/lib/pgsql/data", "/tmp",
+    "/mnt", "/usr/lib/jvm", "/home", "/root", "/dev", "/proc", "/sys/class", "/var/lib/cloudera-scm-agent/cm_guid",
+    "/run", "/boot", "/var/lib/pgsql/data", "/tmp",
 ]  # fmt: skip
 
 
