@@ -11,7 +11,7 @@ from pathlib import Path
 from maint.cli.calendar import Calendar
 from maint.config.layers import Settings
 from maint.errors import Refused, WorkFailed
-from maint.model.site import SiteSettings
+from maint.model.site import BackupSettings, SiteSettings
 from maint.render import from_file
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
@@ -196,11 +196,18 @@ def references(site: SiteSettings) -> Mapping[str, str]:
         "backup.signing_key": backup.signing_key if backup else None,
         "backup.fingerprint_key": backup.fingerprint_key if backup else None,
     }
-    if backup and any(one.startswith("s3:") for one in (backup.store, *backup.copies)):
-        found |= {"backup.s3.access_key": backup.s3.access_key, "backup.s3.secret_key": backup.s3.secret_key}
+    for store in (backup.store, *backup.copies) if backup else ():
+        found |= _s3_keys(backup, store) if backup and store.startswith("s3://") else {}
     for cluster in site.virtual_clusters:
         found[f"virtual_clusters.{cluster.name}.password"] = cluster.login.password
     return {key: reference for key, reference in found.items() if reference}
+
+
+def _s3_keys(backup: BackupSettings, store: str) -> Mapping[str, str]:
+    bucket = store.removeprefix("s3://").partition("/")[0]
+    where = f"backup.s3.buckets.{bucket}" if bucket in backup.s3.buckets else "backup.s3"
+    own = backup.s3.of(bucket)
+    return {f"{where}.access_key": own.access_key, f"{where}.secret_key": own.secret_key}
 
 
 def refuse_impossible(site: SiteSettings, wanted: Wanted) -> None:

@@ -37,6 +37,8 @@ def _broken(site: Site, path: Path) -> Iterator[_Broken]:
     yield from _twice([cluster.name for cluster in site.virtual_clusters], (*path, "virtual_clusters"))
     for number, cluster in enumerate(site.virtual_clusters):
         yield from _twice([user.name for user in cluster.users], (*path, "virtual_clusters", number, "users"))
+    if site.backup:
+        yield from _twice([one.name for one in site.backup.s3.buckets], (*path, "backup", "s3", "buckets"))
     yield from _strangers(site, path)
     if site.backup and not (site.backup.recipients or site.backup.identity):
         yield _Broken(

@@ -149,6 +149,27 @@ class Sftp(Strict):
     )
 
 
+class S3Bucket(Strict):
+    """How one bucket is reached; what is left out is as for all."""
+
+    name: Text = Field(description="the bucket", examples=["offsite-backups"])
+    endpoint: Url | None = Field(default=None, description="its service", examples=["https://s3.elsewhere.example"])
+    region: Text | None = Field(default=None, description="its region", examples=["eu-west-1"])
+    access_key: Reference | None = Field(
+        default=None,
+        description="reference to the id of its access key",
+        examples=["file:/etc/maint/offsite-access-key"],
+    )
+    secret_key: Reference | None = Field(
+        default=None,
+        description="reference to its secret access key",
+        examples=["file:/etc/maint/offsite-secret-key"],
+    )
+    ca: FilePath | None = Field(
+        default=None, description="PEM bundle that its service must chain to", examples=["/etc/maint/offsite-ca.pem"]
+    )
+
+
 class S3(Strict):
     """How S3-compatible stores are reached."""
 
@@ -169,6 +190,7 @@ class S3(Strict):
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that the service must chain to", examples=["/etc/maint/s3-ca.pem"]
     )
+    buckets: Sequence[S3Bucket] = Field(default=(), description="buckets that are reached in another way")
 
 
 class Parts(Strict):

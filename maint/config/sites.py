@@ -1,6 +1,7 @@
 """Turn the decoded configuration of a site into the settings that the rest of maint works with."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from maint.config import schema
@@ -98,14 +99,23 @@ def _backup(backup: schema.Backup, place: Callable[[str], Path]) -> BackupSettin
         copies=tuple(store_address(copy, place) for copy in backup.copies),
         parts=PartsSettings(**backup.parts.model_dump()),
         sftp=SftpSettings(_optional(backup.sftp.key, place), _optional(backup.sftp.known_hosts, place)),
-        s3=S3Settings(
-            endpoint=backup.s3.endpoint,
-            region=backup.s3.region,
-            access_key=backup.s3.access_key,
-            secret_key=backup.s3.secret_key,
-            ca=_optional(backup.s3.ca, place),
-        ),
+        s3=_s3(backup.s3, place),
     )
+
+
+def _s3(s3: schema.S3, place: Callable[[str], Path]) -> S3Settings:
+    general = S3Settings(s3.endpoint, s3.region, s3.access_key, s3.secret_key, _optional(s3.ca, place))
+    buckets = {
+        one.name: S3Settings(
+            endpoint=one.endpoint or general.endpoint,
+            region=one.region or general.region,
+            access_key=one.access_key or general.access_key,
+            secret_key=one.secret_key or general.secret_key,
+            ca=_optional(one.ca, place) or general.ca,
+        )
+        for one in s3.buckets
+    }
+    return replace(general, buckets=buckets)
 
 
 def _virtual_cluster(cluster: schema.VirtualCluster, place: Callable[[str], Path]) -> VirtualClusterSettings:

@@ -89,6 +89,11 @@ class S3Settings:
     access_key: str = "env:AWS_ACCESS_KEY_ID"  # reference
     secret_key: str = "env:AWS_SECRET_ACCESS_KEY"  # reference
     ca: Path | None = None
+    buckets: Mapping[str, "S3Settings"] = field(default_factory=dict)  # those that are reached in another way
+
+    def of(self, bucket: str) -> "S3Settings":
+        """Return how a bucket is reached."""
+        return self.buckets.get(bucket, self)
 
 
 @dataclass(frozen=True, slots=True)

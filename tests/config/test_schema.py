@@ -222,3 +222,17 @@ def test_editors_get_a_json_schema_in_which_references_and_durations_are_text() 
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["Ssh"]["properties"]["connect_timeout"]["type"] == ["string", "number"]
     assert schema["$defs"]["Api"]["properties"]["clusters"]["type"] == "string"
+
+
+def test_each_bucket_may_be_reached_in_its_own_way(tmp_path: Path) -> None:
+    buckets = "[{name: away, endpoint: 'https://s3.away.example', secret_key: file:away}]"
+    s3 = f"{{region: eu, buckets: {buckets}}}"
+    backup = f"{{store: s3://home/x, copies: [s3://away/x], recipients: [{RECIPIENT}], s3: {s3}}}"
+    site = load(tmp_path, f"{SMALL}    backup: {backup}\n")
+    assert site.backup is not None
+    home, away = site.backup.s3.of("home"), site.backup.s3.of("away")
+    assert (home.endpoint, home.region, home.secret_key) == (None, "eu", "env:AWS_SECRET_ACCESS_KEY")
+    assert (away.endpoint, away.region, away.secret_key) == ("https://s3.away.example", "eu", "file:away")
+    assert away.access_key == home.access_key
+    with pytest.raises(Invalid, match="given twice"):
+        load(tmp_path, f"{SMALL}    backup: {backup.replace('buckets: [', 'buckets: [{name: away}, ')}\n")

@@ -91,7 +91,7 @@ def _open_s3(location: str, access: Access | None) -> Store:
     parts, given = _split(location, access)
     if not parts.hostname or parts.port or parts.username:
         raise Invalid(f"{location!r} names no bucket", hint="write s3://BUCKET/PREFIX; backup.s3 says where that is")
-    own = given.backup.s3
+    own = given.backup.s3.of(parts.netloc)
     service = Service(
         endpoint=own.endpoint,
         region=own.region,
