@@ -1,6 +1,6 @@
 """What the Data Engineering service needs: Ozone beside it, endpoints with good certificates, keytabs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, broken, failed, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
@@ -14,7 +14,9 @@ QUESTIONS = {
     " grep -e notAfter= -e DNS: ; done; true",
     "service_keytabs": "for k in /opt/cloudera/cde/*.keytab /etc/security/keytabs/cde*.keytab; do"
     " [ -e $k ] || continue;"
-    ' echo "keytab=$k"; [ -r $k ] && klist -kt $k | sed -n "4,\\$p"; done; true',
+    ' echo "keytab=$k"; [ -r $k ] || { echo denied; continue; }; klist -kt $k | sed -n "4,\\$p";'
+    " p=$(klist -kt $k | sed -n '$s/.* //p');"
+    ' KRB5CCNAME=MEMORY:maint $maint_limit kinit -kt $k $p; echo "kinit=$?"; done; true',
 }
 
 
@@ -84,7 +86,7 @@ def _covered(name: str, blocks: list[str]) -> bool:
 
 @Check(
     id="cde.keytab", profiles="C", severity=FAIL, asks=("service_keytabs", "krb5_conf"), source="FX",
-    expected="the users' keytabs hold principals of the realm",
+    expected="the users' keytabs hold principals of the realm, and kinit with each works (in memory only)",
     why="Jobs of a user without a usable keytab fail at their first access.",
     remedy="export the keytab again and hand it to the service",
 ).host_rule  # fmt: skip
@@ -94,8 +96,22 @@ def keytab(host: HostFacts) -> Verdict:
     blocks = ("\n" + "\n".join(host.lines("service_keytabs"))).split("\nkeytab=")[1:]
     if not blocks:
         raise NotApplicable("no keytab lies where the service's usually do")
-    wrong = [block.splitlines()[0] for block in blocks if f"@{realm}" not in block]
-    return held(not wrong, f"{', '.join(wrong)}: no principal of {realm}" if wrong else f"{len(blocks)} keytabs")
+    told = {block.splitlines()[0]: block.splitlines()[1:] for block in blocks}
+    wrong = [f"{path}: no principal of {realm}" for path, lines in told.items() if not _of_realm(lines, realm)]
+    wrong += [f"{path}: kinit ended with {status}" for path, lines in told.items() if (status := _status(lines))]
+    if not wrong and any("kinit=127" in lines or "denied" in lines for lines in told.values()):
+        raise CouldNotTell("kinit is not installed, or this account may not read the keytabs")
+    return held(not wrong, "; ".join(wrong) or f"{len(blocks)} keytabs, and kinit with each works")
+
+
+def _of_realm(lines: Sequence[str], realm: str) -> bool:
+    return "denied" in lines or any(f"@{realm}" in line for line in lines)
+
+
+def _status(lines: Sequence[str]) -> str:
+    """Return how kinit ended where it did not end well; nothing where it could not even be tried."""
+    found = next((line.removeprefix("kinit=") for line in lines if line.startswith("kinit=")), "")
+    return "" if found in ("0", "127") else found
 
 
 CHECKS = (ozone, endpoint, keytab)

@@ -14,13 +14,22 @@ _PLACE = "b=/run; [ -d /run ] && [ -w /run ] || b=/tmp\n"  # memory, where there
 
 
 def sweeping(state: Path) -> str:
-    """Return the command that wipes what killed runs of a site left; safe for whoever holds the site's lock."""
-    return f"rm -rf /run/{own_prefix(state)}init.* /tmp/{own_prefix(state)}init.*"
+    """Return the command that wipes what killed runs of a site left; safe for whoever holds the site's lock.
+
+    A script goes on to its end although its run was killed: such a one is waited for, up to a minute.
+    """
+    left = f"{own_prefix(state)}init.*"
+    return f"""for f in /run/{left} /tmp/{left}; do
+  [ -d "$f" ] || continue
+  p=$(cat "$f/pid" 2>/dev/null) || p=; i=0
+  while [ -n "$p" ] && [ "$p" != $$ ] && kill -0 "$p" 2>/dev/null && [ "$i" -lt 60 ]; do sleep 1; i=$((i + 1)); done
+  rm -rf "$f"
+done"""
 
 
 def sweep(shell: Shell, host: str, state: Path) -> None:
     """Wipe what killed runs of this site left on a host."""
-    shell.run(host, sweeping(state), timeout=60.0)
+    shell.run(host, sweeping(state), timeout=300.0)
 
 
 def script(state: Path, files: Mapping[str, bytes], body: str) -> str:
@@ -40,7 +49,7 @@ def script(state: Path, files: Mapping[str, bytes], body: str) -> str:
             _PLACE + sweeping(state),
             f'd=$(mktemp -d "$b/{own_prefix(state)}init.XXXXXXXX")',
             "trap 'cd /; rm -rf \"$d\"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM",
-            'mkdir "$d/in" "$d/tmp" "$d/work"; TMPDIR=$d/tmp; export TMPDIR',
+            'echo $$ > "$d/pid"; mkdir "$d/in" "$d/tmp" "$d/work"; TMPDIR=$d/tmp; export TMPDIR',
             *lines,
             # All is here: from now on nothing is left half done because whoever asked for it is gone.
             "trap '' HUP PIPE",

@@ -120,6 +120,12 @@ CASES = [
     ("krb.conf", {"krb5_conf": "default_realm = A\nrenew_lifetime = 7d\nudp_preference_limit = 1\n"
                                "default_ccache_name = KEYRING:persistent:%{uid}"}, WARN),
     ("krb.kdc", {"krb5_conf": "default_realm = A", "kdc": ""}, ERROR),
+    ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\n 2 now u@A\nkinit=0"}, PASS),
+    ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\n 2 now u@A\nkinit=1"}, FAIL),
+    ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\n 2 now u@B\nkinit=0"}, FAIL),
+    ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\n 2 now u@A\nkinit=127"}, ERROR),
+    ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\ndenied"}, ERROR),
+    ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": ""}, SKIP),
     ("ecs.vault", {"vault": '{"sealed": true}'}, FAIL),
     ("ecs.vault", {"vault": '{"sealed": false}'}, PASS),
     ("ecs.vault", {"vault": "agent-only"}, SKIP),

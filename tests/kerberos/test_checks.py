@@ -6,12 +6,12 @@ import subprocess
 import pytest
 
 from maint.checks.facts import Answered
-from maint.checks.kerberos import QUESTIONS
-from maint.checks.registry import CHECKS
+from maint.checks.registry import CHECKS, QUESTIONS
 from tests.checks.facts import host
 from tests.kerberos.conftest import FIRST, MASTER, PRINCIPAL
 
 STATES = {"krb.conf": "krb5_conf", "krb.keytab": "keytab", "krb.kinit": "kinit", "krb.kdc": "kdc"}
+STATES["cde.keytab"] = "service_keytabs"
 
 
 @pytest.fixture
@@ -26,11 +26,12 @@ def judged(kdc, tmp_path):
         answers = {}
         for name in STATES.values():
             text = QUESTIONS[name].replace("/var/run/cloudera-scm-agent", str(tmp_path))
+            text = text.replace("/opt/cloudera/cde", str(path.parent))
             text = text.replace("/etc/krb5.conf", str(kdc.folder / "krb5.conf"))
             environ = {**os.environ, **kdc.environment, "LC_ALL": "C", "maint_limit": "timeout 20"}
             ended = subprocess.run(["sh", "-c", text], env=environ, capture_output=True, text=True, check=False)
             answers[name] = Answered(ended.returncode, ended.stdout.rstrip("\n"))
-        there = host(answers, profiles="K")
+        there = host(answers, profiles="KC")
         return {name: CHECKS[name].judge(there) for name in STATES}
 
     return verdicts
@@ -48,7 +49,8 @@ def test_a_good_keytab_gets_a_ticket_and_the_kdc_answers(kdc, judged):
 def test_a_stale_keytab_one_with_rc4_alone_and_an_open_one_fail(kdc, judged):
     old = kdc.keytab(PRINCIPAL)
     kdc.keytab(PRINCIPAL)
-    assert states(judged(old))["krb.kinit"] == "fail"
+    stale = states(judged(old))
+    assert (stale["krb.kinit"], stale["cde.keytab"]) == ("fail", "fail")
     weak = states(judged(kdc.ktutil(PRINCIPAL, [(2, "arcfour-hmac")])))
     assert weak["krb.keytab"] == "fail"
     assert states(judged(kdc.keytab(PRINCIPAL), 0o644))["krb.keytab"] == "fail"

@@ -104,3 +104,15 @@ def test_what_a_killed_one_left_goes_with_the_next_and_nobody_elses(shell, tmp_p
     assert folders(tmp_path) == [left]
     assert call(shell, tmp_path, "true").returncode == 0
     assert folders(tmp_path) == []
+
+
+def test_one_that_goes_on_after_its_run_was_killed_is_waited_for_and_not_wiped(shell, tmp_path):
+    body = f"touch {tmp_path}/begun; sleep 1.2; cat ../in/principal > {tmp_path}/done"
+    process = subprocess.Popen([shell, "-c", script(tmp_path, FILES, body)], stdin=subprocess.PIPE)
+    process.stdin.write(fed(FILES))
+    process.stdin.close()
+    awaited(tmp_path / "begun")
+    subprocess.run([shell, "-c", sweeping(tmp_path)], check=True)
+    assert (tmp_path / "done").read_bytes() == FILES["principal"]
+    assert process.wait(20) == 0
+    assert folders(tmp_path) == []
