@@ -1,7 +1,9 @@
 """Work on several hosts at once; one that fails never hides the others."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TypeVar
 
 from maint.errors import CannotReach, MaintError, WorkFailed
@@ -37,23 +39,46 @@ def on_each(
     found: dict[str, T] = {}
     failed: dict[str, MaintError] = {}
     at_once = sight.settings.ssh.at_once if sight.settings.ssh else 1
-    pool = ThreadPoolExecutor(max(1, min(at_once, len(hosts))), thread_name_prefix="host")
+    waiting: SimpleQueue[str] = SimpleQueue()
+    ended: SimpleQueue[tuple[str, T | BaseException]] = SimpleQueue()
+    for host in hosts:
+        waiting.put(host)
     try:
-        begun = {pool.submit(work, host): host for host in hosts}
-        for future in as_completed(begun):
-            host = begun[future]
-            try:
-                found[host] = future.result()
-            except MaintError as error:
-                failed[host] = error
+        for number in range(min(at_once, len(hosts))):
+            # Whoever leaves, at a signal or a limit, waits for no host: such a thread ends with the process.
+            Thread(target=_work, args=(work, waiting, ended), name=f"host-{number}", daemon=True).start()
+        for _ in hosts:
+            host, result = ended.get()
+            if isinstance(result, MaintError):
+                failed[host] = result
+            elif isinstance(result, BaseException):
+                raise result
             else:
+                found[host] = result
                 done(host)
             yield f"{doing}: {len(found) + len(failed)} of {len(hosts)} hosts"
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        while not waiting.empty():  # nobody begins another host
+            with suppress(Empty):
+                waiting.get_nowait()
     if failed:
         raise _together(failed, [host for host in hosts if host in failed], len(hosts), doing)
     return {host: found[host] for host in hosts}
+
+
+def _work(
+    work: Callable[[str], T], waiting: "SimpleQueue[str]", ended: "SimpleQueue[tuple[str, T | BaseException]]"
+) -> None:
+    """Take one host after the other."""
+    while True:
+        try:
+            host = waiting.get_nowait()
+        except Empty:
+            return
+        try:
+            ended.put((host, work(host)))
+        except BaseException as error:  # it belongs to whoever iterates, not to this thread
+            ended.put((host, error))
 
 
 def looked_at(sight: Sight, hosts: Sequence[str], work: Callable[[str], T], doing: str) -> dict[str, T]:
