@@ -125,6 +125,9 @@ class _Switch(Step[C]):
             return site.manager.command(noted)
         if any(service.state == self.moving for service in site.manager.services(name)):
             return None
+        if under_way := self._under_way(site.manager, name):
+            yield f"the manager is at it already: command {under_way.name} ({under_way.id}) is waited for"
+            return under_way
         yield from self.guard(action, site)
         try:
             command = site.manager.cluster_command(name, self.verb)
@@ -133,6 +136,11 @@ class _Switch(Step[C]):
         if command.active:
             work.note("command", command.id)
         return command
+
+    def _under_way(self, manager: ManagerSight, name: str) -> Command | None:
+        """Return the very command as the manager runs it now: the states lag behind one whose answer was lost."""
+        active = (one for one in manager.active_commands(name) if one.active)
+        return next((one for one in active if one.name.lower() == self.verb), None)
 
     def _settle(self, name: str, site: Site, limit: float) -> Generator[str, None, None]:
         """Wait until the services are where they should be."""

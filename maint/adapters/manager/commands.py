@@ -29,15 +29,19 @@ class Commands(Reads):
             raise Transient(f"GET {path}: the manager answered {answers.status(answer)}: {told}")
         return decoding.command(answers.decoded(self._calls.whole(answer, f"GET {path}"), f"GET {path}"))
 
-    def active_commands(self) -> Sequence[Command]:
-        """Return what runs now on the manager, its monitoring service and its clusters."""
-        return [found for listed in self._command_lists() for found in map(decoding.command, decoding.items(listed))]
+    def active_commands(self, cluster: str = "") -> Sequence[Command]:
+        """Return what runs now on a cluster itself; where none is named, on manager, monitoring and clusters."""
+        lists = [self._cluster_list(cluster)] if cluster else self._command_lists()
+        return [found for listed in lists for found in map(decoding.command, decoding.items(listed))]
 
     def _command_lists(self) -> Iterator[Json]:
         yield self.get("/cm/commands")
         yield self._unless_missing(f"{self._clusters_root()}/cm/service/commands")
         for cluster in self.clusters():
-            yield self.get(f"/clusters/{segment(cluster.name)}/commands")
+            yield self._cluster_list(cluster.name)
+
+    def _cluster_list(self, cluster: str) -> Json:
+        return self.get(f"/clusters/{segment(cluster)}/commands")
 
     def cluster_command(self, cluster: str, name: str) -> Command:
         """Send `commands/start` or `commands/stop`; the answer may already be a rejection (contract section 4.3)."""

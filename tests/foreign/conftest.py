@@ -1,0 +1,64 @@
+"""An operator at a manager that was written from the contract alone."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from maint.adapters.seal import AgeSeal
+from tests.foreign.manager import ACCOUNT, PASSWORD, Manager
+from tests.steps.operator import Operator
+
+
+class _Place:
+    """What `Operator` wants to know of a lab."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log: Any = type("Log", (), {"path": folder / "none"})
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def configured(folder: Path, plain: int, tls: int, more: str = "") -> Operator:
+    """Write the configuration of a site without hosts; its state lies beside it."""
+    identity, recipient = AgeSeal().new_identity()
+    for name, content in (("password", PASSWORD), ("identity", identity.reveal())):
+        (folder / name).touch(0o600)
+        (folder / name).write_text(content)
+    (folder / "config.yaml").write_text(
+        f"state: {folder}/state\nsites:\n  lab:\n    manager:\n      host: 127.0.0.1\n"
+        f"      plain_port: {plain}\n      tls_port: {tls}\n      username: {ACCOUNT}\n"
+        f"      password: file:{folder}/password\n{more}"
+        f"    backup:\n      store: {folder}/backups\n      recipients: [{recipient}]\n"
+        f"      identity: file:{folder}/identity\n"
+    )
+    return Operator(_Place(folder))  # type: ignore[arg-type]  # it asks for no more than that
+
+
+@pytest.fixture
+def manager() -> Iterator[Manager]:
+    with HTTPServer(host="127.0.0.1", threaded=True) as server:
+        yield Manager(server)
+
+
+@pytest.fixture
+def operator(manager: Manager, tmp_path: Path) -> Operator:
+    """Somebody who types commands; the manager's TLS port is closed."""
+    return configured(tmp_path, manager.server.port, free_port())
+
+
+@pytest.fixture
+def proven(operator: Operator, manager: Manager) -> Operator:
+    """The same, with a backup that can be restored."""
+    said = operator("backup", "create")
+    assert said.code == 0, said.err
+    manager.log.clear()
+    return operator
