@@ -111,11 +111,12 @@ class ConfiguredSite:
 
     def virtual_cluster(self, name: str) -> "VirtualClusterClient":
         """Return a virtual cluster by its name in the config; the only one where no name is given."""
+        from maint.adapters.vc.calls import Calls
         from maint.adapters.vc.client import VirtualClusterClient
 
         settings = self.settings.virtual_cluster(name)
         if settings.name not in self._virtual_clusters:
-            client = VirtualClusterClient(settings, self.secrets, self.clock, warn=self._warn)
+            client = VirtualClusterClient(Calls(settings, self.secrets, self.clock, warn=self._warn))
             self._virtual_clusters[settings.name] = client
         return self._virtual_clusters[settings.name]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pytest_httpserver import HTTPServer
 
+from maint.adapters.vc.calls import Calls
 from maint.adapters.vc.client import VirtualClusterClient
 from maint.adapters.vc.patience import Patience
 from maint.adapters.vc.transport import Timeouts
@@ -47,14 +48,9 @@ class Bench:
 
     def client(self, patience: Patience | None = None, **changes: object) -> VirtualClusterClient:
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # tests name real fields
-        return VirtualClusterClient(
-            settings,
-            Vault(),
-            self.clock,
-            warn=self.warnings.append,
-            timeouts=Timeouts(connect=2, read=5, upload=5),
-            patience=patience,
-        )
+        limits = Timeouts(connect=2, read=5, upload=5)
+        calls = Calls(settings, Vault(), self.clock, warn=self.warnings.append, timeouts=limits, patience=patience)
+        return VirtualClusterClient(calls)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.undo import SealedUndo
+from maint.adapters.vc.calls import Calls
 from maint.adapters.vc.client import VirtualClusterClient
 from maint.adapters.vc.patience import Patience
 from maint.adapters.vc.transport import Timeouts
@@ -66,7 +67,7 @@ class Ground(Place):
         self.settings = replace(self.settings, virtual_clusters=(*known, settings))
         limits = Timeouts(connect=2, read=5, upload=5)
         client = VirtualClusterClient(
-            settings, Vault(), Hurried(), warn=print, timeouts=limits, patience=Patience(attempts=1)
+            Calls(settings, Vault(), Hurried(), warn=print, timeouts=limits, patience=Patience(attempts=1))
         )
         self.clients[name] = client
         return client

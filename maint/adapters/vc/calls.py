@@ -27,7 +27,7 @@ class Calls:
 
     Args:
         settings: where it is, and who we are.
-        secrets: resolves the password.
+        secrets: resolves the password's reference, when it is first needed.
         clock: for pauses and for the token's age.
         warn: told, in words, when certificates are not verified.
         timeouts: how long to wait for what.
@@ -41,13 +41,13 @@ class Calls:
         clock: Clock,
         *,
         warn: Callable[[str], None],
-        timeouts: Timeouts,
-        patience: Patience,
+        timeouts: Timeouts | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
-        self.patience = patience
-        self.transport = Transport(settings, timeouts, warn)
+        self.patience = patience or Patience()
+        self.transport = Transport(settings, timeouts or Timeouts(), warn)
         self.tokens = Tokens(settings, secrets, clock, self._patiently)
         self._heard: set[str] = set()  # hosts that have answered: what fails there later may pass
 

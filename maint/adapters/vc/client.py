@@ -1,48 +1,27 @@
 """The jobs API of one virtual cluster: all reads and all changes behind one constructor."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from maint.adapters.vc.calls import Calls
 from maint.adapters.vc.jobs import Jobs
 from maint.adapters.vc.knock import knock
-from maint.adapters.vc.patience import Patience
 from maint.adapters.vc.presented import presented
 from maint.adapters.vc.resources import Resources
 from maint.adapters.vc.runs import Runs
-from maint.adapters.vc.transport import Timeouts
 from maint.errors import WorkFailed
-from maint.model.site import VirtualClusterSettings
 from maint.model.vc import Object
-from maint.ports import Clock, Secrets
 
 
 class VirtualClusterClient(Jobs, Resources, Runs):
     """Talks to a virtual cluster; implements `ports.VirtualCluster`; may be used by several threads at once.
 
     Args:
-        settings: where it is and who we are.
-        secrets: resolves the password's reference, when it is first needed.
-        clock: for pauses and for the token's age.
-        warn: told, in words, when certificates are not verified.
-        timeouts: how long to wait for what.
-        patience: when to give up.
+        calls: how to ask it: where it is, who we are, and how patiently.
     """
 
-    def __init__(
-        self,
-        settings: VirtualClusterSettings,
-        secrets: Secrets,
-        clock: Clock,
-        *,
-        warn: Callable[[str], None],
-        timeouts: Timeouts | None = None,
-        patience: Patience | None = None,
-    ) -> None:
-        calls = Calls(
-            settings, secrets, clock, warn=warn, timeouts=timeouts or Timeouts(), patience=patience or Patience()
-        )
+    def __init__(self, calls: Calls) -> None:
         super().__init__(calls)
-        self.settings = settings
+        self.settings = calls.settings
 
     def token_until(self) -> float | None:
         """Log in, and return for how many seconds the token is good; None where nobody says."""
