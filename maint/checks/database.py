@@ -4,6 +4,7 @@ import re
 
 from maint.checks.check import FAIL, INFORM, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+from maint.checks.matrix import UNKNOWN, supported
 from maint.checks.thresholds import threshold
 
 _PROPERTIES = "/etc/cloudera-scm-server/db.properties"
@@ -73,7 +74,7 @@ def _present(host: HostFacts, question: str, name: str) -> dict[str, str]:
 
 @Check(
     id="db.pg", profiles="D", severity=FAIL, asks=("db_pg",), source="CDE FX own",
-    expected="100 connections a database and 50 more, TLS on, UTF8",
+    expected="100 connections a database and 50 more, TLS on, UTF8, a version that the support matrix lists",
     why="Services of the data services refuse a database without TLS, and each keeps many connections.",
     remedy="max_connections and ssl in postgresql.conf; databases are created with ENCODING UTF8",
 ).host_rule  # fmt: skip
@@ -85,7 +86,11 @@ def postgresql(host: HostFacts) -> Verdict:
     wrong = [] if int(told["max_connections"]) >= least else [f"max_connections {told['max_connections']} of {least}"]
     wrong += [] if told.get("ssl") == "on" else ["ssl off"]
     wrong += [] if told.get("server_encoding") == "UTF8" else [f"encoding {told.get('server_encoding')}"]
-    return held(not wrong, ", ".join(wrong) or f"{told.get('server_version')}, {told['max_connections']} connections")
+    version = (told.get("server_version") or "unknown").split()[0]
+    known = supported(host.site.setting.matrix, "postgresql", version)
+    wrong += [f"version {version}, which the support matrix does not list"] if known is False else []
+    unsaid = f"; {UNKNOWN}" if known is None else ""
+    return held(not wrong, ", ".join(wrong) or f"{version}, {told['max_connections']} connections{unsaid}")
 
 
 @Check(

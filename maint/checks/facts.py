@@ -186,6 +186,7 @@ class Setting:
         endpoints: `HOST:PORT` of virtual clusters.
         phase: what is going to happen.
         plan: the wizard's input, None where none was given.
+        matrix: which releases are supported, None where nobody said.
     """
 
     manager: str = ""
@@ -195,6 +196,7 @@ class Setting:
     endpoints: Sequence[str] = ()
     phase: str = "running"
     plan: Mapping[str, Json] | None = None
+    matrix: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)

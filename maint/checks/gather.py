@@ -29,7 +29,9 @@ def profiles_of(host: HostSettings, settings: SiteSettings) -> str:
     return "".join(sorted(letters | {"K"}))
 
 
-def setting_of(settings: SiteSettings, phase: str, plan: Mapping[str, Json] | None) -> Setting:
+def setting_of(
+    settings: SiteSettings, phase: str, plan: Mapping[str, Json] | None, matrix: Mapping[str, Json] | None = None
+) -> Setting:
     """Return what checks read of a site's configuration."""
     urls = [url for cluster in settings.virtual_clusters for url in (cluster.base_url, cluster.auth_url)]
     places = [url.partition("://")[2].partition("/")[0] for url in urls]
@@ -38,7 +40,7 @@ def setting_of(settings: SiteSettings, phase: str, plan: Mapping[str, Json] | No
     if plan is not None:
         domain = str(plan.get("app_domain") or "") or domain
     manager = settings.manager
-    return Setting(manager.host, manager.plain_port, manager.tls_port, domain, endpoints, phase, plan)
+    return Setting(manager.host, manager.plain_port, manager.tls_port, domain, endpoints, phase, plan, matrix)
 
 
 def _domain(places: Iterable[str]) -> str:
@@ -193,6 +195,7 @@ def to_json(site: SiteFacts, more: Mapping[str, Json]) -> dict[str, Json]:
             "manager": setting.manager, "plain_port": setting.plain_port, "tls_port": setting.tls_port,
             "app_domain": setting.app_domain, "endpoints": list(setting.endpoints), "phase": setting.phase,
             "plan": None if setting.plan is None else dict(setting.plan),
+            "matrix": None if setting.matrix is None else dict(setting.matrix),
         },
         "manager": {
             "reason": site.manager.reason, "release": site.manager.release, "chain": site.manager.chain,
@@ -223,6 +226,13 @@ def from_json(text: str, name: str) -> tuple[SiteFacts, Mapping[str, Json]]:
             f"{name} is no file of facts ({type(error).__name__})", hint="maint host check --save-facts FILE writes one"
         ) from None
     return site, told
+
+
+def with_matrix(site: SiteFacts, matrix: Mapping[str, Json] | None) -> SiteFacts:
+    """Return facts judged by another support matrix than the one that was at hand when they were taken."""
+    other = SiteFacts(site.taken_at, replace(site.setting, matrix=matrix), site.manager)
+    other.hosts.extend(replace(host, site=other) for host in site.hosts)
+    return other
 
 
 def _kept(told: Mapping[str, Json], site: SiteFacts) -> HostFacts:

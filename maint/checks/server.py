@@ -16,6 +16,7 @@ from maint.checks.check import (
     failed,
     good,
     held,
+    warned,
 )
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.network import listening
@@ -38,7 +39,13 @@ QUESTIONS = {
     "parcels": "[ -d /opt/cloudera/parcels ] && ls -1 /opt/cloudera/parcels; [ -d /opt/cloudera/parcels/.flood ] &&"
     ' ls -1 /opt/cloudera/parcels/.flood | sed "s/^/flood /"; true',
     "procdir": "ls -1 /var/run/cloudera-scm-agent/process | wc -l",
-    "cm_uuid": "[ -s /etc/cloudera-scm-server/uuid ] && cat /etc/cloudera-scm-server/uuid; true",
+    # The database itself is asked where it is PostgreSQL on this very host; elsewhere that would take its password.
+    "cm_uuid": 'd=/etc/cloudera-scm-server; [ -s $d/uuid ] && echo "file=$(cat $d/uuid)"; p=$d/db.properties;'
+    ' [ -r $p ] || exit 0; v() { sed -n "s/^com[.]cloudera[.]cmf[.]db[.]$1 *= *//p" $p; };'
+    ' [ "$(v type)" = postgresql ] && command -v psql > /dev/null || exit 0; h=$(v host); h=${h%%:*};'
+    ' [ "$h" = localhost ] || [ "$h" = 127.0.0.1 ] || [ "$h" = "$(hostname -f)" ] || exit 0;'
+    ' g=$($maint_limit runuser -u postgres -- psql -Atd "$(v name)" -c "select guid from cm_version") &&'
+    ' echo "database=$g"; true',
     "certmanager": "d=/var/lib/cloudera-scm-server/certmanager; [ -d $d ] && ls -1 $d; true",
 }
 
@@ -149,14 +156,21 @@ def redaction(host: HostFacts) -> Verdict:
 @Check(
     id="cm.uuid", profiles="M", severity=FAIL, asks=("cm_uuid",), source="FX",
     phases=(BEFORE_RESTORE,),
-    expected="the server's uuid file is there (it must equal the GUID of the database)",
+    expected="the server's uuid file is there, and equals the GUID of its database",
     why="A server whose file and database disagree does not start.",
     remedy="put the file back from the snapshot's notes, or remove it when the database is new",
 ).host_rule  # fmt: skip
 def uuid(host: HostFacts) -> Verdict:
     """Judge cm.uuid."""
-    lines = host.lines("cm_uuid")
-    return held(bool(lines), lines[0] if lines else "no /etc/cloudera-scm-server/uuid")
+    told = host.fields("cm_uuid")
+    kept, stored = told.get("file", ""), told.get("database")
+    if not kept:
+        return broken("no /etc/cloudera-scm-server/uuid")
+    if stored is None:
+        return warned(f"{kept}; its database could not be asked from here: compare with CM_VERSION.GUID there")
+    if not stored:
+        return good(f"{kept}; its database has none yet")
+    return held(kept.lower() == stored.lower(), kept if kept == stored else f"{kept}, its database has {stored}")
 
 
 @Check(

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from maint.checks.check import FAIL, INFORM, WARN, Check, Verdict, broken, failed, good, held
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.matrix import UNKNOWN, supported
+from maint.model.finding import State
 
 UNITS = (
     "tuned", "firewalld", "fapolicyd", "bluetooth", "cups", "postfix", "ip6tables", "rngd", "nscd", "sssd", "chronyd",
@@ -29,23 +31,27 @@ QUESTIONS = {
 
 @Check(
     id="os.release", profiles="BEM", severity=FAIL, asks=("os_release",), source="EXE",
-    expected="the same release on all hosts of a cluster",
+    expected="a release that the support matrix lists, the same on all hosts of a cluster",
     why="Agents, drivers and packages are built for one release; a mixed cluster fails in ways nobody can repeat.",
     remedy="bring the odd hosts to the release of the others; whether it is supported, only the support matrix says",
 ).cross_rule  # fmt: skip
 def release(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge os.release."""
     found: dict[str, Verdict] = {}
-    for letter in ("B", "E"):
+    for letter in ("M", "B", "E"):  # a manager's host among those of a cluster is judged with them
         told = {h.name: _release(h) for h in site.answering("os_release") if letter in h.profiles}
         usual = max(sorted(set(told.values())), key=list(told.values()).count, default="")
-        found |= {
-            name: held(value == usual, f"{value}, the others have {usual}")
-            for name, value in told.items()
-            if value != usual
-        }
-        found |= {name: good(value) for name, value in told.items() if value == usual}
-    return found or {h.name: good(_release(h)) for h in site.answering("os_release")}
+        for name, value in told.items():
+            odd = letter != "M" and value != usual
+            found[name] = broken(f"{value}, the others have {usual}") if odd else _listed(site, value)
+    return found or {h.name: _listed(site, _release(h)) for h in site.answering("os_release")}
+
+
+def _listed(site: SiteFacts, value: str) -> Verdict:
+    known = supported(site.setting.matrix, "os", value)
+    if known is None:
+        return Verdict(State.SKIP, f"{value}; {UNKNOWN}")
+    return held(known, value if known else f"{value}, which the support matrix does not list")
 
 
 def _release(host: HostFacts) -> str:
@@ -190,7 +196,13 @@ def reboot(host: HostFacts) -> Verdict:
 def python(host: HostFacts) -> Verdict:
     """Judge os.python."""
     found = host.fields("python")
-    return held("python3" in found, ", ".join(found.values()) or "none")
+    shown = ", ".join(found.values()) or "none"
+    if "python3" not in found:
+        return broken(shown)
+    known = [supported(host.site.setting.matrix, "python", v.removeprefix("Python ")) for v in found.values()]
+    if None in known:
+        return Verdict(State.SKIP, f"{shown}; {UNKNOWN}")
+    return held(any(known), shown)
 
 
 @Check(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from maint.checks.check import RUNNING, Check
 from maint.checks.facts import ManagerFacts, SiteFacts
-from maint.checks.gather import Enquiry, ask_manager, from_json, gather, profiles_of, setting_of, to_json
+from maint.checks.gather import Enquiry, ask_manager, from_json, gather, profiles_of, setting_of, to_json, with_matrix
 from maint.checks.judge import Acceptance, acceptances, judge
+from maint.checks.matrix import matrix_of
 from maint.checks.registry import CHECKS, QUESTIONS, select
 from maint.cli.flags import Flags
 from maint.cli.screen import Screen, table
@@ -40,6 +41,7 @@ class Wish:
     save: str = ""
     facts: str = ""
     plan: str = ""
+    matrix: str = ""
     report: str = ""
     more: Mapping[str, str] | None = None
 
@@ -100,6 +102,8 @@ def _kept(wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance],
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid(f"{wish.facts} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from None
     site, told = from_json(text, wish.facts)
+    if wish.matrix:
+        site = with_matrix(site, _matrix(wish.matrix))
     kept = told.get("checks")
     if wish.chosen or not isinstance(kept, list):
         checks = select(wish.ids, wish.groups, wish.phase or site.setting.phase)
@@ -117,11 +121,11 @@ def _gathered(flags: Flags, screen: Screen, wish: Wish) -> tuple[SiteFacts, Sequ
     from maint.cli.open import limit_of, opened
 
     checks = select(_ids(wish), wish.groups, wish.phase or RUNNING)
-    plan = _plan(wish.plan)
+    plan, matrix = _plan(wish.plan), _matrix(wish.matrix)
     with opened(flags) as (configured, _):
         settings = configured.settings
         hosts = choose(inventory(configured, wish.hosts_from), wish.hosts, wish.hosts_in)
-        setting = setting_of(settings, wish.phase or RUNNING, plan)
+        setting = setting_of(settings, wish.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
         enquiry = Enquiry(hosts, checks, setting, profiles, wish.more or {})
         site = _asked(configured, enquiry, limit_of(flags), _teller(screen, hosts))
@@ -195,16 +199,25 @@ def _warn_of_logins(screen: Screen, site: SiteFacts) -> None:
         screen.say(f"note: the login alone took up to {worst:.1f} s (a slow name look-up by sshd, or much at once)")
 
 
-def _plan(path: str) -> Mapping[str, Json] | None:
-    if not path:
-        return None
+def _loaded(path: str) -> object:
+    """Return what a YAML file holds."""
     from maint.config.yaml import load
 
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from None
-    data = load(text, path).data
+    return load(text, path).data
+
+
+def _matrix(path: str) -> Mapping[str, Json] | None:
+    return matrix_of(_loaded(path), path) if path else None
+
+
+def _plan(path: str) -> Mapping[str, Json] | None:
+    if not path:
+        return None
+    data = _loaded(path)
     if not isinstance(data, dict):
         raise Invalid(f"{path} is no plan: a mapping is expected", hint="`maint help checks` describes the file")
     return data

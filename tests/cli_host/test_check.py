@@ -56,6 +56,18 @@ def test_a_planted_problem_is_found_and_no_other(sick: Operator, fault: str) -> 
     } >= {FIRST}
 
 
+def test_two_hosts_whose_names_resolve_wrongly_are_both_named(sick: Operator) -> None:
+    second = "base-02.example.internal"
+    for name in (FIRST, second):
+        sick.lab.break_(name, "wrong-dns")
+    said = sick("host", "check", "--group", "base", "-o", "json")
+    assert said.code == 1
+    assert [f["hosts"] for f in said.json["findings"] if (f["check"], f["state"]) == ("net.dns.fwd", "fail")] in (
+        [[FIRST, second]],
+        [[FIRST], [second]],
+    )
+
+
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -163,6 +175,30 @@ def test_the_hosts_may_come_from_the_manager_or_a_snapshot(operator: Operator, s
     assert [host["name"] for host in said.json["hosts"]] == list(operator.lab.machines)
     checked = operator("host", "check", "--hosts-from", source, "--check", "os.swappiness", "-o", "json")
     assert {host["reached"] for host in checked.json["hosts"]} == {True}
+
+
+def test_a_snapshots_hosts_are_checked_while_the_manager_is_dead(sick: Operator) -> None:
+    sick.lab.server.stop()
+    try:
+        assert sick("host", "check", "--hosts-from", "manager", "--check", "os.swappiness").code == 4
+        said = sick("host", "check", "--hosts-from", "snapshot", "--check", "os.swappiness", "-o", "json")
+    finally:
+        sick.lab.server.start()
+    assert said.code == 0, said.err
+    assert [host["name"] for host in said.json["hosts"]] == list(sick.lab.machines)
+
+
+def test_a_support_matrix_decides_which_releases_pass(operator: Operator, tmp_path: Path) -> None:
+    (tmp_path / "matrix.yaml").write_text('os: ["rhel 7.9"]\n')
+    (tmp_path / "numbers.yaml").write_text("os: [7.9]\n")
+    choice = ("host", "check", "--check", "os.release", "-o", "json")
+    without = operator(*choice, "--save-facts", str(tmp_path / "facts.json"))
+    assert (without.code, {f["state"] for f in without.json["findings"]}) == (0, {"skip"})
+    said = operator(*choice, "--matrix", str(tmp_path / "matrix.yaml"))
+    assert (said.code, {f["state"] for f in said.json["findings"]}) == (1, {"fail"})
+    later = maint(*choice, "--matrix", str(tmp_path / "matrix.yaml"), "--facts", str(tmp_path / "facts.json"))
+    assert later.json["findings"] == said.json["findings"]
+    assert operator(*choice, "--matrix", str(tmp_path / "numbers.yaml")).code == 3
 
 
 PLAN = {
