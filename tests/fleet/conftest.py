@@ -34,11 +34,17 @@ def missing(words: str) -> NoReturn:
     pytest.skip(words)
 
 
-class NoSecrets:
-    """No reference leads anywhere."""
+@dataclass
+class OneSecret:
+    """Every reference leads to the same value, and is counted."""
+
+    value: str = ""
+    asked: int = 0
 
     def resolve(self, reference: str) -> Secret:
-        raise AssertionError(reference)
+        assert self.value, reference
+        self.asked += 1
+        return Secret(self.value)
 
 
 @dataclass
@@ -53,7 +59,7 @@ class Ground:
 
     def fleet(self, ports: Mapping[str, int] | None = None, **options: Any) -> tuple[FabricFleet, list[HostSettings]]:
         """Return a fleet and its hosts; without `ports`, all of them."""
-        heard = options.pop("heard", None)
+        heard, secrets = options.pop("heard", None), options.pop("secrets", None)
         hosts = [HostSettings(name, "127.0.0.1", port) for name, port in (ports or self.ports).items()]
         usual = {"user": self.user, "key": self.key, "known_hosts": self.known_hosts}
         settings = SiteSettings(
@@ -63,7 +69,7 @@ class Ground:
             ssh=SshSettings(**{"connect_timeout": 5.0, "command_timeout": 20.0} | usual | options),
             hosts=hosts,
         )
-        return FabricFleet(settings, NoSecrets(), heard=heard), hosts
+        return FabricFleet(settings, secrets or OneSecret(), heard=heard), hosts
 
 
 @pytest.fixture(scope="session")
@@ -80,25 +86,27 @@ def openssh() -> Iterator[Ground]:
 def _served(folder: Path) -> Iterator[Ground]:
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
-    (folder / "authorized_keys").write_text(_made(folder / "id") + "\n")
+    (folder / "authorized_keys").write_text(made(folder / "id") + "\n")
+    made(folder / "authority")
     ground = Ground(getpass.getuser(), folder / "id", folder / "known_hosts", {})
     processes, lines = [], []
     try:
         for number in range(INSTANCES):
-            port = _free_port()
-            lines.append(f"[127.0.0.1]:{port} {_made(folder / f'host{number}')}\n")
+            port = free_port()
+            lines.append(f"[127.0.0.1]:{port} {made(folder / f'host{number}')}\n")
             config = folder / f"config{number}"
             config.write_text(
                 f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host{number}\nPidFile none\nStrictModes no\n"
-                f"AuthorizedKeysFile {folder}/authorized_keys\nUsePAM no\nPasswordAuthentication no\n"
-                "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nMaxStartups 500\nMaxSessions 50\n"
+                f"AuthorizedKeysFile {folder}/authorized_keys\nTrustedUserCAKeys {folder}/authority.pub\n"
+                "UsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+                "PermitRootLogin prohibit-password\nMaxStartups 500\nMaxSessions 50\n"
                 "SetEnv SHLVL=2\n"  # else bash runs the account's ~/.bashrc, whatever that may take
             )
             processes.append(subprocess.Popen([str(SSHD), "-D", "-f", config], stderr=subprocess.DEVNULL))
             ground.ports[f"n{number + 1}"] = port
         ground.known_hosts.write_text("".join(lines))
         for port in ground.ports.values():
-            _wait_for_banner(port)
+            wait_for_banner(port)
         yield ground
     finally:
         for process in processes:
@@ -107,18 +115,18 @@ def _served(folder: Path) -> Iterator[Ground]:
             process.wait()
 
 
-def _made(path: Path) -> str:
+def made(path: Path) -> str:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path], check=True)
     return path.with_name(path.name + ".pub").read_text().strip()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait_for_banner(port: int) -> None:
+def wait_for_banner(port: int) -> None:
     for _ in range(200):
         try:
             with socket.create_connection(("127.0.0.1", port), 1) as sock:
@@ -131,17 +139,17 @@ def _wait_for_banner(port: int) -> None:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Ground]:
-    yield from _lab(tmp_path, None)
+    yield from _lab(tmp_path, None, INSTANCES)
 
 
 @pytest.fixture
 def lab_beside(openssh: Ground, tmp_path: Path) -> Iterator[Ground]:
-    """The lab's hosts, opened by the same account and key as the real ones."""
-    yield from _lab(tmp_path, openssh)
+    """Five of the lab's hosts, opened by the same account and key as the real ones."""
+    yield from _lab(tmp_path, openssh, 5)
 
 
-def _lab(tmp_path: Path, beside: Ground | None) -> Iterator[Ground]:
-    machines = {f"n{n}": Machine(f"n{n}", tmp_path / f"n{n}", {}) for n in range(1, INSTANCES + 1)}
+def _lab(tmp_path: Path, beside: Ground | None, count: int) -> Iterator[Ground]:
+    machines = {f"n{n}": Machine(f"n{n}", tmp_path / f"n{n}", {}) for n in range(1, count + 1)}
     for machine in machines.values():
         furnish(machine)
     if beside is not None:

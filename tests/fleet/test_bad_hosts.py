@@ -19,15 +19,18 @@ def test_each_of_a_hundred_hosts_answers_or_has_a_reason(
     lab.machines["n1"].fault = "dies-mid-command"
     lab.machines["n2"].fault = "banner-junk"
     lab.machines["n3"].fault = "hangs-after-login"
+    lab.machines["n4"].fault = "wrong-key"
+    lab.machines["n5"].fault = "login-refused"
     good = list(openssh.ports.values())
-    ports = {f"wn{n:03}": good[n % len(good)] for n in range(93)}
-
+    ports = {f"wn{n:03}": good[n % len(good)] for n in range(92)}
     bad: dict[str, int] = {
         "filtered": filtered,
         "mute": silent(),
         "dies": lab.ports["n1"],
         "junk": lab.ports["n2"],
         "hangs": lab.ports["n3"],
+        "other key": lab.ports["n4"],
+        "other account": lab.ports["n5"],
     }
     with socket.create_server(("127.0.0.1", 0)) as closed:
         bad["refused"] = closed.getsockname()[1]
@@ -48,6 +51,8 @@ def test_each_of_a_hundred_hosts_answers_or_has_a_reason(
     assert replies["mute"].reason
     assert "lost" in str(replies["dies"].reason)
     assert "20 s" in str(replies["hangs"].reason)
+    assert "HOST KEY HAS CHANGED" in str(replies["other key"].reason)
+    assert "was not let in" in str(replies["other account"].reason)
     framed = parse(replies["junk"].out, TOKEN, ASKED)
     assert framed.reason == ""
     assert "watched" in framed.before

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from maint.adapters.ssh.connect import Address, Connector, transport_of
+from maint.adapters.ssh.connect import Address, Connector, Opening, transport_of
 from maint.adapters.ssh.exchange import Exchange, Lost
 from maint.adapters.ssh.known_hosts import KnownHosts
 from maint.adapters.ssh.library import Channel, Message, SSHException, Transport
@@ -185,6 +185,7 @@ class Lines:
         password: returns sudo's password, None where there is none.
         monotonic: seconds that never go back.
         home: whose `.ssh/known_hosts` counts where none is configured; None for the user's own.
+        opening: see `Connector.connect`.
     """
 
     def __init__(
@@ -193,12 +194,14 @@ class Lines:
         password: Callable[[], Secret | None],
         monotonic: Callable[[], float],
         home: Path | None,
+        opening: Opening | None = None,
     ) -> None:
         self._settings = settings
         self._password = password
         self._monotonic = monotonic
         self.known = KnownHosts(_known_hosts(settings, home))
         self.connector = Connector(settings, self.known)
+        self._opening = opening
         self._lines: dict[str, Line] = {}
         self._lock = threading.Lock()
         self._jump = self._jump_line()
@@ -232,7 +235,7 @@ class Lines:
 
     def _make(self, address: Address, jump: Line | None) -> Line:
         def connect() -> "Connection":
-            return self.connector.connect(address, jump.transport() if jump else None)
+            return self.connector.connect(address, jump.transport() if jump else None, self._opening)
 
         return Line(address, connect, self._settings, self._password, self._monotonic)
 

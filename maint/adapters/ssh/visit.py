@@ -41,12 +41,14 @@ class Visits:
         home: Path | None,
     ) -> None:
         self._settings = settings
-        self._lines = Lines(settings, password, monotonic, home)
+        self._lines = Lines(settings, password, monotonic, home, self._opening)
         self._monotonic = monotonic
         self._now = now
         self._open: set[socket.socket | Channel] = set()
         self._lock = threading.Lock()
         self._ended = False
+        self._to_jump = threading.Lock()
+        self._no_jump: MaintError | None = None
 
     def end(self) -> None:
         """Close everything, and open nothing any more."""
@@ -86,7 +88,7 @@ class Visits:
 
     def _converse(self, address: Address, script: bytes, stay: "_Stay") -> None:
         with self._watched() as opening:
-            client = self._lines.connector.client(address, self._lines.through(), opening)
+            client = self._lines.connector.client(address, self._through(), opening)
             try:
                 exchange = self._begun(address, _transport(address, client), script, stay)
                 try:
@@ -122,7 +124,7 @@ class Visits:
         with self._watched() as opening:
             transport: Transport | None = None
             try:
-                sock = self._lines.connector.reach(address, self._lines.through(), opening)
+                sock = self._lines.connector.reach(address, self._through(), opening)
                 transport = self._lines.connector.transport_factory(address)(sock)
                 transport.banner_timeout = self._settings.connect_timeout
                 transport.start_client(timeout=self._settings.connect_timeout)
@@ -134,17 +136,32 @@ class Visits:
                 if transport is not None:
                     transport.close()
 
+    def _through(self) -> Transport | None:
+        """Return the connection to the jump host; one that cannot be reached is tried once, not for each host."""
+        with self._to_jump:
+            if self._no_jump is not None:
+                raise self._no_jump
+            try:
+                return self._lines.through()
+            except MaintError as failure:
+                self._no_jump = CannotReach(f"no way through the jump host {failure.message}", hint=failure.hint)
+                raise self._no_jump from None
+
+    def _opening(self, sock: socket.socket | Channel) -> None:
+        """Note a socket before anything is sent on it, so that `end` can close it."""
+        with self._lock:
+            if self._ended:
+                raise OSError("stopped")
+            self._open.add(sock)
+
     @contextmanager
     def _watched(self) -> Iterator[Opening]:
-        """Yield what must be told of each socket, so that `end` can close it."""
+        """Yield what must be told of each socket of one visit."""
         own: list[socket.socket | Channel] = []
 
         def opening(sock: socket.socket | Channel) -> None:
-            with self._lock:
-                if self._ended:
-                    raise OSError("stopped")
-                own.append(sock)
-                self._open.add(sock)
+            self._opening(sock)
+            own.append(sock)
 
         try:
             yield opening
