@@ -104,8 +104,13 @@ def newest_restorable(sight: Sight) -> Snapshot:
     raise Refused(
         f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
         detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_TOLD - 1 : -1]), *more],
-        hint="maint backup list shows what there is; maint backup create --open-window takes a restorable one",
+        hint="maint backup list shows what there is; maint backup create --open-window takes a restorable one"
+        + "".join(f"; or look into a copy: --store {copy}" for copy in _copies(sight)[:1]),
     )
+
+
+def _copies(sight: Sight) -> Sequence[str]:
+    return sight.settings.backup.copies if sight.settings.backup else ()
 
 
 def find(sight: Sight, wanted: str) -> Snapshot:

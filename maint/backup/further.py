@@ -92,6 +92,12 @@ def truststore(outline: Outline, part: bool) -> Finding | None:
     return Finding("truststore", False, words)
 
 
+def usable(password: bytes) -> bool:
+    """Tell whether this can be the password of the truststore: no page, no JSON, nothing redacted (contract 11)."""
+    text = password.decode(errors="replace")
+    return readable(text) and not text.lstrip().startswith(("<", "{"))
+
+
 def manager_paths(outline: Outline) -> Sequence[str]:
     """Return what belongs to the manager on its host: folders and files, none of which lies in another."""
     whole = (SETTINGS, OPTIONS, CERTMANAGER)

@@ -18,6 +18,7 @@ class LicenseText:
     Attributes:
         expiration: as it is written.
         starts, ends: its first and its last day, None where none can be read.
+        deactivated: the day on which it ceases to do anything, likewise.
     """
 
     owner: str
@@ -25,10 +26,17 @@ class LicenseText:
     expiration: str
     starts: datetime | None
     ends: datetime | None
+    deactivated: datetime | None = None
 
-    def over(self, now: datetime) -> bool:
-        """Whether its last day has passed; without one it counts as in date, since the manager decides."""
-        return self.ends is not None and self.ends + _DAY <= now
+    def objection(self, now: datetime) -> str:
+        """Why it is not in date, "" where it is; without days it counts as in date, since the manager decides."""
+        if self.starts is not None and self.starts > now:
+            return f"is not valid before {self.starts:%Y-%m-%d}"
+        if self.deactivated is not None and self.deactivated + _DAY <= now:
+            return f"was deactivated on {self.deactivated:%Y-%m-%d}"
+        if self.ends is not None and self.ends + _DAY <= now:
+            return f"expired on {self.ends:%Y-%m-%d}"
+        return ""
 
 
 def parse(content: bytes, source: str) -> LicenseText:
@@ -53,19 +61,18 @@ def check(content: bytes, now: datetime) -> Finding:
     if fields is None:
         return Finding("license", False, "the licence file holds no readable licence")
     found = _text(fields)
+    if objection := found.objection(now):
+        return Finding("license", False, f"the licence {objection}")
     if found.ends is None:
         return Finding("license", None, "the licence file names no day on which it expires")
-    if found.starts is not None and found.starts > now:
-        return Finding("license", False, f"the licence is not valid before {found.starts:%Y-%m-%d}")
-    if found.over(now):
-        return Finding("license", False, f"the licence expired on {found.ends:%Y-%m-%d}")
     return Finding("license", True, f"the licence is valid until {found.ends:%Y-%m-%d}")
 
 
 def _text(fields: Mapping[str, object]) -> LicenseText:
     expiration = str(fields.get("expirationDate", ""))
     owner, uuid = str(fields.get("name", "")), str(fields.get("uuid", ""))
-    return LicenseText(owner, uuid, expiration, _day(fields.get("startDate")), _day(expiration))
+    days = (_day(fields.get("startDate")), _day(expiration), _day(fields.get("deactivationDate")))
+    return LicenseText(owner, uuid, expiration, *days)
 
 
 def _inner(content: bytes) -> Mapping[str, object] | None:

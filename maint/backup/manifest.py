@@ -187,7 +187,7 @@ def decode(content: bytes) -> Snapshot:
         first = problem.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(step) for step in first["loc"]) or "the whole"
         raise WorkFailed(f"the manifest is damaged: {where}: {first['msg']}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise WorkFailed("the manifest is damaged: it is no JSON") from None
     return _snapshot(read)
 

@@ -16,7 +16,8 @@ from maint.backup.archive import paths
 from maint.backup.catalogue import files, load
 from maint.backup.condense import Condenser
 from maint.backup.elements import proven
-from maint.backup.further import truststore
+from maint.backup.further import truststore, usable
+from maint.backup.ids import time_of
 from maint.backup.judge import Judge, Verdict
 from maint.backup.license import check
 from maint.backup.manifest import MANIFEST, SIGNATURE
@@ -165,7 +166,13 @@ def _open_part(
             licence = stream.read()
         _same(part, drained(from_bytes(licence)))
         return replace(content, license=licence)
-    if part.name == REDACTED_COPY:
+    if part.name == TRUSTSTORE:
+        with sight.store.open(path) as file, sight.seal.decrypt(file, identities) as stream:
+            password = stream.read()
+        _same(part, drained(from_bytes(password)))
+        if not usable(password):
+            raise WorkFailed("it holds no password")
+    elif part.name == REDACTED_COPY:
         with stored(sight.store, path) as (file, _), sight.seal.decompress(file) as stream:
             _same(part, _parsed(Tally(stream.read)))
     elif part.name == MANAGER_FILES:
@@ -271,7 +278,7 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
 
 
 def _future(sight: Sight, snapshot: Snapshot) -> Finding:
-    ahead = snapshot.taken_at - sight.clock.now()
+    ahead = max(snapshot.taken_at, time_of(snapshot.id)) - sight.clock.now()
     if ahead > SKEW:
         return Finding("time", False, f"it says that it was taken in the future: {snapshot.taken_at:%Y-%m-%d %H:%M}")
     return Finding("time", True, f"taken {snapshot.taken_at:%Y-%m-%d %H:%M} UTC")

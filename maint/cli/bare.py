@@ -173,7 +173,9 @@ def _reference(text: str) -> str:
     try:
         check_reference(text)
     except ValueError as error:
-        raise UsageError(f"a secret given by a flag {error}", hint="--password file:PATH") from None
+        raise UsageError(
+            f"a secret given by a flag {error}", hint="write file:PATH, the name of a file that holds it"
+        ) from None
     kind, _, rest = text.partition(":")
     return f"file:{_absolute(rest)}" if kind == "file" and rest else text
 

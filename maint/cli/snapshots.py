@@ -11,7 +11,7 @@ from maint.cli.site import ConfiguredSite
 from maint.engine.lock import site_lock
 from maint.errors import Invalid, PartlyDone, WorkFailed
 from maint.model.json import Json
-from maint.model.snapshot import ClusterSummary, Snapshot, Trust
+from maint.model.snapshot import ClusterSummary, Purpose, Snapshot, Trust
 from maint.model.units import show_size
 
 
@@ -132,4 +132,5 @@ def _newest(site: ConfiguredSite) -> str:
     known = entries(site)
     if not known:
         raise Invalid(f"there is no snapshot of {site.settings.name} yet", hint="`maint backup create` takes one")
-    return known[-1].id
+    backups = [one for one in known if one.snapshot is None or one.snapshot.purpose is Purpose.BACKUP]
+    return (backups or known)[-1].id

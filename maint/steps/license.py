@@ -29,10 +29,10 @@ class UploadLicense(Step[LicenseArguments]):
         """Plan the upload; an unreadable or expired file is refused here."""
         content, source = content_of(sight, file=args.file, snapshot=args.snapshot)
         license_ = parse(content, source)
-        if license_.over(sight.clock.now()):
+        if objection := license_.objection(sight.clock.now()):
             raise Refused(
                 f"the licence in {source} is out of date",
-                detail=[f"it ended on {license_.expiration}"],
+                detail=[f"it {objection}"],
                 hint="put a valid licence file where the config's `license:` points",
             )
         yield self.action(

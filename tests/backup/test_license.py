@@ -19,15 +19,18 @@ def licence(**fields: str) -> bytes:
 def test_a_licence_counts_until_the_end_of_its_last_day_however_it_is_written(day: str) -> None:
     content = licence(name="x", uuid="u", expirationDate=day)
     assert check(content, NOW).passed is True
-    assert not parse(content, "it").over(NOW)
+    assert parse(content, "it").objection(NOW) == ""
     later = datetime(2026, 11, 22, tzinfo=UTC)
     assert check(content, later).passed is False
-    assert parse(content, "it").over(later)
+    assert "expired on" in parse(content, "it").objection(later)
 
 
 def test_one_that_has_not_begun_or_names_no_day_is_told() -> None:
     early = licence(name="x", uuid="u", expirationDate="2030-01-01", startDate="2027-01-01")
     assert check(early, NOW).passed is False
+    assert "not valid before" in parse(early, "it").objection(NOW)
+    ended = licence(name="x", uuid="u", expirationDate="2030-01-01", deactivationDate="2026-01-01")
+    assert "deactivated" in check(ended, NOW).words
     assert check(licence(name="x", uuid="u"), NOW).passed is None
 
 

@@ -136,6 +136,46 @@ def edited_manifest(content: bytes) -> bytes:
     return content.replace(b'"account": "admin"', b'"account": "nimda"')
 
 
+def listed_later(forger: Forger) -> str:
+    """Return a snapshot whose id, by which snapshots are sorted, comes from the future, whatever its manifest says."""
+    then = forger.site.clock.now() + timedelta(days=2)
+    return forger.forge(edit=lambda one: replace(one, id=new_id(then, lambda size: b"\2" * size)))
+
+
+def resigned(change: Callable[[bytes], bytes]) -> Poison:
+    """Return a poison: the manifest changed, and signed with the site's own key."""
+
+    def poison(forger: Forger) -> str:
+        snapshot = forger.forge()
+        manifest, signature = (forger.folder(snapshot) / name for name in (MANIFEST, SIGNATURE))
+        content = change(manifest.read_bytes())
+        for path, written in ((manifest, content), (signature, forger.site.sign.sign(content))):
+            path.unlink()
+            path.write_bytes(written)
+        return snapshot
+
+    return poison
+
+
+def nested(document: bytes) -> bytes:
+    return document.rstrip()[:-1] + b', "more" : ' + b"[" * 50_000 + b"]" * 50_000 + b"}"
+
+
+def no_salt(document: Any) -> None:
+    for user in document["users"]:
+        user.pop("pwSalt", None)
+
+
+def null_role(document: Any) -> None:
+    services(document)[0]["roles"].append(None)
+
+
+def mask_all(document: Any) -> None:
+    for item in document["managerSettings"]["items"]:
+        if item.get("sensitive"):
+            item["value"] = "********"
+
+
 POISONS: dict[str, tuple[Poison, str]] = {
     "truncated": (lambda forger: forger.forge(forger.content[: len(forger.content) // 2]), "before it is complete"),
     "redacted": (changed(hide_all), "are the word REDACTED"),
@@ -157,6 +197,32 @@ POISONS: dict[str, tuple[Poison, str]] = {
     "missing group": (changed(missing_group), "names the config group"),
     "password that opens no administrator": (changed(another_password), "configured password does not open admin"),
     "future date": (from_the_future, "taken in the future"),
+    "future id": (listed_later, "taken in the future"),
+    "nested without end": (lambda forger: forger.forge(nested(forger.content)), "nested deeper than"),
+    "two documents": (lambda forger: forger.forge(forger.content * 2), "something follows the end"),
+    "UTF-16": (lambda forger: forger.forge(forger.content.decode().encode("utf-16")), "is not JSON"),
+    "no salt": (changed(no_salt), "no usable password hash, salt"),
+    "null among the roles": (changed(null_role), "null in clusters[].services[].roles"),
+    "masked": (changed(mask_all), "or another mask"),
+    "empty truststore password": (lambda forger: forger.forge(parts={TRUSTSTORE: b""}), "it holds no password"),
+    "truststore password of a proxy": (
+        lambda forger: forger.forge(parts={TRUSTSTORE: b"<html>502</html>"}),
+        "it holds no password",
+    ),
+    "two parts sealed one behind the other": (
+        on_disk(DEPLOYMENT, lambda content: content * 2),
+        f"{DEPLOYMENT} is not what was stored",
+    ),
+    "manifest with a key twice": (
+        resigned(lambda content: content.replace(b'"flagged"', b'"flagged": false, "flagged"')),
+        "a key stands in it twice",
+    ),
+    "manifest nested without end": (
+        resigned(
+            lambda content: content.replace(b'"host_files": {', b'"more": ' + b"[" * 99_999 + b', "host_files": {')
+        ),
+        "manifest is damaged",
+    ),
 }
 PARTS = (
     DEPLOYMENT,
