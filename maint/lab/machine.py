@@ -56,6 +56,7 @@ class Machine:
         utility: given arguments, working folder and the host's files, does what the virtual-cluster utility does there
             and returns its status, output and errors; None where no cluster answers.
         kubernetes: what kubectl talks to there, None where no cluster answers.
+        shells: the numbers of the shells that run there now.
         docker: returns whether the docker daemon of the data services runs here.
         now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
     """
@@ -81,6 +82,7 @@ class Machine:
         self.shows: Callable[[str, int], bytes | None] = lambda host, port: None  # noqa: ARG005 - nobody there
         self.utility: Utility | None = None
         self.kubernetes: Kubernetes | None = None
+        self.shells: set[int] = set()
         self.docker: Callable[[], bool] = lambda: False
         self.now: Callable[[], float] = time.time
         self.files = Tree(root, full=lambda: self.fault == "disk-full")

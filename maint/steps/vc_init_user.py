@@ -37,27 +37,25 @@ class InitUser(Step[InitUserArguments]):
 
     def plan(self, args: InitUserArguments, sight: Sight) -> Iterable[Action]:
         """Prove principal and keytab, look at the virtual cluster, and plan what must be written."""
-        settings = sight.settings.virtual_cluster(args.vc)
-        address, names, host = address_of(settings), names_of(args.user), master_of(sight)
+        settings, names = sight.settings.virtual_cluster(args.vc), names_of(args.user)
         identity = identity_of(user_of(settings, args.user), sight.secrets)
-        wanted = _wanted(names, identity)
         arguments: dict[str, Json] = {"vc": settings.name, "user": args.user, "later": args.later}
-        words = f"give {args.user} the keys of {identity.principal} (version {identity.key.version}; {identity.tried})"
-        effect, facts = Effect.CHANGE, ""
-        if not args.later:
-            found = look(sight.shell, host, address, settings.utility)
-            cabinet = Cabinet(host, address.namespace)
-            live = cabinet.read(sight.shell, names.both)
-            facts = digest(names.both, live)
-            if facts == digest(names.both, wanted):
-                effect, words = Effect.READ, f"{args.user} has these keys of {identity.principal} already"
-            else:
-                refuse_older(identity, contents_of(live.get(names.keytab)))
-                words += self._way(sight, cabinet, names, found, settings)
+        words = f"give {args.user} the keys of {identity.principal} (version {identity.key.version}"
+        if args.later:
+            yield self.action(f"user {args.user} of virtual cluster {settings.name}", f"{words})", arguments)
+            return
+        address, host = address_of(settings), master_of(sight)
+        found = look(sight.shell, host, address, settings.utility)
+        cabinet = Cabinet(host, address.namespace)
+        live = cabinet.read(sight.shell, names.both)
+        effect, facts = Effect.CHANGE, digest(names.both, live)
+        if facts == digest(names.both, _wanted(names, identity)):
+            effect, words = Effect.READ, f"{args.user} has these keys of {identity.principal} already"
+        else:
+            refuse_older(identity, contents_of(live.get(names.keytab)))
+            words = f"{words}; {identity.tried}){self._way(sight, cabinet, names, found, settings)}"
         yield self.action(
-            f"user {args.user} of virtual cluster {settings.name}"
-            if args.later
-            else f"secrets {names.principal}, {names.keytab} in {address.namespace}",
+            f"secrets {names.principal}, {names.keytab} in {address.namespace}",
             words,
             arguments,
             effect=effect,
@@ -167,10 +165,11 @@ class _Change:
 
     def _back(self, kept: Kept, error: BaseException, *, apply: bool) -> Generator[str, None, None]:
         """Put the old secrets back; where that fails too, they stay sealed for the next life of the run."""
-        both = self._names.both
+        shell, both = self._site.shell, self._names.both
         try:
-            if digest(both, self._cabinet.read(self._site.shell, both)) != digest(both, kept.old):
-                yield from put_back(kept, self._cabinet, self._site.shell, apply=apply)
+            sweep(shell, self._cabinet.host, self._site.state)  # which waits for a script that still goes on
+            if digest(both, self._cabinet.read(shell, both)) not in (digest(both, kept.old), self._fresh):
+                yield from put_back(kept, self._cabinet, shell, apply=apply)
         except MaintError as second:
             raise WorkFailed(
                 f"{error}; and the old secrets could not be put back: {second.message}",

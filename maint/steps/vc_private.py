@@ -22,7 +22,7 @@ def sweeping(state: Path) -> str:
     return f"""for f in /run/{left} /tmp/{left}; do
   [ -d "$f" ] || continue
   p=$(cat "$f/pid" 2>/dev/null) || p=; i=0
-  while [ -n "$p" ] && [ "$p" != $$ ] && kill -0 "$p" 2>/dev/null && [ "$i" -lt 60 ]; do sleep 1; i=$((i + 1)); done
+  while [ -n "$p" ] && kill -0 "$p" 2>/dev/null && [ "$i" -lt 60 ]; do sleep 1; i=$((i + 1)); done
   rm -rf "$f"
 done"""
 

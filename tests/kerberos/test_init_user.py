@@ -134,6 +134,20 @@ def test_killed_at_any_step_the_user_has_the_old_or_the_new_ones(owner, apply, a
     finish(owner)
 
 
+@pytest.mark.parametrize(("apply", "at"), [("yes", "apply-keytab"), ("no", "delete"), ("no", "create")])
+def test_stopped_by_a_signal_it_leaves_the_old_or_the_new_ones(owner, apply, at):
+    owner.lab.switch("vc-server-side-apply", apply)
+    before = list(secrets_of(owner).values())
+    owner.lab.break_(f"kubectl-{at}", "vc-kubectl-slow")
+    process = owner.start(*INIT)
+    struck(owner)
+    process.terminate()
+    process.communicate()
+    assert process.returncode == 143
+    assert list(secrets_of(owner).values()) in (before, wanted(owner))
+    clean(owner)
+
+
 def finish(owner):
     """Take the run up, or begin where it had not; the user has the new ones then."""
     assert owner("playbook", "resume").code == 0

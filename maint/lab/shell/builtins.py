@@ -7,7 +7,7 @@ from maint.lab.shell.condition import condition
 from maint.lab.shell.formatting import echo, printf
 from maint.lab.shell.source import Source
 from maint.lab.shell.state import Leave, Loop, Return, ShellFailure
-from maint.lab.shell.streams import Life, decode, encode
+from maint.lab.shell.streams import decode, encode
 from maint.lab.shell.words import NAME
 
 _OPTIONS = {
@@ -278,7 +278,7 @@ def _trap(call: Call) -> int:
         else:
             call.state.traps[name] = action
             if name == "HUP" and not action:  # it goes on when its connection is lost
-                call.state.life = Life()
+                call.state.life = call.state.life.detached()
     return 0
 
 

@@ -1,5 +1,6 @@
 """Run one command line on a lab host."""
 
+import itertools
 from dataclasses import dataclass
 from threading import Event
 
@@ -9,6 +10,8 @@ from maint.lab.shell.executor import Shell
 from maint.lab.shell.source import Source
 from maint.lab.shell.state import State
 from maint.lab.shell.streams import Killed, Life, Outgoing, Pipe, Stream
+
+_NUMBERS = itertools.count(4242)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ def execute(machine: Machine, command: str, stdin: Stream, out: Stream, err: Str
     Args:
         cancelled: set when the command shall end (status 137 then).
     """
-    state = State(streams={0: stdin, 1: out, 2: err}, life=Life(cancelled))
+    state = State(streams={0: stdin, 1: out, 2: err}, life=Life(cancelled), pid=next(_NUMBERS))
+    machine.shells.add(state.pid)
     state.cwd = "/root" if machine.files.exists("/root") else "/"
     try:
         return Shell(machine, state, COMMANDS).script(Source(command)) & 255
@@ -35,6 +39,8 @@ def execute(machine: Machine, command: str, stdin: Stream, out: Stream, err: Str
     except Exception as bug:  # the boundary: a client must see a failure, not a closed channel
         err.write(f"the lab itself failed: {type(bug).__name__}: {bug}\n".encode())
         return 70
+    finally:
+        machine.shells.discard(state.pid)
 
 
 def run(machine: Machine, command: str, stdin: bytes = b"") -> Ended:

@@ -171,11 +171,21 @@ class Life:
     Args:
         cancelled: set by whoever wants it to end.
         deadline: monotonic time at which it ends, or None.
+
+    Attributes:
+        left: set once whoever began it has gone, whether it goes on or not.
     """
 
     def __init__(self, cancelled: threading.Event | None = None, deadline: float | None = None) -> None:
         self.cancelled = cancelled or threading.Event()
+        self.left = self.cancelled
         self.deadline = deadline
+
+    def detached(self) -> "Life":
+        """Return a life that goes on when whoever began it has gone."""
+        life = Life(deadline=self.deadline)
+        life.left = self.left
+        return life
 
     def check(self) -> None:
         """Raise `Killed` when it is over."""

@@ -48,7 +48,9 @@ VC_FAULTS: dict[str, Fault] = {
     "vc-odd-state": Fault("jobs-engine", "the next run shows a state that nobody knows while it runs"),
     "vc-build-fails": Fault("jobs-engine", "the next build of a Python environment fails"),
     "vc-kubectl-fails": Fault("kubectl", "kubectl fails with an internal error, nothing is done", ONCE, _KUBECTL),
-    "vc-kubectl-hangs": Fault("kubectl", "kubectl never ends, nothing is done", ONCE, _KUBECTL),
+    "vc-kubectl-hangs": Fault(
+        "kubectl", "kubectl never ends; with who called it the host goes down, nothing is done", ONCE, _KUBECTL
+    ),
     "vc-kubectl-slow": Fault("kubectl", "kubectl takes a second longer", ONCE, _KUBECTL),
     "vc-kubectl-down": Fault("kubectl", "kubectl reaches no API server", UNTIL_CLEARED, _KUBECTL),
     "vc-node-not-ready": Fault("jobs-engine", "Kubernetes' first node is not ready", UNTIL_CLEARED),

@@ -4,9 +4,10 @@ import base64
 import json
 import posixpath
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 from maint.lab.shell.call import Call, Failed, NotSimulated, Options
+from maint.lab.shell.streams import Killed
 from maint.lab.vc.kubernetes import Denied, Hangs, Kubernetes
 
 # Any: objects as JSON.
@@ -19,6 +20,7 @@ _KINDS = {
     "ingress": "ingress", "ingresses": "ingress", "node": "node", "nodes": "node", "pods": "pod", "pod": "pod",
 }  # fmt: skip
 _PREFIXES = {"ingress": "ingress.networking.k8s.io"}
+_FOREVER = 86400.0  # seconds
 _KEY = re.compile(r"\{\.data\.((?:[^.{}\\]|\\\.)+)\}")
 
 
@@ -35,8 +37,13 @@ def kubectl(call: Call) -> int:
         call.stderr.write(f"{denial}\n".encode())
         return 1
     except Hangs:
-        call.state.life.sleep(86400)
-        return 1
+        wait_for_nothing(call)
+
+
+def wait_for_nothing(call: Call) -> NoReturn:
+    """Never end; the host goes down with all that runs there once whoever called has gone."""
+    call.state.life.left.wait(_FOREVER)
+    raise Killed
 
 
 def _cluster(call: Call) -> Kubernetes:

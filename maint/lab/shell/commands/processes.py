@@ -40,7 +40,7 @@ def pgrep(call: Call) -> int:
 def kill(call: Call) -> int:
     """`kill [-SIGNAL] PID…`: asks whether it is there; units are stopped with systemctl."""
     numbers = [arg for arg in call.args if not arg.startswith("-")]
-    known = _running(call).values()
+    known = {*_running(call).values(), *(str(number) for number in call.machine.shells)}
     for number in numbers:
         if number not in known:
             raise Failed(f"({number}) - No such process")

@@ -1,6 +1,7 @@
 """The virtual-cluster utility of ECS masters."""
 
 from maint.lab.shell.call import Call, Failed
+from maint.lab.shell.commands.kubectl import wait_for_nothing
 from maint.lab.vc.kubernetes import Hangs
 
 
@@ -31,8 +32,7 @@ def cde_utils(call: Call) -> int:
     try:
         status, out, err = call.machine.utility(call.args, call.state.cwd, _Files(call))
     except Hangs:
-        call.state.life.sleep(86400)
-        return 1
+        wait_for_nothing(call)
     call.stderr.write(err.encode())
     call.stdout.write(out.encode())
     return status
