@@ -1,17 +1,18 @@
-"""`maint vc backup` and `maint vc restore`: a virtual cluster into a snapshot, and back."""
+"""`maint vc backup`, `drift` and `restore`: a virtual cluster into a snapshot, held against it, and back."""
 
 from typing import Annotated
 
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.vc.chosen import Vc, chosen
+from maint.cli.vc.chosen import Vc, chosen, ready
 from maint.model.json import Json
 
 
 def add_to(group: typer.Typer) -> None:
     """Register the commands on the noun."""
     command(group, "backup")(backup)
+    command(group, "drift")(drift)
     command(group, "restore")(restore)
 
 
@@ -26,6 +27,38 @@ def backup(
     from maint.cli.carry import carry_out
 
     return carry_out(flags, "backup-virtual-cluster", {"vc": chosen(vc), "accept_empty": accept_empty})
+
+
+def drift(
+    flags: Flags,
+    snapshot: Annotated[
+        str, typer.Option("--snapshot", help="Its id or the beginning of it; else the newest that holds it.")
+    ] = "",
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 8 when something differs.")] = False,
+    vc: Vc = "",
+) -> int:
+    """Show what differs between a snapshot and the live virtual cluster; no file is downloaded, no value shown."""
+    from maint.backup.vc_compare import drift_of
+    from maint.backup.vc_verify import read_document
+    from maint.cli.open import limit_of, opened
+    from maint.cli.screen import table
+    from maint.errors import Differences
+    from maint.restore.vc_choose import chosen_cluster
+
+    name = chosen(vc)
+    with opened(ready(flags)) as (site, screen), site.clock.limit(limit_of(flags)):
+        cluster = site.virtual_cluster(name)
+        held = chosen_cluster(site, snapshot, cluster.settings.name)
+        found = drift_of(read_document(site, held, cluster.settings.name), cluster)
+        told: list[Json] = [one.to_json() for one in found]
+        rows = [[one.what, one.name, one.change, one.property or "-"] for one in found]
+        screen.emit(
+            {"virtual_cluster": cluster.settings.name, "snapshot": held.id, "differences": told},
+            table(["WHAT", "NAME", "CHANGE", "PROPERTY"], rows) if found else "",
+        )
+        words = f"{len(found)} difference{'' if len(found) == 1 else 's'}" if found else "nothing differs"
+        screen.say(f"{words} (snapshot {held.id}, live {cluster.settings.base_url})")
+        return Differences.exit_code if exit_code and found else 0
 
 
 def restore(
