@@ -12,6 +12,7 @@ from maint.report.run import Back
 
 _TELLING = ("deployment.compare", "vc.find", "vc.recover", "vc.smoke")  # kinds whose words stand for their part
 
+_GIVEN_UP = "left out"
 _SHOWN = 5
 _PLACES = ("base_url", "auth_url", "connect_to", "ca")
 
@@ -22,7 +23,7 @@ def back_of(past: Past) -> Sequence[Back]:
     if lanes in ([], [""]):
         return ()
     parts = [_part(past, lane) for lane in lanes]
-    done = all(part.after for part in parts)
+    done = all(part.after or part.state == _GIVEN_UP for part in parts)
     idle = f"for {show_duration(past.idle)} of it the run was not at work" if past.idle >= 1 else ""
     return [*parts, Back("all", "back" if done else "not yet", _after(past, past.last) if done else "", idle)]
 
@@ -40,7 +41,7 @@ def _part(past: Past, lane: str) -> Back:
         if record.result is not None and past.plan.actions[index].kind in _TELLING and _counts(record)
     ]
     if past.told.get(lane, {}).get("skip") is True:
-        return Back(name, "left out", "", "as was said")
+        return Back(name, _GIVEN_UP, "", "as was said")
     state = _state(records)
     ended = max((record.at for record in records if record.at), default="")
     return Back(name, state, _after(past, ended) if state in ("back", "partly back") else "", "; ".join(told))

@@ -20,7 +20,8 @@ from maint.model.json import Json
 from maint.steps.vc_find import FindCluster, trust_own
 
 API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
-FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "skip")
+FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "skip")
+_SWITCHES = ("source_gone", "initialised", "skip")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 _FORM = "vc.NAME.base_url=https://HOST/dex/api/v1"
 
@@ -121,7 +122,7 @@ def _read(name: str, texts: Mapping[str, str]) -> dict[str, Json]:
 
 
 def _value(key: str, field: str, text: str) -> Json:
-    if field in ("source_gone", "skip"):
+    if field in _SWITCHES:
         if text.lower() not in _WORDS:
             raise Invalid(f"--set {key}={text}: write true or false")
         return _WORDS[text.lower()]
@@ -151,7 +152,7 @@ def _plain(address: str) -> bool:
 
 def _present(site: ConfiguredSite, name: str, field: str) -> Json:
     """Return what holds without anything being said."""
-    if field in ("source_gone", "skip"):
+    if field in _SWITCHES:
         return False
     found = getattr(site.settings.virtual_cluster(name), field)
     return str(found).rstrip("/") if found is not None else None

@@ -15,7 +15,8 @@ from maint.model.json import Json
 from maint.model.plan import Effect, Plan
 
 RUNS = "runs"
-BEGINS_ANEW = frozenset({"base_url", "skip"})  # what a lane does elsewhere, or did not do, says nothing of it now
+# What a lane did elsewhere, or did not do, says nothing of it once it is told one of these.
+BEGINS_ANEW = frozenset({"base_url", "skip", "initialised"})
 
 
 @dataclass(slots=True)

@@ -61,14 +61,15 @@ class FindCluster(VcStep[FindArguments]):
             raise missing(settings)
         gone = action.arguments["source_gone"] is True or work.told.get("source_gone") is True
         self.refuse_living(site, settings.name, source, source_gone=gone, again=True)
-        held = _held(cluster)
+        held, done_already = _held(cluster), work.told.get("initialised") is True
         work.note("bare", held is None)
         if held and settings.base_url.rstrip("/") == source.rstrip("/") and work.noted("fresh") is not True:
             words = f"it was not lost: {held} at {settings.base_url} stay as they are"
-            return unchanged(words, {"fresh": False, "bare": False})
+            return unchanged(words, {"fresh": False, "bare": False, "users": False})
         work.note("fresh", True)  # what this run brings back there does not make it the old one
         words = " without a certificate that `ca` accepts" if held is None else ""
-        return done(f"it answers at {settings.base_url}{words}", {"fresh": True, "bare": held is None})
+        value: dict[str, Json] = {"bare": held is None and not done_already, "users": not done_already}
+        return done(f"it answers at {settings.base_url}{words}", {"fresh": True, **value})
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         """Whether what was found still stands: somebody may have given it a certificate since."""

@@ -63,27 +63,41 @@ class InitCluster(Step[InitClusterArguments]):
     def plan(self, args: InitClusterArguments, sight: Sight) -> Iterable[Action]:
         """Judge the certificate, look at the virtual cluster, and name everybody whom it concerns."""
         settings = sight.settings.virtual_cluster(args.vc)
+        if args.later:
+            pair = pair_of(settings, sight.secrets, ())
+            yield self._planned(args, settings, pair, f"{_what(settings, pair)} for {_LATER}", {})
+            return
         address, host = address_of(settings), master_of(sight)
-        pair = pair_of(settings, sight.secrets, () if args.later else (address.host, address.gateway))
+        pair = pair_of(settings, sight.secrets, (address.host, address.gateway))
         now = sight.clock.now()
-        found, held = None, dict[str, bytes]()
-        if not args.later:
-            found = look(sight.shell, host, address, settings.utility)
-            held = certificates(sight.shell, host, address)
-        there = _good(pair, address, held, now, renew=args.renew)
-        if found is not None and not there:
-            require_utility(found, settings)
-        effect = Effect.READ if there else Effect.DESTROY if pair is None else Effect.CHANGE
+        found = look(sight.shell, host, address, settings.utility)
+        held = certificates(sight.shell, host, address)
+        if there := _good(pair, address, held, now, renew=args.renew):
+            yield self._planned(args, settings, pair, there, held, nothing=True)
+            return
+        require_utility(found, settings)
         stays = pair is None and not args.renew and lasting(address, held, now)
         whom = f"{address.host} and {address.gateway}{_shared(sight, address, found, stays=stays)}"
-        words = there or f"{_what(settings, pair)} for {_LATER if args.later else whom}"
-        yield self.action(
+        yield self._planned(args, settings, pair, f"{_what(settings, pair)} for {whom}", held)
+
+    def _planned(
+        self,
+        args: InitClusterArguments,
+        settings: VirtualClusterSettings,
+        pair: Pair | None,
+        words: str,
+        held: Mapping[str, bytes],
+        *,
+        nothing: bool = False,
+    ) -> Action:
+        effect = Effect.READ if nothing else Effect.DESTROY if pair is None else Effect.CHANGE
+        return self.action(
             f"virtual cluster {settings.name}",
             words,
             {**args.model_dump(), "vc": settings.name},
             effect=effect,
             confirm=settings.name if effect is Effect.DESTROY else None,
-            undo=None if there else "the certificates of before can only come back from whoever made them",
+            undo=None if nothing else "the certificates of before can only come back from whoever made them",
             facts=_prints(held),
         )
 

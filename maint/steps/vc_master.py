@@ -211,7 +211,8 @@ def _gone(found: Found) -> Refused:
             "a user's keytab: the user's own page in the UI, or the client's `cde kerberos authenticate`, which takes "
             "principal and keytab",
         ],
-        hint="do it there, then `maint vc smoke`",
+        hint="do it there, then `maint vc smoke`; a recovery that stopped here is taken up with "
+        "`--set vc.NAME.initialised=true`",
     )
 
 

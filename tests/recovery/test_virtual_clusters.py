@@ -129,8 +129,10 @@ def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_ane
     assert (jobs(waiting, FIRST), waiting.sent) == (held, [])
     assert waiting.lab.service
     waiting.lab.service.delete(FIRST)
-    said = resume(waiting, first_base_url=create(waiting, FIRST))
+    address = create(waiting, FIRST, initialised=True)
+    said = resume(waiting, first_base_url=address, first_initialised="true")
     assert said.code == 7, said.err
+    assert "Its users have their Kerberos secrets: not now" in said.err  # the control plane saw to it, as was said
     assert f"{SECOND} is left out" in said.err
     assert len(jobs(waiting, FIRST)) == 8
     assert "left out" in report(waiting)
