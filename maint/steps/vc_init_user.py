@@ -165,10 +165,11 @@ class _Change:
 
     def _back(self, kept: Kept, error: BaseException, *, apply: bool) -> Generator[str, None, None]:
         """Put the old secrets back; where that fails too, they stay sealed for the next life of the run."""
-        both = self._names.both
+        shell, both = self._site.shell, self._names.both
         try:
-            if digest(both, self._cabinet.read(self._site.shell, both)) != digest(both, kept.old):
-                yield from put_back(kept, self._cabinet, self._site.shell, apply=apply)
+            sweep(shell, self._cabinet.host, self._site.state)  # which waits for a script that still goes on
+            if digest(both, self._cabinet.read(shell, both)) not in (digest(both, kept.old), self._fresh):
+                yield from put_back(kept, self._cabinet, shell, apply=apply)
         except MaintError as second:
             raise WorkFailed(
                 f"{error}; and the old secrets could not be put back: {second.message}",
