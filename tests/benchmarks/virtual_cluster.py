@@ -89,7 +89,9 @@ class Bench:
 
     def maint(self, *words: str) -> Cost:
         """Run a command of maint."""
-        return run([*MAINT, *words, "--config", self.config, "--yes"], env={**os.environ, "MAINT_COLOR": "never"})
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        env |= {"MAINT_COLOR": "never", "PYTHONPYCACHEPREFIX": str(self.folder / "compiled")}
+        return run([*MAINT, *words, "--config", self.config, "--yes"], env=env)
 
     def backup(self) -> Cost:
         """Back it up into an empty store."""
@@ -193,6 +195,7 @@ def main() -> None:
             fill(client, SIZE)
             client.close()
             bench.look()
+            bench.maint("vc", "status")  # compiles
             heading()
             ours, theirs = in_turns(bench)
             what = f"backup of {SIZE.jobs} jobs, {SIZE.resources} resources, {SIZE.bytes / 1e9:g} GB"
