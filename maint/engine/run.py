@@ -99,16 +99,15 @@ class Runner:
             raise MaintError(
                 "the run had failed, and was stopped while it put things back", hint="resume it again to go on"
             )
-        pending = [
-            index for index, _ in self._in(Phase.MAIN) if self._past is None or not self._past.record(index).settled
-        ]
+        open_ = [(i, one) for i, one in self._in(Phase.MAIN) if self._past is None or not self._past.record(i).settled]
         held: dict[str, MaintError] = {}
         for index, action in self._in(Phase.MAIN):
-            needed = bool(pending) and pending[-1] > index
-            if held_up(action, held) or self._settled(index, action, needed=needed):
+            if held_up(action, held):
                 continue
+            needed = any(place > index and action.lane in ("", one.lane) for place, one in open_)
             try:
-                yield from self._carry_out(index, action)
+                if not self._settled(index, action, needed=needed):
+                    yield from self._carry_out(index, action)
             except MaintError as error:
                 if not action.lane or isinstance(error, Interrupted | DeadlinePassed):
                     raise

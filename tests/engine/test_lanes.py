@@ -95,6 +95,15 @@ def test_a_failure_comes_before_what_waits_and_holds_up_its_own_lane_alone(lanes
     assert journals.find(lanes.site.state, None).state == "failed"
 
 
+def test_what_no_longer_holds_is_done_again_only_where_its_own_lane_goes_on(lanes, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Waiting, "holds", lambda self, action, site, work: asked.append(action.target))
+    lanes.fails(TEXT)
+    resumed(lanes, b={"base_url": "there"})
+    assert resumed(lanes, a={"base_url": "there"}) is None
+    assert (asked, lanes.did.count("await b b")) == ([], 1)
+
+
 def test_another_address_begins_a_lane_anew_and_the_same_one_does_not(lanes):
     lanes.fails(TEXT)
     resumed(lanes, b={"base_url": "here"})
