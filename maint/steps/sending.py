@@ -73,13 +73,10 @@ def _put(site: Site, work: Work, out: Outgoing, limit: float) -> None:
         body = Body(stream.read, out.length, lambda: work.note("last block", site.clock.now().isoformat()))
         answer = site.manager.put_deployment(body, api=api, delete_current=out.whole, timeout=limit)
     try:
-        begins = answer.read(1 << 18)
         while answer.read(1 << 18):
             pass
-    except CannotReach as error:
-        raise AnswerMissing(f"the answer was cut off: {error.message}", whole=True) from error
-    if not begins.lstrip().startswith(b"{"):
-        raise AnswerMissing("the answer is no deployment; somebody else than the manager may have given it", whole=True)
+    except (CannotReach, WorkFailed) as error:  # cut off, or somebody else's page: the manager's own word is missing
+        raise AnswerMissing(error.message, whole=True, detail=error.detail, hint=error.hint) from error
 
 
 def _patience(out: Outgoing) -> float:

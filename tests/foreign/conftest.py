@@ -9,6 +9,9 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.seal import AgeSeal
+from maint.lab.machine import Machine
+from maint.lab.ssh.server import SshLab
+from maint.lab.units import PlainUnit
 from tests.foreign.manager import ACCOUNT, PASSWORD, Manager
 from tests.steps.operator import Operator
 
@@ -53,6 +56,25 @@ def manager() -> Iterator[Manager]:
 def operator(manager: Manager, tmp_path: Path) -> Operator:
     """Somebody who types commands; the manager's TLS port is closed."""
     return configured(tmp_path, manager.server.port, free_port())
+
+
+@pytest.fixture
+def hosted(manager: Manager, tmp_path: Path) -> Iterator[Operator]:
+    """The same, who can reach the manager's host too; it is the lab's, and knows nothing of this manager."""
+    unit = PlainUnit()
+    unit.start()
+    ssh = SshLab([Machine("cm", tmp_path / "cm", {"cloudera-scm-server": unit})], tmp_path / "ssh")
+    ssh.start()
+    try:
+        more = f"    ssh: {{user: root, key: {ssh.key_file}, known_hosts: {ssh.known_hosts_file}}}\n    hosts:\n"
+        more += f"      - {{name: cm, address: 127.0.0.1, port: {ssh.endpoints['cm'][1]}, groups: [manager]}}\n"
+        operator = configured(tmp_path, manager.server.port, free_port(), more)
+        said = operator("backup", "create")
+        assert said.code == 0, said.err
+        manager.log.clear()
+        yield operator
+    finally:
+        ssh.stop()
 
 
 @pytest.fixture

@@ -60,7 +60,12 @@ class Manager:
         self.script: dict[str, list[Scripted]] = {}
         self.log: list[str] = []
         self.lock = threading.RLock()
-        server.expect_request(re.compile("")).respond_with_handler(self._answer)
+        self.everything = re.compile("")
+        self.serve(server)
+
+    def serve(self, server: HTTPServer) -> None:
+        """Answer at one more port."""
+        server.expect_request(self.everything).respond_with_handler(self._answer)
 
     @property
     def sent(self) -> list[str]:
@@ -90,7 +95,7 @@ class Manager:
             (r"GET /api/version", lambda: Response("v49", content_type="text/plain")),
             (r"GET /cm/version", lambda: said({"version": "7.6.5"})),
             (r"GET /cm/deployment", lambda: said(self.document)),
-            (r"PUT /cm/deployment", lambda: self._put(request)),
+            (r"PUT /cm/deployment", lambda: self.put(request)),
             (r"GET /cm/license", lambda: said(self.license) if self.license else self._none("No license.")),
             (r"GET /certs/truststorePassword", lambda: self.truststore),
             (r"GET /clusters", lambda: self._clusters(request)),
@@ -101,8 +106,10 @@ class Manager:
             (r"GET (?:/clusters/([^/]+)|/cm/service|/cm)/commands", self._active),
             (r"GET /cm/service", lambda: said({"name": "mgmt", "type": "MGMT", "serviceState": "STOPPED"})),
             (r"GET /cm/service/roles", self._listed_roles),
-            (r"POST /cm/service/roleCommands/start", lambda: self._start_roles(request)),
-            (r"GET /(?:hosts|dataContexts|cm/instances|cm/config)", lambda: said({"items": []})),
+            (r"POST /cm/service/roleCommands/start", lambda: self.start_roles(request)),
+            (r"GET /cm/config", lambda: said({"items": [{"name": "WEB_TLS", "value": "true"}]})),
+            (r"GET /hosts", lambda: said({"items": self.document["hosts"]})),
+            (r"GET /(?:dataContexts|cm/instances)", lambda: said({"items": []})),
         ):
             found = re.fullmatch(pattern, f"{method} {path}")
             if found:
@@ -129,7 +136,8 @@ class Manager:
         if self.states.pop(cluster, None) is None:
             return self._none(f"Cluster '{cluster}' not found.")
         kept = [one for one in self.document["clusters"] if one["name"] != cluster]
-        self.document = {**self.document, "clusters": kept}
+        templates = [t for t in self._templates(self.document) if t["clusterRef"]["clusterName"] != cluster]
+        self.document = {**self.document, "clusters": kept, "hostTemplates": {"items": templates}}
         return said({"name": cluster})
 
     def begin(self, cluster: str, verb: str) -> Response:
@@ -163,7 +171,8 @@ class Manager:
         listed = [{"name": n, "type": kind, "roleState": self.role_states[n]} for n, kind in self.roles.items()]
         return said({"items": listed})
 
-    def _start_roles(self, request: Request) -> Response:
+    def start_roles(self, request: Request) -> Response:
+        """Begin a command for each role."""
         begun = []
         for role in json.loads(request.get_data())["items"]:
             number = 338 + len(self.commands)
@@ -171,8 +180,17 @@ class Manager:
             begun.append({"id": float(number), "name": "Start", "active": True})
         return said({"items": begun, "errors": []})
 
-    def _put(self, request: Request) -> Response:
-        self.document = json.loads(request.get_data())
-        clusters = self.document["clusters"]
-        self.states |= {one["name"]: dict.fromkeys((s["name"] for s in one["services"]), "STOPPED") for one in clusters}
+    def put(self, request: Request) -> Response:
+        """Add a document to what there is; its clusters are at rest."""
+        assert request.args["deleteCurrentDeployment"] == "false"
+        more, now = json.loads(request.get_data()), self.document
+        for one in more["clusters"]:
+            self.states[one["name"]] = {service["name"]: "STOPPED" for service in one["services"]}
+        added = {name: [*now[name], *more.get(name, [])] for name in ("clusters", "hosts")}
+        templates = self._templates(now) + self._templates(more)
+        self.document = {**now, **added, "hostTemplates": {"items": templates}}
         return said(self.document)
+
+    @staticmethod
+    def _templates(document: dict[str, Any]) -> list[dict[str, Any]]:
+        return list(document.get("hostTemplates", {}).get("items", []))

@@ -151,6 +151,7 @@ def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost):
     lost.forget_requests()
     said = lost.restore("--timeout", "4s")
     assert said.code == 1, said.err
+    assert "the manager was waited for: plain port" in said.err and "TLS port" in said.err
     assert lost.puts == 1
     lost.lab.repair()
     lost.lab.server.restart()

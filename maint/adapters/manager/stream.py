@@ -75,8 +75,9 @@ class Streamed:
                 raise self._cut("it does not end as JSON does")
 
     def _cut(self, why: str) -> CannotReach:
+        came = max(self._count, self._answer.raw.tell())  # the last bytes came, and were never handed out
         self.close()
-        return CannotReach(f"{self._what} was cut off after {self._count} bytes: {why}", hint="ask again")
+        return CannotReach(f"{self._what} was cut off after {came} bytes: {why}", hint="ask again")
 
     def _no_json(self, text: bytes) -> WorkFailed:
         self.close()
