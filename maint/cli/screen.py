@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
+from maint.cli.printable import printable, printable_json
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
 from maint.model.json import Json
@@ -39,13 +40,13 @@ class Screen:
     def emit(self, data: Mapping[str, Json], table: str) -> None:
         """Print data in the chosen form; `table` is what people see."""
         if self.output == "json":
-            print(json.dumps({"schema": SCHEMA, **data}, indent=2, ensure_ascii=False))
+            print(printable_json(json.dumps({"schema": SCHEMA, **data}, indent=2, ensure_ascii=False)))
         elif self.output == "yaml":
             from maint.config.yaml import dump
 
             print(dump({"schema": SCHEMA, **data}), end="")
         elif table:
-            print(table)
+            print(printable(table))
         sys.stdout.flush()
 
     def raw(self, text: str) -> None:
@@ -56,14 +57,14 @@ class Screen:
     def say(self, words: str) -> None:
         """Tell the operator something."""
         if not self.quiet:
-            self._line(words)
+            self._line(printable(words))
 
     def warn(self, words: str) -> None:
         """Tell the operator something that quiet does not silence."""
         if self.output == "json":
-            self._line(json.dumps({"schema": SCHEMA, "warning": words}, ensure_ascii=False))
+            self._line(printable_json(json.dumps({"schema": SCHEMA, "warning": words}, ensure_ascii=False)))
             return
-        self._line(self._paint("33", f"warning: {words}"))
+        self._line(self._paint("33", printable(f"warning: {words}")))
 
     def error(self, failure: MaintError) -> None:
         """Show a failure: what, why, what next."""
@@ -74,12 +75,12 @@ class Screen:
                 "hint": failure.hint,
                 "exit": failure.exit_code,
             }
-            self._line(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False))
+            self._line(printable_json(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False)))
             return
-        lines = [self._paint("31", "error:") + f" {failure.message}", *(f"  {line}" for line in failure.detail)]
+        lines = [f" {failure.message}", *(f"  {line}" for line in failure.detail)]
         if failure.hint:
             lines.append(f"hint: {failure.hint}")
-        self._line("\n".join(lines))
+        self._line(self._paint("31", "error:") + printable("\n".join(lines)))
 
     def event(self, plan: Plan, event: Event) -> None:
         """Show one event of a run: progress in place on a terminal, plain lines elsewhere."""
@@ -92,7 +93,7 @@ class Screen:
         elif event.outcome is not None and self._shows(event.outcome):
             mark = self._paint(_COLOURS[event.outcome], _MARKS[event.outcome])
             detail = f": {event.detail}" if event.detail else ""
-            self._line(f"{mark} {place} {action.name}{detail}")
+            self._line(f"{mark} {printable(f'{place} {action.name}{detail}')}")
 
     def progress(self, words: str) -> None:
         """Show how far something is: in place on a terminal, elsewhere a line with `-v`."""
@@ -102,6 +103,7 @@ class Screen:
         return not self.quiet or (outcome is Outcome.FAILED and self.output == "table")
 
     def _passing(self, words: str) -> None:
+        words = printable(words)
         if self._live:
             sys.stderr.write(f"\r\x1b[2K{words[: _width() - 1]}")
             sys.stderr.flush()

@@ -1,0 +1,32 @@
+"""What servers say cannot move the cursor, hide a line, or break the output."""
+
+import json
+
+import pytest
+
+from maint.cli.printable import printable
+from maint.cli.screen import Screen
+from maint.errors import WorkFailed
+
+EVIL = "base\x1b[1A\x1b[2K\r\x9b2J\u202etxt.\ud800"
+
+
+def test_what_can_be_shown_stays_and_everything_else_is_spelled_out() -> None:
+    assert printable("Größe\t1\nzwei ✓") == "Größe\t1\nzwei ✓"
+    assert printable(EVIL) == "base\\x1b[1A\\x1b[2K\\x0d\\x9b2J\\u202etxt.\\ud800"
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_no_door_lets_a_control_character_through(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(output, verbose=True, color="always")
+    screen.emit({"name": EVIL}, EVIL)
+    screen.say(EVIL)
+    screen.warn(EVIL)
+    screen.progress(EVIL)
+    screen.error(WorkFailed(EVIL, detail=[EVIL], hint=EVIL))
+    told = capsys.readouterr()
+    for ours in ("\x1b[31m", "\x1b[33m", "\x1b[0m"):
+        told = type(told)(told.out, told.err.replace(ours, ""))
+    assert not {"\x1b", "\r", "\x9b", "\u202e", "\ud800"} & set(told.out + told.err)
+    if output == "json":
+        assert json.loads(told.out)["name"] == EVIL
