@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
 
 from maint.errors import WorkFailed
-from maint.model.certificate import covers, end_of, fingerprint, first_of
+from maint.model.certificate import covers, end_of, fingerprint, first_of, names_of
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.site import VirtualClusterSettings
@@ -127,6 +127,9 @@ class InitCluster(Step[InitClusterArguments]):
         words, seen = yield from _served(site, settings, address, held)
         kept = _trusted(site, settings, held) if pair is None else ""
         told = f"{address.host} and {address.gateway} have {_described(pair, held)}{words}{kept}"
+        if not covers(held[SHARED_SECRET], address.gateway):  # the utility makes it for the virtual cluster's name
+            told += f"; it is NOT for {address.gateway}, so that clients get no token there"
+            return done(told, partly=True, hint="name a certificate for both under `tls:` in the config, then again")
         return done(told, partly=not seen, hint=_UNSEEN)
 
     @staticmethod
@@ -167,9 +170,11 @@ def certificates(shell: ShellSight, host: str, address: Address) -> dict[str, by
                 f"{host}: kubectl does not answer", detail=last_words(ran), hint="are the data services up?"
             )
         try:
-            found[secret] = first_of(base64.b64decode(ran.out, validate=True))
+            der = first_of(base64.b64decode(ran.out, validate=True))
+            end_of(der), names_of(der)
         except (binascii.Error, ValueError):
             continue  # none, or one that is no certificate: as good as none
+        found[secret] = der
     return found
 
 

@@ -108,6 +108,14 @@ class Keeper(Operator):
         found = [path for place in ("run", "tmp", "root") for path in (root / place).rglob("*") if path.is_file()]
         return [path for path in found if "maint-" in str(path) or "krb5" in path.name]
 
+    def struck(self) -> None:
+        """Wait until the fault that was set has struck."""
+        for _ in range(2000):
+            if not self.lab.world.faults.active:
+                return
+            time.sleep(0.01)
+        raise AssertionError("the fault did not strike")
+
     def quiet(self) -> None:
         """Wait until nothing runs on the master any more that an earlier command began."""
         for _ in range(400):

@@ -121,6 +121,16 @@ def test_the_gateways_certificate_is_replaced_once_for_a_service(keeper):
     assert not list((keeper.state / "undo").glob("*"))
 
 
+def test_a_self_made_certificate_that_is_not_for_the_gateway_is_told_as_half_of_the_work(keeper):
+    del keeper.vc()["tls"]
+    keeper.lab.switch("vc-self-signed", "own")
+    try:
+        said = keeper(*INIT, "--confirm", FIRST)
+    finally:
+        keeper.lab.switch("vc-self-signed", "both")
+    assert (said.code, "NOT for service." in said.err) == (7, True)
+
+
 def test_killed_in_the_middle_it_is_taken_up_and_the_gateway_keeps_its_certificate(keeper):
     for name in (FIRST, SECOND):
         del keeper.vc(name)["tls"]
@@ -128,8 +138,7 @@ def test_killed_in_the_middle_it_is_taken_up_and_the_gateway_keeps_its_certifica
     shared = held(keeper)["tls-dex-base"]
     keeper.lab.break_("kubectl-replace", "vc-kubectl-hangs")
     process = keeper.start("vc", "init", SECOND, "--confirm", SECOND)
-    while keeper.lab.world.faults.active:
-        assert process.poll() is None, process.communicate()
+    keeper.struck()
     process.kill()
     process.communicate()
     assert held(keeper)["tls-dex-base"] != shared

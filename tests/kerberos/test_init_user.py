@@ -1,7 +1,6 @@
 """A user gets its Kerberos secrets: the old ones or the new ones, whatever happens on the way, and no copy is left."""
 
 import base64
-import time
 
 import pytest
 
@@ -96,15 +95,6 @@ def test_a_user_who_had_none_has_none_again_when_it_fails(owner, way):
     clean(owner)
 
 
-def struck(owner):
-    """Wait until the fault that was set has struck."""
-    for _ in range(1000):
-        if not owner.lab.world.faults.active:
-            return
-        time.sleep(0.01)
-    raise AssertionError("the fault did not strike")
-
-
 @pytest.mark.parametrize(
     ("apply", "at"),
     [
@@ -121,7 +111,7 @@ def test_killed_at_any_step_the_user_has_the_old_or_the_new_ones(owner, apply, a
     before = list(secrets_of(owner).values())
     owner.lab.break_(f"kubectl-{at}", "vc-kubectl-slow")
     process = owner.start(*INIT)
-    struck(owner)
+    owner.struck()
     process.kill()
     process.communicate()
     owner.quiet()
@@ -140,7 +130,7 @@ def test_stopped_by_a_signal_it_leaves_the_old_or_the_new_ones(owner, apply, at)
     before = list(secrets_of(owner).values())
     owner.lab.break_(f"kubectl-{at}", "vc-kubectl-slow")
     process = owner.start(*INIT)
-    struck(owner)
+    owner.struck()
     process.terminate()
     process.communicate()
     assert process.returncode == 143
@@ -160,7 +150,7 @@ def test_where_the_host_dies_in_the_middle_of_the_script_resume_ends_with_the_ne
     owner.lab.switch("vc-server-side-apply", "no")
     owner.lab.break_(f"kubectl-{at}", "vc-kubectl-hangs")
     process = owner.start(*INIT)
-    struck(owner)
+    owner.struck()
     process.kill()
     process.communicate()
     finish(owner)
@@ -172,7 +162,7 @@ def test_a_run_that_nobody_took_up_does_not_make_its_leftovers_the_old_secrets(o
     before = secrets_of(owner)
     owner.lab.break_("kubectl-create", "vc-kubectl-hangs")
     process = owner.start(*INIT)
-    struck(owner)
+    owner.struck()
     process.kill()
     process.communicate()
     assert secrets_of(owner) == {}
@@ -186,7 +176,7 @@ def test_copies_that_a_killed_run_left_are_wiped_by_the_next_one(owner):
     owner.lab.switch("vc-server-side-apply", "no")
     owner.lab.break_("kubectl-create", "vc-kubectl-hangs")
     process = owner.start(*INIT)
-    struck(owner)
+    owner.struck()
     process.kill()
     process.communicate()
     assert owner.private

@@ -10,6 +10,7 @@ VC_SWITCHES: dict[str, Switch] = {
         "yes", ("yes", "no"), "virtual clusters of a new lab have TLS and Kerberos secrets", "J11"
     ),
     "vc-server-side-apply": Switch("yes", ("yes", "no"), "Kubernetes and kubectl know server-side apply", "J11.4"),
+    "vc-self-signed": Switch("both", ("both", "own"), "names of the certificate that the utility makes", "J11.3"),
     "vc-release": Switch("1.5.4", TEXT, "release of the data services, as a new lab's ECS parcel tells it", "J11.1"),
     "vc-token-seconds": Switch("3600", SECONDS, "how long a token is good", "J2.1"),
     "vc-expires-in": Switch(

@@ -122,9 +122,9 @@ class Utility:
         host = call.need("h", "-host")
         if "a" in call.options:
             wide = host.partition(".")[2]
-            pair = pki.self_signed(
-                [host if len(host) < 64 else f"*.{wide}", host, f"service.{wide}"], datetime.now(UTC)
-            )
+            names = [host if len(host) < 64 else f"*.{wide}", host]
+            both = self._service.switches["vc-self-signed"] == "both"
+            pair = pki.self_signed([*names, *([f"service.{wide}"] if both else [])], datetime.now(UTC))
             content = {"tls.key": pair.key_pem, "tls.crt": pair.pem}
         else:
             key, certificate = call.file(call.need("k", "-key")), call.file(call.need("c", "-certificate"))
