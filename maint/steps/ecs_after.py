@@ -10,7 +10,6 @@ from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.clusters import ClusterArguments
 from maint.steps.commands import pauses
 from maint.steps.ecs_cluster import ecs_cluster
-from maint.steps.ecs_firewall import beyond_policies, rules_of
 from maint.steps.ecs_paths import judged
 from maint.steps.ecs_registry import hosts_of, registries
 from maint.steps.ecs_survey import paths_of, removals_on, surveyed
@@ -142,8 +141,7 @@ def _left(site: Site, host: str, paths: Sequence[str], volumes: Sequence[str]) -
     left += [f"{path} is not empty" for path in volumes if _holds_something(site.shell, host, path)]
     left += [f"{one.name} ({one.image}) is a registry container" for one in registries(site.shell, host) or ()]
     left += [script for script in survey.scripts if script == "rke2-uninstall.sh"]
-    left += ["the package of iSCSI is installed"] if survey.package else []
-    return left + [f"firewall rule {rule}" for rule in beyond_policies(rules_of(site.shell, host))[:3]]
+    return left + (["the package of iSCSI is installed"] if survey.package else [])
 
 
 def _holds_something(shell: ShellSight, host: str, path: str) -> bool:

@@ -78,9 +78,11 @@ def _told(removals: Mapping[str, Sequence[Removal]]) -> str:
 
 
 def _beside(ecs: Ecs) -> str:
-    """Return what the operator should know about the data directories."""
+    """Return what the operator should know about data directories and hosts."""
     others = ", ".join(f"{key}={value}" for key, value in ecs.others.items())
     left = f"; left alone, though a setting names it: {others}" if others else ""
+    shared = [f"{host} carries roles of {' and '.join(owners)} too" for host, owners in ecs.shared.items()]
+    left += f"; WARNING: {', '.join(shared)}" if shared else ""
     return left if ecs.data else f"{left}; WARNING: the manager names no data directory of this cluster"
 
 
@@ -128,7 +130,7 @@ def _told_all(
 
 
 def _unmounted(site: Site, surveys: Mapping[str, Survey]) -> Generator[str, None, None]:
-    """Unmount what is mounted below kubelet's folders, and see that nothing is left below what goes."""
+    """Unmount what pods held, and what containers left behind below the folders that go."""
     targets = {host: to_unmount(survey.found, survey.mounts) for host, survey in surveys.items()}
 
     def unmount(host: str) -> None:

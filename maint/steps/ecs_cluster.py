@@ -25,12 +25,14 @@ class Ecs:
         hosts: the names that the config gives its hosts.
         data: its data directories by the setting that names them, such as `ecs.lsoDataPath`.
         others: further settings that hold a path; what they name is left alone.
+        shared: hosts that carry roles of other clusters or of the management service too, and whose.
     """
 
     cluster: Cluster
     hosts: Sequence[str]
     data: Mapping[str, str]
     others: Mapping[str, str]
+    shared: Mapping[str, Sequence[str]]
 
 
 def ecs_cluster(sight: Sight, name: str) -> Ecs:
@@ -45,14 +47,14 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
             f"cluster {cluster.name} is no ECS cluster ({cluster.type or 'of no type'}, {cluster.version})",
             hint=f"`maint cluster delete {cluster.name}` takes the playbook that fits",
         )
-    require_ssh(sight)
+    require_ssh(sight, f"the hosts of cluster {cluster.name} (or not: --api-only)")
     settings = dict(_settings(sight.manager, cluster.name))
     wanted = {
         f"{service}.{key}" for service, kind in _kinds(sight.manager, cluster.name) for key in _DATA.get(kind, ())
     }
     data = {key: value for key, value in settings.items() if key in wanted and value}
     others = {key: value for key, value in settings.items() if key not in wanted and value.startswith("/")}
-    return Ecs(cluster, _configured(sight, cluster), data, others)
+    return Ecs(cluster, _configured(sight, cluster), data, others, _shared(sight, cluster.name))
 
 
 def _configured(sight: Sight, cluster: Cluster) -> Sequence[str]:
@@ -77,6 +79,23 @@ def _configured(sight: Sight, cluster: Cluster) -> Sequence[str]:
 
 
 _API_ONLY = "`maint cluster delete NAME --api-only`"
+UNCLEANED = f"mend these hosts; or only the API calls: {_API_ONLY}"
+
+
+def _shared(sight: Sight, cluster: str) -> Mapping[str, Sequence[str]]:
+    """Return the hosts of a cluster on which others have roles too, by their names in the config."""
+    found: dict[str, Sequence[str]] = {}
+    for item in items_of(sight.manager.get("/hosts?view=full")):
+        refs = item.get("roleRefs")
+        owners = {
+            str(ref.get("clusterName") or "the management service")
+            for ref in (refs if isinstance(refs, list | tuple) else ())
+            if isinstance(ref, Mapping)
+        }
+        if cluster in owners and len(owners) > 1:
+            host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
+            found |= dict.fromkeys(configured_as(sight.settings.hosts, host), sorted(owners - {cluster}))
+    return found
 
 
 def _described(host_id: str, host: Host | None, matches: Sequence[str]) -> str:
@@ -92,7 +111,7 @@ def _kinds(manager: ManagerSight, cluster: str) -> Iterator[tuple[str, str]]:
 
 def _host_ids(manager: ManagerSight, cluster: str) -> Iterator[str]:
     for service, _ in _kinds(manager, cluster):
-        for role in _items(manager.get(f"{_path(cluster, service)}/roles")):
+        for role in items_of(manager.get(f"{_path(cluster, service)}/roles")):
             ref = role.get("hostRef")
             if isinstance(ref, Mapping) and isinstance(ref.get("hostId"), str):
                 yield str(ref["hostId"])
@@ -101,7 +120,7 @@ def _host_ids(manager: ManagerSight, cluster: str) -> Iterator[str]:
 def _settings(manager: ManagerSight, cluster: str) -> Iterator[tuple[str, str]]:
     """Yield the settings of all services, `service.name` and value; what is not set has its default."""
     for service, _ in _kinds(manager, cluster):
-        for item in _items(manager.get(f"{_path(cluster, service)}/config?view=full")):
+        for item in items_of(manager.get(f"{_path(cluster, service)}/config?view=full")):
             value = item.get("value", item.get("default"))
             if isinstance(value, str) and item.get("sensitive") is not True:
                 yield f"{service}.{item.get('name')}", value
@@ -111,6 +130,7 @@ def _path(cluster: str, service: str) -> str:
     return f"/clusters/{quote(cluster, safe='')}/services/{quote(service, safe='')}"
 
 
-def _items(value: Json) -> Iterator[Mapping[str, Json]]:
+def items_of(value: Json) -> Iterator[Mapping[str, Json]]:
+    """Yield the members of an answer's `items` that are objects."""
     listed = value.get("items") if isinstance(value, Mapping) else None
     yield from (one for one in listed if isinstance(one, Mapping)) if isinstance(listed, list | tuple) else ()

@@ -96,7 +96,7 @@ class RestoreFirewall(Step[RestoreArguments]):
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         """Plan what is kept; refuses a host of which nothing is."""
-        require_ssh(sight)
+        require_ssh(sight, "hosts")
         known = {one.host: one.kept_at for one in host_kept.kept(sight.settings.state) if one.name == NAME}
         lacking = [host for host in args.hosts if host not in known]
         if lacking or not known:

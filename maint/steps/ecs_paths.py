@@ -27,8 +27,8 @@ _CLOSED = (
     "/var/lib/systemd", "/var/lib/pgsql", "/var/lib/mysql", "/var/log/cloudera-scm-agent",
     "/var/log/cloudera-scm-server", "/var/log/journal",
 )  # fmt: skip
-# File systems that containers bring along; they go when the containers do.
-_CONTAINERS = re.compile(r"overlay|tmpfs|nsfs|proc|sysfs|mqueue|shm|cgroup2?|devpts|fuse\..*")
+# File systems that containers bring along, and that hold nothing when the containers are gone.
+_CONTAINERS = re.compile(r"overlay|tmpfs|nsfs|proc|sysfs|mqueue|cgroup2?|devpts|fuse\.fuse-overlayfs")
 _ODD = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -66,19 +66,19 @@ class Removal:
         form: folder, file or link.
         real: what is removed: the path itself, without links on the way, or a link's target; empty for a link that
             leads nowhere.
-        volume: whether that is a volume of its own, which is emptied only.
+        volume: the file system of a volume of its own, which is emptied only; empty where it is none.
     """
 
     path: str
     form: str
     real: str
-    volume: bool
+    volume: str
 
     @property
     def words(self) -> str:
         """What the plan says."""
         way = f" -> {self.real}" if self.real not in ("", self.path) else " -> nowhere" if not self.real else ""
-        return f"{self.path}{way}{' (a volume of its own: emptied)' if self.volume else ''}"
+        return f"{self.path}{way}{f' (a volume of its own, {self.volume}: emptied)' if self.volume else ''}"
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON; `Removal(**value)` reads it back."""
@@ -119,7 +119,8 @@ def judged(found: Sequence[Found], mounts: Sequence[Mount]) -> tuple[list[Remova
         problem = _problem(one, mounts, unmounted) if one.real else ""
         if problem:
             problems.append(f"{one.path}{problem}")
-        removals.append(Removal(one.path, one.form, one.real, any(mount.target == one.real for mount in mounts)))
+        own = [mount.kind for mount in mounts if mount.target == one.real]
+        removals.append(Removal(one.path, one.form, one.real, own[-1] if own else ""))
     return removals, problems
 
 
@@ -157,13 +158,23 @@ def still_mounted(removals: Sequence[Removal], mounts: Sequence[Mount]) -> list[
     ]
 
 
-def to_unmount(found: Sequence[Found], mounts: Sequence[Mount]) -> list[str]:
-    """Return what is to be unmounted, the last mounted first."""
-    roots = {one.real for one in found if one.path in UNMOUNTED and one.real}
+def to_unmount(found: Sequence[Found], mounts: Sequence[Mount]) -> list[tuple[str, bool]]:
+    """Return what is to be unmounted, the last mounted first, and whether also while something uses it.
+
+    Below kubelet's folders that is everything: what is in use there goes out of sight, so that nothing in it can be
+    removed. Elsewhere it is what containers left behind; what is in use there belongs to somebody, and stops the run.
+    """
+    kubelets = [one.real for one in found if one.path in UNMOUNTED and one.real]
+    others = [one.real for one in found if one.path not in UNMOUNTED and one.real]
+
+    def below(mount: Mount, folders: Sequence[str]) -> bool:
+        return any(within(mount.target, folder) and mount.target != folder for folder in folders)
+
+    held = [(mount, below(mount, kubelets)) for mount in reversed(mounts)]
     return [
-        mount.target
-        for mount in reversed(mounts)
-        if any(within(mount.target, root) and mount.target != root for root in roots)
+        (mount.target, of_pods)
+        for mount, of_pods in held
+        if of_pods or (_CONTAINERS.fullmatch(mount.kind) and below(mount, others))
     ]
 
 

@@ -9,7 +9,7 @@ from maint.model.manager import Cluster
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.clusters import DeleteArguments, proof_words, proven
-from maint.steps.ecs_cluster import ecs_cluster
+from maint.steps.ecs_cluster import UNCLEANED, ecs_cluster
 from maint.steps.guards import keep, plan_to_keep, prove_cluster
 from maint.steps.host_many import folded, insisted, looked_at, on_each, told
 from maint.steps.host_script import SHELL, script
@@ -39,8 +39,8 @@ class Container:
         return {"id": self.id, "image": self.image, "name": self.name}
 
 
-def registries(shell: ShellSight, host: str) -> Sequence[Container] | None:
-    """Return the registry containers of a host; None where docker does not run, or is not there.
+def containers(shell: ShellSight, host: str) -> Sequence[Container] | None:
+    """Return the containers of a host; None where docker does not run, or is not there.
 
     Raises:
         WorkFailed: docker answers with an error.
@@ -49,7 +49,13 @@ def registries(shell: ShellSight, host: str) -> Sequence[Container] | None:
     if ran.status == _ABSENT:
         return None
     rows = [line.split("\t") for line in insisted(host, ran).decode("utf-8", "replace").splitlines()]
-    return [one for row in rows if len(row) == 3 for one in [Container(*row)] if one.is_registry]
+    return [Container(*row) for row in rows if len(row) == 3]
+
+
+def registries(shell: ShellSight, host: str) -> Sequence[Container] | None:
+    """Return the registry containers of a host; None where docker does not run, or is not there; see `containers`."""
+    found = containers(shell, host)
+    return None if found is None else [one for one in found if one.is_registry]
 
 
 class RemoveRegistry(Step[DeleteArguments]):
@@ -65,10 +71,14 @@ class RemoveRegistry(Step[DeleteArguments]):
         ecs = ecs_cluster(sight, args.cluster)
         snapshot = proven(args, sight, ecs.cluster)
         asking = "asking docker on the cluster's hosts"
-        found = looked_at(sight, ecs.hosts, lambda host: registries(sight.shell, host), asking)
-        shown = [f"{one.name} ({one.image}) on {host}" for host, listed in found.items() for one in listed or ()]
+        found = looked_at(sight, ecs.hosts, lambda host: containers(sight.shell, host) or (), asking, UNCLEANED)
+        shown = [f"{one.name} ({one.image}) on {host}" for host in found for one in found[host] if one.is_registry]
+        others = [f"{one.name} ({one.image}) on {host}" for host in found for one in found[host] if not one.is_registry]
         words = f"remove the registry container {', '.join(shown)}" if shown else "no registry container is there"
-        hosts: dict[str, Json] = {host: [one.to_json() for one in listed or ()] for host, listed in found.items()}
+        words += (
+            f"; WARNING: docker's folders go later, and with them the data of {', '.join(others)}" if others else ""
+        )
+        hosts: dict[str, Json] = {host: [one.to_json() for one in found[host] if one.is_registry] for host in found}
         yield self.action(
             f"hosts of cluster {ecs.cluster.name}",
             f"{words}{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",

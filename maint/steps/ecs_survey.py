@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.ports import ShellSight, Sight
-from maint.steps.ecs_cluster import Ecs
+from maint.steps.ecs_cluster import UNCLEANED, Ecs
 from maint.steps.ecs_paths import LISTED, UNMOUNTED, Found, Mount, Removal, judged, spelled
 from maint.steps.host_many import asked, looked_at
 from maint.steps.host_script import script
@@ -84,7 +84,7 @@ def removals_on(sight: Sight, hosts: Sequence[str], paths: Sequence[str]) -> dic
         Refused: something would go that must not; each is named.
     """
     asking = "looking at the folders of the cluster's hosts"
-    found = looked_at(sight, hosts, lambda host: surveyed(sight.shell, host, paths), asking)
+    found = looked_at(sight, hosts, lambda host: surveyed(sight.shell, host, paths), asking, UNCLEANED)
     judgements = {host: judged(survey.found, survey.mounts) for host, survey in found.items()}
     problems = [f"{host}: {problem}" for host, (_, listed) in judgements.items() for problem in listed]
     if problems:

@@ -32,7 +32,7 @@ def picked(sight: Sight, args: HostsArguments, otherwise: Sequence[str] = ()) ->
         Invalid: a host or group is not in the config, or none is named.
         Refused: the config has no `ssh`.
     """
-    require_ssh(sight)
+    require_ssh(sight, "hosts")
     known = {host.name: set(host.groups) for host in (*sight.settings.hosts, *sight.settings.hosts_in("manager"))}
     groups = {group for each in known.values() for group in each}
     for given, every, kind in ((args.hosts, set(known), "host"), (args.groups, groups, "group of hosts")):

@@ -22,6 +22,7 @@ def on_each(
     doing: str,
     *,
     done: Callable[[str], object] = str,
+    hint: str = "mend these hosts, then `maint playbook resume`",
 ) -> Generator[str, None, dict[str, T]]:
     """Do something on every host, as many at once as the config allows, and return what each gave, in their order.
 
@@ -31,6 +32,7 @@ def on_each(
         work: called with each name, in a thread.
         doing: what is done, for words on the way.
         done: told of each host where it was done, by the thread that iterates.
+        hint: what to do next, beside what the hosts' own failures say.
 
     Raises:
         CannotReach: some cannot be reached, and nothing else failed.
@@ -62,7 +64,7 @@ def on_each(
             with suppress(Empty):
                 waiting.get_nowait()
     if failed:
-        raise _together(failed, [host for host in hosts if host in failed], len(hosts), doing)
+        raise _together(failed, [host for host in hosts if host in failed], len(hosts), doing, hint)
     return {host: found[host] for host in hosts}
 
 
@@ -81,9 +83,15 @@ def _work(
             ended.put((host, error))
 
 
-def looked_at(sight: Sight, hosts: Sequence[str], work: Callable[[str], T], doing: str) -> dict[str, T]:
+def looked_at(
+    sight: Sight,
+    hosts: Sequence[str],
+    work: Callable[[str], T],
+    doing: str,
+    hint: str = "mend these hosts, and plan anew",
+) -> dict[str, T]:
     """Do the same while planning, where there is nobody to tell on the way."""
-    looking = on_each(sight, hosts, work, doing)
+    looking = on_each(sight, hosts, work, doing, hint=hint)
     while True:
         try:
             next(looking)
@@ -133,14 +141,14 @@ def texts(value: Json) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list | tuple) else []
 
 
-def _together(failed: Mapping[str, MaintError], hosts: Sequence[str], total: int, doing: str) -> MaintError:
+def _together(failed: Mapping[str, MaintError], hosts: Sequence[str], total: int, doing: str, hint: str) -> MaintError:
     """Return one failure for all."""
     detail = [line for host in hosts for line in _lines(host, failed[host])]
     hints = list(dict.fromkeys(error.hint for error in failed.values() if error.hint))
     words = f"{doing}: {len(failed)} of {total} hosts failed"
     out_of_reach = all(isinstance(error, CannotReach) for error in failed.values())
     kind = CannotReach if out_of_reach else WorkFailed
-    return kind(words, detail=detail, hint="; ".join(hints) or "mend these hosts, then `maint playbook resume`")
+    return kind(words, detail=detail, hint="; ".join([*hints[:3], hint]))
 
 
 def _lines(host: str, error: MaintError) -> list[str]:

@@ -52,7 +52,8 @@ class RunCommand(Step[RunArguments]):
             )
             needed = [host for host in hosts if not held[host]]
         effect = Effect.CHANGE if needed and not args.reads else Effect.READ
-        words = f"run `{args.command}` on {folded(needed)}" if needed else "nothing to run: `unless` holds everywhere"
+        shown = " ".join(args.command.split())
+        words = f"run `{shown}` on {folded(needed)}" if needed else "nothing to run: `unless` holds everywhere"
         yield self.action(
             f"{len(hosts)} hosts",
             words,

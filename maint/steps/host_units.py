@@ -9,6 +9,7 @@ from maint.model.manager import Host
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.steps.commands import pauses
+from maint.steps.ecs_cluster import items_of
 from maint.steps.host_choice import HostsArguments, configured_as, picked
 from maint.steps.host_many import folded, insisted, on_each, texts
 from maint.steps.server import START_LIMIT, UNIT, await_version, require_ssh
@@ -120,7 +121,7 @@ class _Agents(Step[HostsArguments]):
     def plan(self, args: HostsArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for all hosts."""
         every = [host.name for host in sight.settings.hosts]
-        require_ssh(sight)
+        require_ssh(sight, "hosts")
         hosts = picked(sight, args, every) if every or args.hosts or args.groups else []
         words = (
             f"{self.verb} {AGENT} on {len(hosts)} hosts"
@@ -247,14 +248,11 @@ def _missing(site: Site, hosts: Sequence[str]) -> Generator[str, None, list[str]
 
 def _heard(site: Site) -> Mapping[str, str]:
     """Return the hosts that the manager lists, by their names in the config; with words for those that are silent."""
-    listed = site.manager.get("/hosts?view=full")
-    items = listed.get("items") if isinstance(listed, Mapping) else None
     found: dict[str, str] = {}
-    for item in items if isinstance(items, list | tuple) else ():
-        if isinstance(item, Mapping):
-            host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
-            beat = str(item.get("lastHeartbeat") or "")
-            late = not beat or site.clock.now() - datetime.fromisoformat(beat) > _HEARTBEAT
-            words = f"the manager heard it last at {beat or 'no time that it knows'}" if late else ""
-            found |= dict.fromkeys(configured_as(site.settings.hosts, host), words)
+    for item in items_of(site.manager.get("/hosts?view=full")):
+        host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
+        beat = str(item.get("lastHeartbeat") or "")
+        late = not beat or site.clock.now() - datetime.fromisoformat(beat) > _HEARTBEAT
+        words = f"the manager heard it last at {beat or 'no time that it knows'}" if late else ""
+        found |= dict.fromkeys(configured_as(site.settings.hosts, host), words)
     return found

@@ -167,15 +167,19 @@ class RestartServer(Step[NoArguments]):
         return done(f"restarted; API v{version} answers")
 
 
-def require_ssh(sight: Sight) -> None:
-    """Refuse where the manager's host cannot be reached over SSH.
+def require_ssh(sight: Sight, what: str = "the manager's host") -> None:
+    """Refuse where hosts cannot be reached over SSH.
+
+    Args:
+        sight: the site.
+        what: what must be worked on.
 
     Raises:
         Refused: the config has no `ssh`.
     """
     if sight.settings.ssh is None:
         raise Refused(
-            f"site {sight.settings.name} has no `ssh:` in its config, and the manager's host must be worked on",
+            f"site {sight.settings.name} has no `ssh:` in its config, and {what} must be worked on",
             hint="add `ssh: {user: root, key: …, known_hosts: …}`, then `maint host trust`",
         )
 

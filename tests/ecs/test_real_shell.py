@@ -110,7 +110,7 @@ def test_what_is_looked_at_unmounted_and_removed_is_what_a_real_shell_makes_of_i
     survey = surveyed(Asked(do), "one", PATHS)  # type: ignore[arg-type]  # nothing but `ask` is called
     removals, problems = judged(survey.found, survey.mounts)
     assert problems == []
-    assert {one.path: (one.form, one.real, one.volume) for one in removals} == {
+    assert {one.path: (one.form, one.real, bool(one.volume)) for one in removals} == {
         "/etc/docker": ("folder", "/etc/docker", False),
         "/run/k3s": ("link", "/data/k3s", False),
         "/var/lib/rancher": ("folder", "/var/lib/rancher", False),
@@ -123,7 +123,7 @@ def test_what_is_looked_at_unmounted_and_removed_is_what_a_real_shell_makes_of_i
         "/mnt/link *": ("link", "/data/target", False),
     }
     held = to_unmount(survey.found, survey.mounts)
-    assert held == ["/var/lib/kubelet/pods/1"]
+    assert held == [("/var/lib/kubelet/pods/1", True)]
     assert do(script("ecs-unmount", targets=held)).ok
     for _ in ("once", "and again, when all is gone"):
         ended = do(script("ecs-remove", removals=[one.to_json() for one in removals]))
@@ -135,6 +135,6 @@ def test_what_is_looked_at_unmounted_and_removed_is_what_a_real_shell_makes_of_i
 
 def test_what_has_become_something_else_is_left_alone_by_a_real_shell(do: Do) -> None:
     assert do(b"mkdir -p /data/a /data/b; touch /data/b/kept; ln -s /data/b /data/link\n").ok
-    for one in (Removal("/data/link", "folder", "/data/link", False), Removal("/data/link", "link", "/data/a", False)):
+    for one in (Removal("/data/link", "folder", "/data/link", ""), Removal("/data/link", "link", "/data/a", "")):
         assert do(script("ecs-remove", removals=[one.to_json()])).status == 9
     assert do(b"cat /data/link/kept\n").ok

@@ -71,16 +71,20 @@ def test_the_hosts_are_cleaned_between_stop_and_delete_and_nothing_else_is_touch
 def test_the_plan_lists_every_path_on_every_host_and_touches_none(loaded):
     on(loaded, TWO, "mkdir -p /data/k3s/containerd; umount /run/k3s/*/*/k8s.io/1/rootfs; rm -rf /run/k3s")
     on(loaded, TWO, "ln -s /data/k3s /run/k3s")
+    with loaded.lab.world.lock:
+        base, ecs = loaded.lab.world.deployment["clusters"]
+        base["services"][0]["roles"][0]["hostRef"] = ecs["services"][0]["roles"][0]["hostRef"]
     before = trees(loaded)
     said = loaded("cluster", "delete", "ecs-01", "--dry-run", "-o", "json")
     plan = {action["kind"]: action for action in said.json["plan"]["actions"]}
     listed = plan["ecs.clean"]["arguments"]["hosts"]
     shown = {host: {one["path"]: one for one in removals} for host, removals in listed.items()}
     assert set(shown[ONE]) == set(shown[TWO]) == {*GONE, "/mnt/docker"}
-    assert shown[ONE]["/mnt/docker"]["volume"] is True
-    assert shown[TWO]["/run/k3s"] == {"path": "/run/k3s", "form": "link", "real": "/data/k3s", "volume": False}
+    assert shown[ONE]["/mnt/docker"]["volume"] == "xfs"
+    assert shown[TWO]["/run/k3s"] == {"path": "/run/k3s", "form": "link", "real": "/data/k3s", "volume": ""}
     summary = plan["ecs.clean"]["summary"]
-    assert "/run/k3s -> /data/k3s" in summary and "/mnt/docker (a volume of its own: emptied)" in summary
+    assert "/run/k3s -> /data/k3s" in summary and "/mnt/docker (a volume of its own, xfs: emptied)" in summary
+    assert f"WARNING: {TWO} carries roles of base too" in summary
     assert [action["confirm"] for action in plan.values() if action["effect"] == "DESTROY"] == ["ecs-01"] * 4
     assert trees(loaded) == before
     assert loaded.sent == []
@@ -169,7 +173,7 @@ def test_containers_and_images_are_those_that_docker_shows(loaded):
         files.write("/mnt/docker/lab.json", json.dumps(held).encode())
     said = loaded("cluster", "delete", "ecs-01", "--dry-run")
     assert f"odd-name (private.example.internal:5000/thirdparty/registry:2.8.1) on {ONE}" in said.out
-    assert "postgres" not in said.out
+    assert f"WARNING: docker's folders go later, and with them the data of odd-name (postgres:14) on {TWO}" in said.out
     assert retire(loaded).code == 0
     assert "docker rmi private.example.internal:5000/thirdparty/registry:2.8.1" in did(loaded, ONE)
     assert not any(words.startswith("docker") for words in did(loaded, TWO))
@@ -191,7 +195,7 @@ def test_a_cluster_at_rest_whose_docker_is_down_and_whose_scripts_are_gone_is_cl
     assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
     for host in (ONE, TWO):
         on(loaded, host, "rm -rf /opt/cloudera/parcels/ECS /run/k3s/.busy /etc/docker /var/lib/calico")
-        on(loaded, host, "dnf -y remove iscsi-initiator-utils; umount /run/k3s/containerd/*/k8s.io/1/rootfs")
+        on(loaded, host, "dnf -y remove iscsi-initiator-utils")
     said = retire(loaded, "--reboot", "-o", "json")
     assert said.code == 0, said.err
     assert [one["outcome"] for one in said.json["actions"]] == ["unchanged", "unchanged", *["done"] * 5]
