@@ -126,14 +126,15 @@ def test_a_file_that_holds_no_facts_is_refused(tmp_path: Path) -> None:
 
 
 def test_monitoring_gets_one_line_and_its_own_exit_codes(sick: Operator) -> None:
-    fine = sick("host", "check", "-o", "nagios")
+    some = ("--check", "time.skew", "--check", "disk.space")
+    fine = sick("host", "check", *some, "-o", "nagios")
     assert (fine.code, fine.out.startswith("HOSTS OK - ")) == (0, True)
     sick.lab.break_(FIRST, "clock-7s")
-    assert sick("host", "check", "-o", "nagios").code == 1
+    assert sick("host", "check", *some, "-o", "nagios").code == 1
     sick.lab.break_(FIRST, "disk-97")
-    assert sick("host", "check", "-o", "nagios").code == 2
+    assert sick("host", "check", *some, "-o", "nagios").code == 2
     sick.lab.break_(FIRST, "unreachable")
-    assert sick("host", "check", "-o", "nagios").code == 3
+    assert sick("host", "check", *some, "-o", "nagios").code == 3
     unknown = maint("host", "check", "-o", "nagios", "--config", "/nowhere")
     assert (unknown.code, unknown.out.startswith("HOSTS UNKNOWN - ")) == (3, True)
 

@@ -14,6 +14,8 @@ from maint.backup.drills import Drill, last_good
 from maint.cli import rehearsal
 from maint.lab.loading import Options
 from maint.lab.running import Lab
+from tests.backup.conftest import DEPLOYMENTS, number
+from tests.campaigns.size import size
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
 
@@ -29,8 +31,9 @@ def records(operator: Operator) -> list[Any]:
     return [json.loads(path.read_bytes()) for path in sorted(folder.glob("*-drill-*.json"))]
 
 
-def test_a_drill_of_each_recording_passes(deployment: Path, tmp_path: Path) -> None:
-    with Lab(tmp_path / "lab", Options(deployment=deployment, new_password=PASSWORD, switches=FAST, ssh=False)) as lab:
+@pytest.mark.parametrize("path", DEPLOYMENTS[:: size(4, 1)], ids=number)
+def test_a_drill_of_each_recording_passes(path: Path, tmp_path: Path) -> None:
+    with Lab(tmp_path / "lab", Options(deployment=path, new_password=PASSWORD, switches=FAST, ssh=False)) as lab:
         lab.switch("redaction-default", "off")
         lab.server.restart()
         assert lab.server.wait()

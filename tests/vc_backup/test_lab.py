@@ -13,6 +13,7 @@ import pytest
 from maint.lab.loading import Options
 from maint.lab.running import Lab
 from maint.model.vc_definition import normal_job, normal_resource
+from tests.campaigns.size import size
 from tests.steps.operator import Operator
 
 VC = "Default-VC-abc12345"
@@ -106,7 +107,7 @@ def test_killed_at_random_a_restore_is_taken_up_to_the_same_end(operator: Operat
     before = state(operator)
     assert operator("vc", "backup").code == 0
     chance = random.Random()
-    for _ in range(3):
+    for _ in range(size(1, 20)):
         wipe(operator)
         runs = len(listed(operator, "run"))
         process = operator.start(*RESTORE)
