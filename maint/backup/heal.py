@@ -18,7 +18,7 @@ from maint.backup.flatten import identity
 from maint.backup.further import truststore
 from maint.backup.ids import new_id, show_time
 from maint.backup.judge import Judge
-from maint.backup.marks import REDACTED, readable
+from maint.backup.marks import REDACTED, masked, readable, sensitive
 from maint.backup.parts import (
     DEPLOYMENT,
     LICENSE,
@@ -184,12 +184,14 @@ def _spell(path: tuple[str, ...], key: str) -> str:
 def _hidden(path: tuple[str, ...], node: Document) -> Sequence[str]:
     """Return the fields of an object whose values its server hid."""
     if _is_setting(node):
-        return ["value"] if node["value"] == REDACTED and node.get("sensitive") is not False else []
+        flag, value = node.get("sensitive"), node["value"]
+        hidden = (value == REDACTED and flag is not False) or (masked(value) and sensitive(node["name"], flag))
+        return ["value"] if hidden else []
     if len(path) == 2 and path[0] == "users":
         if node.get("pwLogin") is False or readable(node.get("pwHash")) or readable(node.get("password")):
             return []
         return [key for key in (*_ACCOUNT, "password") if not readable(node.get(key))]
-    return ["password"] if node.get("password") == REDACTED else []
+    return ["password"] if node.get("password") == REDACTED or masked(node.get("password")) else []
 
 
 def _settled(document: Document, path: str) -> bool:

@@ -33,10 +33,13 @@ def secret_name(name: str) -> bool:
 
 
 def sensitive(name: object, flag: object) -> bool:
-    """Tell whether a config item is secret: by its flag, or by its name where it carries none."""
+    """Tell whether a config item is secret: by its flag, or by its name where it carries none.
+
+    A flag that is neither yes nor no is taken for yes: what may be secret is not shown.
+    """
     if isinstance(flag, bool):
         return flag
-    return isinstance(name, str) and secret_name(name)
+    return bool(flag) or (isinstance(name, str) and secret_name(name))
 
 
 def readable(value: object) -> bool:

@@ -92,6 +92,12 @@ def test_a_known_secret_inside_free_text_is_replaced(
     assert '"jdbc:x?password=fp:' in shown
 
 
+@pytest.mark.parametrize("flag", ['"true"', "1", '"no"', "{ }"])
+def test_a_flag_that_is_neither_yes_nor_no_hides(flag: str) -> None:
+    content = b'{"managerSettings" : {"items" : [ {"name" : "x", "value" : "Canary-1", "sensitive" : %s} ]}}'
+    assert b"Canary" not in copy(content % flag.encode())
+
+
 def test_a_value_whose_flag_comes_late_is_still_hidden() -> None:
     content = b'{"managerSettings" : {"items" : [ {"value" : "hunter2hunter2", "name" : "x", "sensitive" : true} ]}}'
     assert b"hunter2" not in copy(content, size=3)

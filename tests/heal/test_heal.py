@@ -165,6 +165,13 @@ def test_a_user_without_a_hash_that_an_outside_directory_keeps_is_no_gap() -> No
     assert readable(document["users"][1]["pwSalt"])
 
 
+def test_what_stands_in_a_secrets_place_is_filled_whatever_it_is() -> None:
+    item = {"name": "db_password", "value": "********", "sensitive": True}
+    document: Any = {"managerSettings": {"items": [item, {"name": "banner", "value": "****", "sensitive": False}]}}
+    assert fill(document, {"managerSettings/db_password": "x", "managerSettings/banner": "y"}.get) == (1, [])
+    assert [one["value"] for one in document["managerSettings"]["items"]] == ["x", "****"]
+
+
 def test_a_document_that_is_not_the_one_stored_is_not_healed_from(place: Any, run: Any, pair: Any) -> None:
     older, redacted = pair
     part = "deployment.json.zst.age"
