@@ -91,6 +91,9 @@ DAMAGE = [
     "mkdir /x; cd /x; ln -s ../.. up; echo gone > up/secret; echo gone > up/outside/kept; rm -rf up/outside",
     "cd /; mv /root /r; cd /r; cd ../..; rm -rf outside secret",
     "sudo rm -rf {folder}/outside; sh -c 'rm -rf {folder}/outside'; echo {folder}/outside | xargs rm -rf",
+    "rm -rf --one-file-system -- {folder}/outside; find {folder}/outside -xdev -mindepth 1 -delete; find / -delete",
+    "echo '/dev/x {folder}/outside xfs rw 0 0' >> /proc/mounts; umount {folder}/outside; umount -l /; rm -rf {folder}",
+    "ln -s {folder}/outside /var/lib/kubelet; ln -s / /run/k3s; rm -rf /var/lib/kubelet/ /run/k3s/*; systemctl reboot",
     "find {folder} -exec rm -rf {} ';'; timeout 5 rm -rf {folder}/outside; env rm -rf {folder}/outside",
 ]
 
