@@ -20,6 +20,7 @@ class Ownership:
     def __init__(self, side_file: Path) -> None:
         self._file = side_file
         self._known: dict[str, Owned] = {}
+        self._file.parent.mkdir(parents=True, exist_ok=True)
         self._load()
 
     def get(self, path: str) -> Owned | None:
@@ -48,7 +49,6 @@ class Ownership:
         return [known for known in self._known if known == path or known.startswith(path.rstrip("/") + "/")]
 
     def _append(self, entry: list[str | int]) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as out:
             out.write(json.dumps(entry) + "\n")
 

@@ -52,6 +52,14 @@ def failure(number: int, path: str) -> OSError:
     return OSError(number, os.strerror(number), path)
 
 
+def _kind(real: str) -> int:
+    """Return what stands at a path of this machine, a link unfollowed; 0 where nothing does."""
+    try:
+        return stat.S_IFMT(os.lstat(real).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
 class Tree:
     """A host's files.
 
@@ -89,9 +97,10 @@ class Tree:
             if name == "..":
                 done = done[:-1] or [""]
                 continue
-            here = self._real("/".join([*done, name]))
+            here = "/".join([str(self.root), *done[1:], name])
+            kind = _kind(here)
             last = not any(part not in ("", ".") for part in todo)
-            if here.is_symlink() and (follow or not last or bool(todo)):
+            if kind == stat.S_IFLNK and (follow or bool(todo)):
                 links += 1
                 if links > _LINKS_AT_MOST:
                     raise failure(errno.ELOOP, path)
@@ -99,16 +108,13 @@ class Tree:
                 todo.extend(target.split("/")[::-1])
                 done = [""] if target.startswith("/") else done
                 continue
-            if todo and not (last and not here.exists()):
-                self._need_folder(here, path)
+            if todo and not (last and not kind):
+                if not kind:
+                    raise failure(errno.ENOENT, path)
+                if kind != stat.S_IFDIR:
+                    raise failure(errno.ENOTDIR, path)
             done.append(name)
         return "/".join(done) or "/"
-
-    def _need_folder(self, here: Path, path: str) -> None:
-        if not here.exists():
-            raise failure(errno.ENOENT, path)
-        if not here.is_dir():
-            raise failure(errno.ENOTDIR, path)
 
     def _real(self, canonical: str) -> Path:
         return self.root / canonical.lstrip("/")
