@@ -155,7 +155,7 @@ class Connector:
             sock = self.reach(address, through, opening)
             try:
                 limit = self._settings.connect_timeout
-                options = self._options(address, sock)
+                options = self._options(address, sock, brief=True)
                 client.connect(address.host, address.port, address.user, timeout=limit, **options)
             except BaseException:
                 with suppress(OSError, SSHException, EOFError):  # it may be dead already
@@ -167,7 +167,7 @@ class Connector:
         return client
 
     def _options(
-        self, address: Address, sock: socket.socket | Channel
+        self, address: Address, sock: socket.socket | Channel, *, brief: bool
     ) -> dict[str, Any]:  # Any: paramiko's own options
         limit = self._settings.connect_timeout
         return {
@@ -178,7 +178,7 @@ class Connector:
             "banner_timeout": limit,
             "auth_timeout": limit,
             "channel_timeout": limit,
-            "transport_factory": self.transport_factory(address),
+            "transport_factory": self.transport_factory(address, brief=brief),
         }
 
     def _build(self, address: Address, sock: socket.socket | Channel) -> "Connection":
@@ -195,15 +195,16 @@ class Connector:
                 port=address.port,
                 config=self._config.clone(),
                 connect_timeout=self._settings.connect_timeout,
-                connect_kwargs=self._options(address, sock),
+                connect_kwargs=self._options(address, sock, brief=False),
             )
         connection.client.set_missing_host_key_policy(_OnlyKnown(address, self._known))
         return connection
 
-    def transport_factory(self, address: Address) -> Factory:
-        """Return what makes a transport to a host that asks for the key types recorded for it first."""
+    def transport_factory(self, address: Address, *, brief: bool) -> Factory:
+        """Return what makes a transport to a host that asks for the key types recorded for it first; see `wire`."""
         recorded = self._known.types(address.recorded)
-        return transport_factory([name for kind in recorded for name in _SECOND_NAMES.get(kind, (kind,))])
+        wanted = [name for kind in recorded for name in _SECOND_NAMES.get(kind, (kind,))]
+        return transport_factory(wanted, brief=brief)
 
 
 class _OnlyKnown(MissingHostKeyPolicy):

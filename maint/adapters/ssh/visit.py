@@ -125,7 +125,7 @@ class Visits:
             transport: Transport | None = None
             try:
                 sock = self._lines.connector.reach(address, self._through(), opening)
-                transport = self._lines.connector.transport_factory(address)(sock)
+                transport = self._lines.connector.transport_factory(address, brief=True)(sock)
                 transport.banner_timeout = self._settings.connect_timeout
                 transport.start_client(timeout=self._settings.connect_timeout)
                 key = transport.get_remote_server_key()

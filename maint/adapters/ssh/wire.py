@@ -1,10 +1,12 @@
 """What SSH connections run on: sockets that read ahead, and transports made for many short visits at once."""
 
 import socket
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
-from maint.adapters.ssh.library import Channel, Packetizer, Transport
+from maint.adapters.ssh.library import Channel, Message, Packetizer, SSHException, Transport
 
 _AHEAD = 16 * 1024  # bytes
 _DEAD_AFTER = 60  # seconds without a sign of life until the kernel gives a connection up
@@ -30,6 +32,12 @@ class Wire(socket.socket):
         taken, self._held = self._held[:size], self._held[size:]
         return taken
 
+    def close(self) -> None:
+        """Close it, and wake whoever waits for bytes from it."""
+        with suppress(OSError):  # it was never connected, or is no more
+            self.shutdown(socket.SHUT_RDWR)
+        super().close()
+
     def settle(self) -> None:
         """Set how a connection behaves, once it is there: no waiting for more to send, and death is noticed."""
         self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -53,11 +61,43 @@ class _Packets(Packetizer):
         """Do nothing."""
 
 
-def transport_factory(key_types: Sequence[str]) -> Factory:
-    """Return what makes a transport whose host is asked for some types of keys first."""
+class _Brief(Transport):
+    """A transport for one short visit among many: it wakes when there is something to do, not ten times a second.
+
+    Closing its socket wakes it, too. It never lives long enough to need new keys.
+    """
+
+    _active_check_timeout = 1.0  # seconds
+
+    def start_client(self, event: threading.Event | None = None, timeout: float | None = None) -> None:
+        """Exchange keys, within so many seconds.
+
+        Raises:
+            TimeoutError: it took longer.
+            SSHException, EOFError, OSError: it failed.
+        """
+        done = event or threading.Event()
+        super().start_client(event=done)
+        if event is None and not done.wait(timeout):
+            raise TimeoutError
+        if event is None and not self.is_active():
+            raise self.get_exception() or SSHException("the key exchange failed")
+
+    def _parse_debug(self, message: Message) -> None:
+        """Pass over what OpenSSH says about each key to whoever logs it; spelling it out takes longer than a check."""
+
+
+def transport_factory(key_types: Sequence[str], *, brief: bool) -> Factory:
+    """Return what makes a transport.
+
+    Args:
+        key_types: the types of host keys that are asked for first.
+        brief: whether it is for one short visit.
+    """
+    kind = _Brief if brief else Transport
 
     def build(sock: "socket.socket | Channel", **options: Any) -> Transport:  # paramiko's own, handed through
-        transport = Transport(sock, packetizer_class=_Packets, **options)
+        transport = kind(sock, packetizer_class=_Packets, **options)
         offered = transport.get_security_options()
         offered.key_types = _preferring(key_types, offered.key_types)
         offered.ciphers = _preferring(_FIRST, offered.ciphers)
