@@ -12,7 +12,8 @@ from maint.backup.records import Record, read_records, write_record
 from maint.backup.retain import LEVEL, Candidate, Verdict, decide
 from maint.backup.vc_collect import collect
 from maint.backup.vc_document import part_name
-from maint.errors import WorkFailed
+from maint.backup.verify import record, verify
+from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 
@@ -147,6 +148,26 @@ def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
     name = site.settings.name
     write_record(site, Record(PRUNE, snapshot_id, name, site.clock.now(), {"reasons": list(reasons)}))
     _remove_files(site, snapshot_id)
+
+
+def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
+    """Read the bytes of the good snapshots that always stay, before anything older goes: disks forget silently.
+
+    Raises:
+        Refused: one of them is damaged; the finding is kept, so that it counts no more.
+    """
+    backup = site.settings.backup
+    fitting = sorted((one for one in entries(site) if good(one)), key=lambda one: one.id, reverse=True)
+    for entry in fitting[: max(backup.minimum if backup else 0, 1)]:
+        yield f"reading {entry.id}, which stays"
+        judged = verify(site, entry.id, 1, reading=False)
+        if judged.failures:
+            record(site, judged)
+            raise Refused(
+                f"nothing is removed: snapshot {entry.id}, which was to stay, is damaged",
+                detail=[finding.words for finding in judged.failures],
+                hint="look at the health of the store, take another backup, then prune again",
+            )
 
 
 def clean_up(site: Site) -> Sequence[str]:

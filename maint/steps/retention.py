@@ -65,12 +65,12 @@ class PruneSnapshots(Step[PruneArguments]):
         decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
         planned = action.arguments["remove"]
         assert isinstance(planned, list | tuple)
-        removed = []
-        for snapshot_id in map(str, planned):
-            if snapshot_id in decided:
-                prune.remove(site, snapshot_id, decided[snapshot_id])
-                removed.append(snapshot_id)
-                yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
+        removed = [snapshot_id for snapshot_id in map(str, planned) if snapshot_id in decided]
+        if removed:
+            yield from prune.insist_on_the_floor(site)
+        for snapshot_id in removed:
+            prune.remove(site, snapshot_id, decided[snapshot_id])
+            yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
         files = yield from collect(site)
         problems = yield from prune.follow(site)
         words = f"{len(removed)} removed" + (f", {len(finished)} removals finished" if finished else "")

@@ -16,6 +16,7 @@ from maint.backup.catalogue import Entry, entries, sweep
 from maint.backup.copies import spread
 from maint.backup.elsewhere import Elsewhere
 from maint.backup.manifest import MANIFEST
+from maint.backup.parts import DEPLOYMENT
 from maint.backup.records import Record, read_records, write_record
 from maint.backup.take import take
 from maint.backup.verify import record, verify
@@ -72,6 +73,16 @@ def test_what_the_policy_does_not_keep_is_removed_with_all_its_files(aged: Place
     assert prune_all(aged) == before[:3]
     assert ids(aged) == before[3:]
     assert not any(name.split("/")[1] in before[:3] for name in aged.store.names("prod"))
+
+
+def test_nothing_is_removed_while_what_stays_has_rotted_unnoticed(aged: Place, run: Callable[..., Any]) -> None:
+    run(prune.insist_on_the_floor(aged))
+    *_, newest = ids(aged)
+    part = aged.folder(newest) / DEPLOYMENT
+    part.write_bytes(part.read_bytes()[:-1] + b"!")
+    with pytest.raises(Refused, match=newest):
+        run(prune.insist_on_the_floor(aged))
+    assert newest not in [entry.id for entry in entries(aged) if prune.good(entry)]  # it counts no more
 
 
 def test_a_removal_leaves_a_signed_record_with_its_reasons(aged: Place) -> None:
