@@ -12,14 +12,14 @@ from tests.steps.operator import Operator, Said
 
 
 def planned(operator: Operator, *words: str) -> Any:
-    said = operator("restore", "plan", "-o", "json", *words)
+    said = operator("restore", "plan", "-o", "json", "--manager-only", *words)
     assert said.code == 0, said.err
     return said.json
 
 
 def run(operator: Operator, plan: str, *words: str) -> Said:
     operator.forget_requests()
-    return operator("restore", "run", "--confirm", SITE, "--plan", plan, *words)
+    return operator("restore", "run", "--confirm", SITE, "--manager-only", "--plan", plan, *words)
 
 
 def change_rack(operator: Operator, rack: str) -> None:

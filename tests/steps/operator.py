@@ -112,7 +112,7 @@ class Operator:
     @property
     def puts(self) -> int:
         """How often a deployment arrived since then."""
-        return sum(line.startswith("PUT") for line in self.sent)
+        return sum(line.startswith("PUT") and "/cm/deployment" in line for line in self.sent)
 
     def _log(self) -> list[Mapping[str, Any]]:
         path = self.lab.log.path

@@ -118,10 +118,10 @@ def test_a_deployment_that_the_server_refuses_leaves_it_as_it_was(lost):
 
 @pytest.mark.parametrize("fault", ["cut-body", "cut-body-cleanly"])
 def test_a_safety_export_that_is_cut_stops_the_run_before_anything_is_sent(lost, fault):
-    plan = lost("restore", "plan", "-o", "json").json
+    plan = lost("restore", "plan", "--manager-only", "-o", "json").json
     lost.lab.break_("export", fault)
     lost.forget_requests()
-    said = lost("restore", "run", "--confirm", SITE, "--plan", plan["digest"])
+    said = lost.restore("--plan", plan["digest"])
     if said.code == 0:
         pytest.fail("the cut export went unnoticed")
     assert said.code in (1, 4), said.err
@@ -216,7 +216,7 @@ def test_a_redacted_snapshot_is_not_restored_whatever_is_asked(loaded):
 
 
 def test_a_stale_plan_is_refused(lost):
-    digest = lost("restore", "plan", "-o", "json").json["digest"]
+    digest = lost("restore", "plan", "--manager-only", "-o", "json").json["digest"]
     lost.restore()
     said = lost.restore("--plan", digest)
     assert said.code == 5
@@ -225,8 +225,8 @@ def test_a_stale_plan_is_refused(lost):
 
 def test_a_saved_plan_that_still_holds_is_carried_out(lost, tmp_path):
     saved = tmp_path / "plan.json"
-    saved.write_text(json.dumps(lost("restore", "plan", "-o", "json").json))
-    assert lost.restore("--plan", str(saved)).code == 0
+    saved.write_text(json.dumps(lost("restore", "plan", "--manager-only", "-o", "json").json))
+    assert lost("restore", "run", "--confirm", SITE, "--plan", str(saved)).code == 0
 
 
 def test_without_web_tls_the_steps_for_it_are_visibly_skipped(tmp_path):
