@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 
 from maint.backup.catalogue import entries
 from maint.backup.parts import Tally
-from maint.errors import CannotReach, Refused, WorkFailed
+from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import StoredFile
 from maint.model.vc import File
 from maint.ports import Sight, Site, VirtualClusterSight
@@ -25,10 +25,6 @@ from maint.ports import Sight, Site, VirtualClusterSight
 AT_ONCE = 8  # files that are moved at the same time
 _KEY = 48  # hexadecimal digits of an id that its content decides
 _CHANCE = 8  # bytes of an id that are chance
-
-
-class Cut(CannotReach):
-    """A file did not arrive whole."""
 
 
 class Stopped(Exception):
@@ -126,10 +122,7 @@ class _Arriving:
     def read(self, size: int) -> bytes:
         if self._stop.is_set():
             raise Stopped
-        try:
-            block = self._read(size)
-        except CannotReach as failure:
-            raise Cut(failure.message, detail=failure.detail, hint=failure.hint) from None
+        block = self._read(size)
         self._hash.update(block)
         self._size += len(block)
         return block

@@ -4,9 +4,10 @@ import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 
+from maint.backup.again import until_whole
 from maint.backup.ids import show_time
 from maint.backup.vc_document import NOT_IN_THE_API, ClusterDocument
-from maint.backup.vc_objects import Cut, Objects, crew
+from maint.backup.vc_objects import Objects, crew
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.json import Json
 from maint.model.vc import File, Job, Object, Resource, joint_signature, part_of, text_of
@@ -14,8 +15,6 @@ from maint.ports import Clock, Site, VirtualClusterSight
 
 _ROUNDS = 5  # looks before a virtual cluster counts as one that never rests
 _TRIES = 2  # for a file: it may be replaced while it is read
-_CUTS = 9  # times that a file may be cut on its way and is asked for anew (contract section 3.5)
-_LONGEST = 60.0  # seconds before it is asked for anew
 _REQUIREMENTS = "requirements.txt"
 
 
@@ -152,17 +151,14 @@ class _Reading:
 
     def _fetched(self, resource: str, file: File) -> str:
         """Store one file; return why it could not be read, else nothing."""
-        problem, others, cuts = "", 0, 0
-        while others < _TRIES and cuts <= _CUTS:
+        problem = ""
+        for _ in range(_TRIES):
             try:
-                self._objects.fetch(self._cluster, resource, file, self._stop)
+                until_whole(self._clock, lambda: self._objects.fetch(self._cluster, resource, file, self._stop))
             except StoreFailed:
                 raise
-            except Cut as failure:
-                problem, cuts = failure.message, cuts + 1
-                self._clock.sleep(min(2.0 ** (cuts - 1), _LONGEST))
             except (WorkFailed, CannotReach, Invalid) as failure:
-                problem, others = failure.message, others + 1
+                problem = failure.message
             else:
                 return ""
         return problem

@@ -2,9 +2,15 @@
 
 from typing import Protocol
 
+from maint.errors import CannotReach
+
+
+class Cut(CannotReach):
+    """A body ended before its end; from its start it may come whole."""
+
 
 class Answer(Protocol):
-    """A response body under way; `read` returns b'' at its true end and raises `CannotReach` when it was cut."""
+    """A response body under way; `read` returns b'' at its true end and raises `Cut` when it was cut."""
 
     def read(self, size: int = -1, /) -> bytes:
         """Return at most so many bytes."""

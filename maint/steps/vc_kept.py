@@ -1,5 +1,6 @@
 """What a recreation keeps of the old job: sealed bytes, and a record that says how far it is."""
 
+import hashlib
 import io
 import json
 import os
@@ -8,8 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.vc import Object
+from maint.model.vc import File, Object
 from maint.ports import Undo
 from maint.ports.streams import Answer
 from maint.ports.vc import Content
@@ -103,13 +105,30 @@ def forget(state: Path, run: str, undo: Undo) -> None:
     _path(state, run).unlink(missing_ok=True)
 
 
-def seal_file(undo: Undo, path: str, answer: Answer) -> KeptFile:
-    """Seal a file as it arrives."""
-    chunks, size = [], 0
-    while block := _filled(answer):
-        size += len(block)
-        chunks.append(undo.keep(block))
-    return KeptFile(path, size, tuple(chunks))
+def seal_file(undo: Undo, file: File, answer: Answer) -> KeptFile:
+    """Seal a file as it arrives; nothing of it stays where it is not what its signature says, or is cut.
+
+    Raises:
+        Cut: it was cut on its way.
+        WorkFailed: it is something else, so that it could not be put back as it was.
+    """
+    chunks, size, digest = list[str](), 0, hashlib.sha1(usedforsecurity=False)
+    try:
+        while block := _filled(answer):
+            size += len(block)
+            digest.update(block)
+            chunks.append(undo.keep(block))
+        if file.signature and digest.hexdigest() != file.signature:
+            raise WorkFailed(
+                f"{file.path} is not what its signature says, and could not be put back as it was",
+                detail=[f"signature {file.signature}, received {digest.hexdigest()}"],
+                hint="nothing was deleted; was it replaced meanwhile? Try again",
+            )
+    except BaseException:
+        for name in chunks:
+            undo.drop(name)
+        raise
+    return KeptFile(file.path, size, tuple(chunks))
 
 
 def _filled(answer: Answer) -> bytes:

@@ -1,14 +1,16 @@
 """Recreate a job with new files, and put the old one back when that fails (seed document, "Endpoints")."""
 
 from collections.abc import Generator, Iterable
+from functools import partial
 from typing import cast
 
-from maint.errors import Refused, WorkFailed
+from maint.backup.again import until_whole
+from maint.errors import MaintError, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.vc import Object
+from maint.model.vc import File, Object, Resource
 from maint.model.vc_definition import covers, normal_job, sendable_job, sendable_resource
-from maint.ports import Sight, Site, VirtualCluster, Work
+from maint.ports import Sight, Site, Undo, VirtualCluster, Work
 from maint.steps.step import Progress, done, skipped, unchanged
 from maint.steps.vc_jobs import JobArguments, known_job
 from maint.steps.vc_kept import (
@@ -56,19 +58,33 @@ class KeepJob(VcStep[KeepArguments]):
         job = known_job(cluster, str(action.arguments["job"]))
         resource = cluster.resource(str(action.arguments["resource"]))
         before, files = read(site.state, work.run), list[KeptFile]()
-        for name in cast(list[str], work.noted("sealed") or []):
-            site.undo.drop(name)
-        for file in resource.files if resource else ():
-            yield f"keeping {file.path}"
-            with cluster.download(resource.name if resource else "", file.path) as answer:
-                files.append(seal_file(site.undo, file.path, answer))
-            work.note("sealed", [name for one in files for name in one.chunks])
+        _drop_sealed(site, work)
+        try:
+            for file in resource.files if resource else ():
+                yield f"keeping {file.path}"
+                files.append(until_whole(site.clock, partial(_sealed, cluster, site.undo, resource, file)))
+                work.note("sealed", [name for one in files for name in one.chunks])
+        except MaintError:
+            _drop_sealed(site, work)
+            raise
         sealed = seal_old(site.undo, job.raw, resource.raw if resource else None)
         write(site.state, work.run, Kept(before.generation + 1 if before else 1, False, sealed, tuple(files)))
         for name in before.names if before else ():
             site.undo.drop(name)
         work.note("sealed", None)
         return done(f"the definition and {len(files)} files are kept, sealed")
+
+
+def _drop_sealed(site: Site, work: Work) -> None:
+    """Drop what was sealed and is kept by nothing yet."""
+    for name in cast(list[str], work.noted("sealed") or []):
+        site.undo.drop(name)
+    work.note("sealed", None)
+
+
+def _sealed(cluster: VirtualCluster, undo: Undo, resource: Resource | None, file: File) -> KeptFile:
+    with cluster.download(resource.name if resource else "", file.path) as answer:
+        return seal_file(undo, file, answer)
 
 
 class RecreateJob(VcStep[JobArguments]):

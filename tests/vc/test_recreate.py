@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from tests.vc.operator import VcOperator, written
+from tests.vc.server import Api
 from tests.vc.test_temporary import killed_when
 
 SCHEDULE = {"enabled": True, "cronExpression": "1 2 * * *", "start": "2026-01-01T00:00:00.000Z", "user": "etl_user"}
@@ -88,6 +89,22 @@ def test_a_killed_recreation_is_taken_up(there, when):
     assert said.code == 0, said.err
     assert there.api.files["code"] == {"new.py": b'print("new")\n'}
     assert (list(there.api.jobs), len(there.api.runs)) == (["etl"], 1)
+
+
+def test_a_file_that_is_not_what_its_signature_says_keeps_all_as_it_is(there, monkeypatch):
+    plain = Api._file
+
+    def lying(api, method, resource, path, body):
+        answer = plain(api, method, resource, path, body)
+        if method == "GET" and path == "old.py":
+            answer.set_data(b"other")
+        return answer
+
+    monkeypatch.setattr(Api, "_file", lying)
+    said = there.maint(*words(there))
+    assert said.code == 1
+    assert "could not be put back as it was" in said.err
+    assert (there.api.writes(), there.sealed) == ([], [])
 
 
 def test_an_unknown_job_is_refused_before_anything_is_touched(there):

@@ -27,9 +27,10 @@ from maint.backup.vc_objects import object_name
 from maint.backup.vc_take import take_alone
 from maint.backup.verify import verify
 from maint.backup.writing import Writing
-from maint.errors import CannotReach, StoreFailed
+from maint.errors import StoreFailed
 from maint.model.site import Keep
 from maint.model.snapshot import Judgement, Purpose, Redaction, Snapshot, StoredFile, Trust
+from maint.ports.streams import Cut
 from maint.steps.retention import PruneArguments, PruneSnapshots
 from tests.backup.conftest import EXAMPLE, Place
 from tests.vc.server import Api
@@ -277,4 +278,4 @@ class _Cut(io.BytesIO):
     def read(self, size: int | None = -1, /) -> bytes:
         if block := super().read(size):
             return block
-        raise CannotReach("cut off")
+        raise Cut("cut off")

@@ -181,3 +181,13 @@ def test_a_resource_whose_bytes_do_not_match_is_told_and_all_else_comes_back(han
     said = hands("restore", "--confirm", "foreign-vc", ends=7)
     assert "data/Large.bin" in said.err
     assert state(foreign) == wanted
+
+
+@pytest.mark.parametrize("hands", ["one"], indirect=True)
+def test_a_download_that_is_cut_is_begun_anew(hands: Hands) -> None:
+    filled(hands.foreign)
+    hands.foreign.cuts, target = 1, hands.folder / "here.bin"
+    hands("resource", "download", "--name", "code", "--resource-path", "Large.bin", "--local-path", str(target))
+    assert target.read_bytes() == hands.foreign.files["code"]["Large.bin"]
+    assert hands.foreign.cuts == 0
+    assert [path.name for path in hands.folder.glob(".here*")] == []

@@ -3,7 +3,7 @@
 import requests
 from urllib3.exceptions import HTTPError
 
-from maint.errors import CannotReach
+from maint.ports.streams import Cut
 
 BLOCK = 256 * 1024  # bytes
 
@@ -25,7 +25,7 @@ class Streamed:
         """Return at most so many bytes; all that are left when `size` is negative; b'' at the true end.
 
         Raises:
-            CannotReach: the body was cut.
+            Cut: the body was cut.
         """
         if size >= 0:
             return self._block(size)
@@ -44,4 +44,4 @@ class Streamed:
         else:
             self._count += len(block)
             return block
-        raise CannotReach(f"{self._what} was cut off after {self._count} bytes", hint="ask again")
+        raise Cut(f"{self._what} was cut off after {self._count} bytes", hint="ask again")

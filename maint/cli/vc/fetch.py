@@ -4,14 +4,15 @@ import hashlib
 import os
 from pathlib import Path
 
+from maint.backup.again import until_whole
 from maint.errors import Refused, WorkFailed
-from maint.ports import VirtualClusterSight
+from maint.ports import Clock, VirtualClusterSight
 from maint.ports.streams import Answer
 
 _BLOCK = 256 * 1024  # bytes
 
 
-def fetch(cluster: VirtualClusterSight, resource: str, path: str, place: Path) -> int:
+def fetch(cluster: VirtualClusterSight, clock: Clock, resource: str, path: str, place: Path) -> int:
     """Write a file to a new place, and return its bytes.
 
     Raises:
@@ -26,8 +27,7 @@ def fetch(cluster: VirtualClusterSight, resource: str, path: str, place: Path) -
         raise Refused(f"{place} is there already", hint="name a new file; nothing is overwritten")
     staging = place.with_name(f".{place.name}-{os.getpid()}")
     try:
-        with cluster.download(resource, path) as answer:
-            size, signature = _write(staging, answer)
+        size, signature = until_whole(clock, lambda: _arrived(cluster, resource, path, staging))
         if file.signature and signature != file.signature:
             raise WorkFailed(
                 f"{resource}/{path} is not what its signature says",
@@ -38,6 +38,12 @@ def fetch(cluster: VirtualClusterSight, resource: str, path: str, place: Path) -
     finally:
         staging.unlink(missing_ok=True)
     return size
+
+
+def _arrived(cluster: VirtualClusterSight, resource: str, path: str, staging: Path) -> tuple[int, str]:
+    staging.unlink(missing_ok=True)
+    with cluster.download(resource, path) as answer:
+        return _write(staging, answer)
 
 
 def _write(staging: Path, answer: Answer) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.vc.chosen import Vc, chosen, reading, show, step
+from maint.cli.vc.chosen import Vc, chosen, reading, ready, show, step
 from maint.errors import UsageError, WorkFailed
 
 if TYPE_CHECKING:
@@ -101,11 +101,12 @@ def download(
     """Download a file of a resource, and check it against its signature."""
     from pathlib import Path, PurePosixPath
 
+    from maint.cli.open import limit_of, opened
     from maint.cli.vc.fetch import fetch
 
-    with reading(flags, vc) as (cluster, screen):
+    with opened(ready(flags)) as (site, screen), site.clock.limit(limit_of(flags)):
         place = Path(local) / PurePosixPath(path).name if Path(local).is_dir() else Path(local)
-        size = fetch(cluster, name, path, place)
+        size = fetch(site.virtual_cluster(chosen(vc)), site.clock, name, path, place)
         screen.emit({"file": str(place), "bytes": size}, f"{place}: {size} bytes, as its signature says")
 
 
