@@ -9,7 +9,7 @@ from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.clusters import ClusterArguments
 from maint.steps.commands import pauses
-from maint.steps.ecs_cluster import ecs_cluster
+from maint.steps.ecs_cluster import ecs_cluster, refuse_running
 from maint.steps.ecs_paths import judged
 from maint.steps.ecs_registry import hosts_of, registries
 from maint.steps.ecs_survey import paths_of, removals_on, surveyed
@@ -41,6 +41,7 @@ class RebootHosts(Step[ClusterArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Note which boot each host is in, reboot those that are still in it, and wait for another."""
         hosts = texts(action.arguments["hosts"])
+        refuse_running(site.manager, str(action.arguments["cluster"]))
         before = work.noted("boots")
         if not isinstance(before, Mapping):
             before = yield from on_each(site, hosts, lambda host: boot_of(site.shell, host), "asking for their boot")

@@ -6,8 +6,8 @@ from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.steps.clusters import DeleteArguments, proof_words, proven, restless
-from maint.steps.ecs_cluster import Ecs, ecs_cluster
+from maint.steps.clusters import DeleteArguments, proof_words, proven
+from maint.steps.ecs_cluster import Ecs, ecs_cluster, refuse_running
 from maint.steps.ecs_paths import Removal, changed, judged, still_mounted, to_unmount
 from maint.steps.ecs_registry import PLAN_ANEW, cluster_of, hosts_of, identity
 from maint.steps.ecs_survey import BIN, PACKAGE, Survey, paths_of, planned, removals_on, surveyed
@@ -53,7 +53,7 @@ class CleanHosts(Step[DeleteArguments]):
             {host: planned(value) for host, value in hosts_of(action).items()},
             texts(action.arguments["paths"]),
         )
-        _refuse_running(site, action)
+        refuse_running(site.manager, str(action.arguments["cluster"]))
         surveys = yield from _surveys(site, list(hosts), paths, "looking at the folders of the cluster's hosts")
         _refuse_changed(hosts, surveys)
         yield from prove_cluster(action, site, cluster_of(action))
@@ -84,15 +84,6 @@ def _beside(ecs: Ecs) -> str:
     shared = [f"{host} carries roles of {' and '.join(owners)} too" for host, owners in ecs.shared.items()]
     left += f"; WARNING: {', '.join(shared)}" if shared else ""
     return left if ecs.data else f"{left}; WARNING: the manager names no data directory of this cluster"
-
-
-def _refuse_running(site: Site, action: Action) -> None:
-    name = str(action.arguments["cluster"])
-    if all(cluster.name != name for cluster in site.manager.clusters()):
-        return  # somebody else has deleted it: nothing of it runs under the manager
-    if running := restless(site.manager, name):
-        hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
-        raise Refused(f"cluster {name} is not at rest, so its hosts are left alone", detail=running, hint=hint)
 
 
 def _refuse_changed(hosts: Mapping[str, Sequence[Removal]], surveys: Mapping[str, Survey]) -> None:

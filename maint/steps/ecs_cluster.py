@@ -8,7 +8,7 @@ from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.manager import Cluster, Host
 from maint.ports import ManagerSight, Sight
-from maint.steps.clusters import resolve
+from maint.steps.clusters import resolve, restless
 from maint.steps.host_choice import configured_as
 from maint.steps.server import require_ssh
 
@@ -55,6 +55,19 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
     data = {key: value for key, value in settings.items() if key in wanted and value}
     others = {key: value for key, value in settings.items() if key not in wanted and value.startswith("/")}
     return Ecs(cluster, _configured(sight, cluster), data, others, _shared(sight, cluster.name))
+
+
+def refuse_running(manager: ManagerSight, name: str) -> None:
+    """Refuse while a cluster runs; one that is gone from the manager does not.
+
+    Raises:
+        Refused: naming the services that are not at rest.
+    """
+    if all(cluster.name != name for cluster in manager.clusters()):
+        return
+    if running := restless(manager, name):
+        hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
+        raise Refused(f"cluster {name} is not at rest, so its hosts are left alone", detail=running, hint=hint)
 
 
 def _configured(sight: Sight, cluster: Cluster) -> Sequence[str]:

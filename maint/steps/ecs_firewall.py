@@ -9,7 +9,7 @@ from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps import host_kept
 from maint.steps.clusters import ClusterArguments
-from maint.steps.ecs_cluster import ecs_cluster
+from maint.steps.ecs_cluster import ecs_cluster, refuse_running
 from maint.steps.host_many import asked, folded, insisted, looked_at, on_each, texts, told
 from maint.steps.host_script import script
 from maint.steps.server import require_ssh
@@ -60,6 +60,7 @@ class FlushFirewall(Step[ClusterArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Keep first, on all hosts; then flush those that have rules."""
         hosts = texts(action.arguments["hosts"])
+        refuse_running(site.manager, str(action.arguments["cluster"]))
         found = yield from on_each(site, hosts, lambda host: rules_of(site.shell, host), "reading firewall rules")
         open_, closed = _split(found)
         host_kept.keep(site, work.run, {host: found[host] for host in closed}, NAME)
