@@ -1,6 +1,7 @@
 """Virtual clusters in snapshots: what is kept, what is not fetched twice, and what is not believed."""
 
 import hashlib
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from maint.backup.catalogue import entries, load
+from maint.backup.heal import document_of, heal, values_of
 from maint.backup.prune import doubt
 from maint.backup.take import recipients_of, take
 from maint.backup.vc_document import clusters_in
@@ -17,6 +19,7 @@ from maint.backup.vc_verify import read_document
 from maint.backup.verify import verify
 from maint.errors import WorkFailed
 from maint.model.snapshot import Trust
+from tests.heal.test_heal import hidden
 from tests.vc.server import Api
 from tests.vc_backup.conftest import VC, Ground
 
@@ -220,3 +223,15 @@ def test_a_mount_that_is_no_resource_is_named(ground: Ground, api: Api, alone: C
     api.jobs["pi-estimate"]["mounts"] = [{"resourceName": "our-repository"}]
     document = read_document(ground, alone().snapshot, VC)
     assert any("our-repository" in words for words in document.uncovered)
+
+
+def test_a_healed_snapshot_holds_the_virtual_clusters_of_the_redacted_one(ground: Ground, run: Run) -> None:
+    older = run(take(ground)).snapshot
+    ground.clock.time += timedelta(days=1)
+    ground.manager.content = json.dumps(hidden(json.loads(ground.manager.content))).encode()
+    redacted = run(take(ground)).snapshot
+    healed = run(heal(ground, redacted, values_of(document_of(ground, older)).get, "the older one")).snapshot
+    assert clusters_in(healed) == [VC]
+    assert healed.objects == redacted.objects
+    assert read_document(ground, healed, VC) == read_document(ground, redacted, VC)
+    assert verify(ground, healed.id, 3).result is Trust.VERIFIED
