@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
 
-from maint.errors import WorkFailed
+from maint.errors import MaintError, WorkFailed
 from maint.model.certificate import covers, end_of, fingerprint, first_of, names_of
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -25,6 +25,7 @@ from maint.steps.vc_master import (
     last_words,
     look,
     master_of,
+    require_ingress,
     require_utility,
     siblings,
 )
@@ -118,6 +119,7 @@ class InitCluster(Step[InitClusterArguments]):
             kept = _trusted(site, settings, held) if pair is None and before is not None else ""
             told = f"{there}{words}{kept}"
             return unchanged(told) if before is None and seen else done(told, partly=not seen, hint=_UNSEEN)
+        require_ingress(found, address)
         work.note("before", now)
         yield from self._install(
             site, work, found, settings, pair, stays=not renew and lasting(address, held, site.clock.now())
@@ -143,8 +145,11 @@ class InitCluster(Step[InitClusterArguments]):
         yield f"calling the utility script on {found.host}"
         try:
             _call(site, found, settings, address, pair)
-        finally:
+        except (MaintError, KeyboardInterrupt):
+            sweep(site.shell, found.host, site.state)  # which waits for a script that still goes on
             yield from put_shared_back(site, work, found.host, address)
+            raise
+        yield from put_shared_back(site, work, found.host, address)
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         """Whether the virtual cluster still has a certificate as this run left it."""

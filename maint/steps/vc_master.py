@@ -233,6 +233,19 @@ def require_utility(found: Found, settings: VirtualClusterSettings) -> str:
     return found.utility
 
 
+def require_ingress(found: Found, address: Address) -> None:
+    """See that the virtual cluster has come so far that the script finds what it edits (section 11.3).
+
+    Raises:
+        Refused: its ingress is not there yet.
+    """
+    if address.cluster not in found.clusters:
+        raise Refused(
+            f"{address.host} is still being made: it has no ingress in {address.service_namespace} yet",
+            hint="a new virtual cluster needs some minutes; then again",
+        )
+
+
 def kubectl(words: str, *options: str) -> str:
     """Return a command that ends in a call of kubectl; options without their dashes."""
     return " ".join([f"{SETUP}exec kubectl {words}", *(f"--{option}" for option in options)])

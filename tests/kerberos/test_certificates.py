@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 from cryptography import x509
 
-from maint.errors import WorkFailed
+from maint.errors import Refused, WorkFailed
 from maint.lab import pki
 from maint.model.certificate import covers, end_of, first_of, names_of
 from maint.model.site import Login, VirtualClusterSettings
 from maint.steps.vc_init import _served
-from maint.steps.vc_master import SHARED_SECRET, address_of
+from maint.steps.vc_master import SHARED_SECRET, Address, Found, address_of, require_ingress
 from tests.vc.conftest import Hurried
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -82,3 +82,19 @@ def test_what_kubernetes_holds_must_be_what_both_names_show():
     assert ("neither could be reached from here" in words, seen) == (True, False)
     with pytest.raises(WorkFailed, match=r"^service\.cde-abc12345.*it is not shown"):
         looked(own=b"own", shared=b"old")
+
+
+def test_a_virtual_cluster_without_an_ingress_is_still_being_made():
+    address = Address(HOST, "k7m2q9xz", "abc12345", HOST.partition(".")[2])
+    listed = ["ingress.networking.k8s.io/dex-base-api", "ingress.networking.k8s.io/dex-app-k7m2q9xz-api"]
+    require_ingress(Found("master", "", "1.5.4", listed), address)
+    with pytest.raises(Refused, match="still being made"):
+        require_ingress(Found("master", "", "1.5.4", listed[:1]), address)
+
+
+@pytest.mark.parametrize(
+    ("release", "gone"),
+    [("1.4.0", False), ("1.5.4", False), ("1.5.5", True), ("1.5.10", True), ("2.0.0", True), ("", False)],
+)
+def test_releases_are_compared_as_numbers(release, gone):
+    assert Found("master", "", release, []).too_new == gone

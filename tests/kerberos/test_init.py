@@ -147,6 +147,20 @@ def test_killed_in_the_middle_it_is_taken_up_and_the_gateway_keeps_its_certifica
     assert not list((keeper.state / "undo").glob("*"))
 
 
+def test_where_the_script_fails_the_gateway_keeps_its_certificate(keeper):
+    for name in (FIRST, SECOND):
+        del keeper.vc(name)["tls"]
+    assert keeper(*INIT, "--confirm", FIRST).code == 0
+    shared = held(keeper)["tls-dex-base"]
+    keeper.lab.break_("kubectl-apply-own", "vc-kubectl-fails")
+    said = keeper("vc", "init", SECOND, "--confirm", SECOND)
+    assert (said.code, "InternalError" in said.err) == (1, True)
+    assert held(keeper)["tls-dex-base"] == shared
+    assert keeper("playbook", "resume").code == 0
+    assert held(keeper)["tls-dex-base"] == shared
+    assert keeper.cluster(SECOND).tls_ready
+
+
 def test_an_url_that_is_no_virtual_clusters_a_missing_script_and_no_master_are_refused(keeper):
     keeper.vc()["base_url"] = "https://jobs.example.internal/dex/api/v1"
     said = keeper(*INIT, "--yes")

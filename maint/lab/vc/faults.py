@@ -18,6 +18,7 @@ VC_TARGETS: dict[str, str] = {
     "kubectl": r"kubectl \S+ \S+",
     **{f"kubectl-{verb}": rf"kubectl {verb} \S+" for verb in ("get", "apply", "create", "replace", "delete")},
     "kubectl-create-keytab": r"kubectl create \S+-krb5-secret",
+    "kubectl-apply-own": r"kubectl apply tls-dex-app-\S+",
     "kubectl-apply-keytab": r"kubectl apply \S+-krb5-secret",
 }
 _KUBECTL = tuple(name for name in VC_TARGETS if name.startswith("kubectl-"))
