@@ -1,11 +1,8 @@
 """HTTP on loopback: the plain and the TLS port of a simulated manager (contract sections 2, 16)."""
 
-import contextlib
-import socket
 import ssl
 import tempfile
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +10,7 @@ from maint.lab.api.answer import Admitted, Incoming, admit, handle
 from maint.lab.api.messages import JSON, Response, html
 from maint.lab.body import BodyCut, spool
 from maint.lab.faulty import SLOW_PIECES, ending, pause, stand_in
+from maint.lab.listener import Listener
 from maint.lab.requestlog import RequestLog
 from maint.lab.world import World
 
@@ -48,54 +46,18 @@ class Manager(Protocol):
         """Keep the world on disk."""
 
 
-class Listener(ThreadingHTTPServer):
-    """One port.
+class Port(Listener):
+    """One port of a manager.
 
     Args:
+        manager: the server behind it.
         port: a free port of loopback.
         tls: whether it speaks TLS.
-
-    Attributes:
-        stopped: set once the port is closed; what is under way then comes to nothing.
     """
 
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 64
-
     def __init__(self, manager: Manager, port: int, *, tls: bool) -> None:
-        super().__init__(("127.0.0.1", port), Exchange)
         self.manager, self.tls = manager, tls
-        self.stopped = threading.Event()
-        self._open: set[socket.socket] = set()
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-    def close(self) -> None:
-        """Refuse new connections and end the open ones."""
-        self.stopped.set()
-        self.shutdown()
-        self.server_close()
-        for connection in list(self._open):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    # The annotation of the standard library names a wider type than a TCP server ever passes.
-    def process_request_thread(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
-        """Speak to one client."""
-        try:
-            request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = self.manager.context().wrap_socket(request, server_side=True) if self.tls else request
-        except (OSError, ValueError):
-            request.close()
-            return
-        self._open.add(connection)
-        # A client that goes away in the middle is none of the server's business.
-        with contextlib.suppress(OSError):
-            self.finish_request(connection, client_address)
-        self._open.discard(connection)
-        with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_WR)
-        connection.close()
+        super().__init__(port, Exchange, manager.context if tls else None)
 
 
 class Exchange(BaseHTTPRequestHandler):
@@ -103,7 +65,7 @@ class Exchange(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = 600
-    server: Listener
+    server: Port
 
     def do_GET(self) -> None:
         """Answer a request."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from maint.lab import trees
-from maint.lab.http import Listener
+from maint.lab.http import Port
 from maint.lab.javaopts import java_options, redaction_property
 from maint.lab.requestlog import RequestLog
 from maint.lab.showing import Showing
@@ -43,7 +43,7 @@ class ManagerServer:
         self.plain_port, self.tls_port = ports
         self._root, self._showing, self._save = root, showing, save
         self._invocation = Invocation()
-        self._listeners: list[Listener] = []
+        self._listeners: list[Port] = []
         self._lock = threading.RLock()
         self._stopped = threading.Event()
         self._up = threading.Event()
@@ -137,13 +137,13 @@ class ManagerServer:
         """Open the ports; return False while somebody else holds one."""
         closed = self._failed_tls and self.world.switches["plain-when-tls-fails"] == "closed"
         wanted = [(self.plain_port, False)] * (not closed) + [(self.tls_port, True)] * tls
-        opened: list[Listener] = []
+        opened: list[Port] = []
         with self._lock:
             if stopped.is_set():
                 return True
             try:
                 for port, secure in wanted:
-                    opened.append(Listener(self, port, tls=secure))
+                    opened.append(Port(self, port, tls=secure))
             except OSError as error:
                 self._write_log(f"ERROR WebServerImpl: cannot open the ports: {error}")
                 for listener in opened:

@@ -1,7 +1,5 @@
 """From a request that came in to the response that goes out: door, account, route, handler (contract section 2)."""
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +7,7 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-from maint.lab import commands
+from maint.lab import basic, commands
 from maint.lab.api import routes, version
 from maint.lab.api.access import require
 from maint.lab.api.messages import ApiError, Handler, Request, Response, html
@@ -117,7 +115,7 @@ def _account(world: World, incoming: Incoming) -> tuple[Doc | None, str]:
     session = _cookie(incoming.headers.get("cookie", ""), name)
     if session and (known := world.session_user(session)):
         return known, ""
-    login, password = _basic(incoming.headers.get("authorization", ""))
+    login, password = basic.login(incoming.headers.get("authorization", ""))
     user = world.log_in(login, password) if login else None
     return user, f"{name}={world.open_session(login)};Path=/;HttpOnly" if user else ""
 
@@ -136,17 +134,6 @@ def _cookie(header: str, name: str) -> str:
     except CookieError:
         return ""
     return found.value if found else ""
-
-
-def _basic(header: str) -> tuple[str, str]:
-    kind, _, encoded = header.partition(" ")
-    if kind.lower() != "basic":
-        return "", ""
-    try:
-        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        return "", ""
-    return name, password
 
 
 def _unauthorised(world: World) -> Response:

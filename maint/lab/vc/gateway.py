@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from maint.lab import basic
 from maint.lab.document import Doc
 from maint.lab.switches import Switches
 from maint.lab.vc import moments
@@ -55,7 +56,7 @@ class Gateway:
     # -- tokens
 
     def _by_password(self, request: Request) -> Response:
-        person = self.people.log_in(*_basic(request.headers.get("authorization", "")))
+        person = self.people.log_in(*basic.login(request.headers.get("authorization", "")))
         if person is None or self.strikes("vc-token-refused", request.call):
             return self._refused()
         if person.local:
@@ -122,17 +123,6 @@ class Gateway:
 
     def _virtual_cluster(self, vc_id: str) -> Doc:
         return next((vc for vc in self._virtual_clusters() if vc["vcId"] == vc_id), {})
-
-
-def _basic(header: str) -> tuple[str, str]:
-    kind, _, encoded = header.partition(" ")
-    if kind.lower() != "basic":
-        return "", ""
-    try:
-        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        return "", ""
-    return name, password
 
 
 def _key(header: str) -> str:

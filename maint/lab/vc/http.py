@@ -1,15 +1,14 @@
 """HTTPS on loopback for all names of a service: the gateway's, the virtual clusters', the control plane's."""
 
 import contextlib
-import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import BinaryIO, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from maint.lab.listener import Listener
 from maint.lab.requestlog import RequestLog
 from maint.lab.vc import multipart
 from maint.lab.vc.api.answer import Admitted, admit, handle, throttled
@@ -40,45 +39,12 @@ class Names(Protocol):
         """Return whether a request comes too soon after the others."""
 
 
-class Listener(ThreadingHTTPServer):
+class Port(Listener):
     """The one port of a service."""
 
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 128
-
     def __init__(self, names: Names, port: int) -> None:
-        super().__init__(("127.0.0.1", port), Exchange)
         self.names = names
-        self._open: set[socket.socket] = set()
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-    def close(self) -> None:
-        """Refuse new connections and end the open ones."""
-        self.shutdown()
-        self.server_close()
-        for connection in list(self._open):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    # The annotation of the standard library names a wider type than a TCP server ever passes.
-    def process_request_thread(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
-        """Speak to one client."""
-        try:
-            request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            request.settimeout(60)
-            connection = self.names.context().wrap_socket(request, server_side=True)
-        except (OSError, ValueError):
-            request.close()
-            return
-        self._open.add(connection)
-        # A client that goes away in the middle is none of the server's business.
-        with contextlib.suppress(OSError):
-            self.finish_request(connection, client_address)
-        self._open.discard(connection)
-        with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_WR)
-        connection.close()
+        super().__init__(port, Exchange, names.context)
 
 
 class Exchange(BaseHTTPRequestHandler):
@@ -86,7 +52,7 @@ class Exchange(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = 600
-    server: Listener
+    server: Port
 
     def do_GET(self) -> None:
         """Answer a request."""

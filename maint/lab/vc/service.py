@@ -22,7 +22,7 @@ from maint.lab.vc.certificates import Certificates
 from maint.lab.vc.cluster import Cluster, Identity
 from maint.lab.vc.engine import Engine
 from maint.lab.vc.gateway import Gateway
-from maint.lab.vc.http import Listener
+from maint.lab.vc.http import Port
 from maint.lab.vc.people import People, Person
 from maint.lab.vc.tokens import Mint
 from maint.lab.world import World
@@ -54,7 +54,7 @@ class Service:
         self._asked: dict[str, list[float]] = {}
         self._lock = threading.RLock()
         self._ended = threading.Event()
-        self._listener: Listener | None = None
+        self._listener: Port | None = None
         names = [f"*.cde-{self.id}.{self._domain}", *pki.LOOPBACK]
         self.certificates = Certificates(folder / "tls", authority, names, self._ready, self._expired)
         self.tls_pair = self.certificates.write_own(datetime.now(UTC))
@@ -66,7 +66,7 @@ class Service:
         """Open the port and let time pass."""
         self._ended.clear()
         self._appear()
-        self._listener = Listener(self, self.port)
+        self._listener = Port(self, self.port)
         threading.Thread(target=self._tick, daemon=True).start()
 
     def stop(self) -> None:
