@@ -1,5 +1,7 @@
 """`maint host`: list the hosts, check them, and learn their keys."""
 
+import gc
+import importlib
 from typing import Annotated
 
 import typer
@@ -51,6 +53,8 @@ def check(
     ldap_url: Annotated[str, typer.Option("--ldap-url", help="For ldap.ad_rights: the directory.")] = "",
 ) -> int:
     """Ask the hosts what there is to know, and say what is wrong, why it matters and how to mend it."""
+    if not (listed or facts):
+        _import_ahead("maint.cli.host_check", "maint.cli.open", "maint.cli.inventory", "maint.adapters.ssh.visit")
     from maint.cli import host_check
 
     if listed:
@@ -72,6 +76,18 @@ def check(
             more={"ou": ldap_ou, "ldap": ldap_url},
         ),
     )
+
+
+def _import_ahead(*names: str) -> None:
+    """Import what will be needed anyway, without looking for garbage meanwhile: all of it stays, and there is much."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for name in names:
+            importlib.import_module(name)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 @command(group, "trust")
