@@ -127,6 +127,7 @@ def in_turns(contestants: Mapping[str, Callable[[], list[str]]], folder: Path, r
                 continue
             try:
                 found[name].append(measured(words(), folder))
+                print(f"  {name}: {found[name][-1].wall:.2f} s", file=sys.stderr, flush=True)
             except (RuntimeError, OSError) as error:
                 del found[name]
                 print(f"({name} left out: {str(error)[:300]!r})", file=sys.stderr)
