@@ -58,10 +58,16 @@ class Entry:
 
     @property
     def offered(self) -> bool:
-        """Whether it may be taken where nobody named one: sound, restorable, not a safety copy, not found damaged."""
+        """Whether it may be taken where nobody named one: restorable, no safety copy, nothing found against it."""
         sound = self.snapshot is not None and self.snapshot.restorable
         damaged = self.verified is not None and self.verified.result is Trust.FAILED
-        return sound and not damaged and self.snapshot is not None and self.snapshot.purpose is Purpose.BACKUP
+        backup = self.snapshot is not None and self.snapshot.purpose is Purpose.BACKUP
+        return sound and not damaged and not self.rejected and backup
+
+    @property
+    def rejected(self) -> bool:
+        """Whether it did not come back in its latest drill."""
+        return self.drilled is not None and not self.drilled.passed
 
     @property
     def drawback(self) -> str:
@@ -70,7 +76,9 @@ class Entry:
             return self.problem or "it cannot be read"
         if self.snapshot.purpose is not Purpose.BACKUP:
             return f"a {self.snapshot.purpose} copy"
-        return "its last verification failed" if self.snapshot.restorable else "not restorable"
+        if not self.snapshot.restorable:
+            return "not restorable"
+        return f"its last drill failed: {self.drilled.reason}" if self.rejected and self.drilled else "found damaged"
 
 
 def entries(sight: Sight) -> Sequence[Entry]:

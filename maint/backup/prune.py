@@ -40,13 +40,12 @@ def _damage(entry: Entry, snapshot: Snapshot) -> str | None:
     seen = entry.verified
     if seen is not None and seen.result is Trust.FAILED and (snapshot.restorable or seen.broken):
         return "its verification failed"
-    return "its drill failed" if entry.drilled is not None and not entry.drilled.passed else None
+    return "its drill failed" if entry.rejected else None
 
 
 def good(entry: Entry) -> bool:
     """Whether it counts: a restorable backup, verified to level 3, and nothing found against it since."""
-    rejected = entry.drilled is not None and not entry.drilled.passed
-    return entry.offered and not rejected and entry.proven is not None and entry.proven.level >= LEVEL
+    return entry.offered and entry.proven is not None and entry.proven.level >= LEVEL
 
 
 def newest_good(known: Sequence[Entry], now: datetime) -> Snapshot | None:

@@ -29,6 +29,8 @@ def row(entry: Entry) -> list[str]:
         note = f"{note}; {', '.join(names)}".lstrip("; ")
     if doubtful := [one.name for one in snapshot.virtual_clusters if one.doubt or one.problems]:
         note = f"{note}; NOT WHOLE: {', '.join(doubtful)}"
+    if entry.rejected:
+        note = f"{note}; ITS DRILL FAILED".lstrip("; ")
     return [entry.id, snapshot.purpose.value, "yes" if snapshot.restorable else "no", checked, size, note]
 
 
@@ -41,7 +43,10 @@ def as_json(entry: Entry) -> dict[str, Json]:
     snapshot = entry.snapshot
     if snapshot is None:
         return {"id": entry.id, "restorable": False, "problem": entry.problem, "verified": verified, "parts": []}
-    return {**_facts(snapshot), "verified": verified}
+    drilled: Json = None
+    if entry.drilled is not None:
+        drilled = {"at": show_time(entry.drilled.at), "passed": entry.drilled.passed, "reason": entry.drilled.reason}
+    return {**_facts(snapshot), "verified": verified, "drilled": drilled}
 
 
 def _facts(snapshot: Snapshot) -> dict[str, Json]:

@@ -189,6 +189,8 @@ def _unfit(entry: Entry) -> str:
         return f"cannot be believed: {entry.problem}"
     if not entry.snapshot.restorable:
         return "is audit-only"
+    if entry.rejected:
+        return f"did not come back in its last drill: {entry.drilled.reason if entry.drilled else ''}"
     return ""
 
 

@@ -71,6 +71,16 @@ def test_what_the_server_rejects_all_the_same_fails_with_its_own_words(loaded: O
     assert "Not on this host." in facts["reason"] + " ".join(facts["detail"])
     assert loaded("backup", "verify", "--level", "3").code == 0
     assert left_over() == []
+    # What did not come back proves no way back, and is no default, until a drill of it passes.
+    refused = loaded("cluster", "stop", "base", "--yes")
+    assert refused.code == 5
+    assert "did not come back in its last drill" in refused.err
+    assert "its last drill failed" in loaded("restore", "plan").err
+    assert "ITS DRILL FAILED" in loaded("backup", "list").out
+    newest = loaded("backup", "list", "-o", "json").json["snapshots"][-1]
+    assert newest["drilled"]["passed"] is False
+    assert loaded("backup", "drill", newest["id"]).code == 0
+    assert loaded("cluster", "stop", "base", "--yes").code == 0
 
 
 def test_a_machine_without_the_private_key_says_where_it_can_be_done(loaded: Operator) -> None:
