@@ -19,8 +19,8 @@ _PLACES = ("base_url", "auth_url", "connect_to", "ca")
 
 def back_of(past: Past) -> Sequence[Back]:
     """Return how the manager and each virtual cluster came back; nothing of a run that brings no such parts back."""
-    lanes = list(dict.fromkeys(action.lane for action in past.plan.actions))
-    if lanes in ([], [""]):
+    lanes = list(dict.fromkeys(action.lane for action in past.plan.actions if action.phase is Phase.MAIN))
+    if not any(lanes):
         return ()
     parts = [_part(past, lane) for lane in lanes]
     done = all(part.after or part.state == _GIVEN_UP for part in parts)
@@ -67,9 +67,12 @@ def _after(past: Past, ended: str) -> str:
 
 def left_of_lanes(past: Past) -> Iterator[str]:
     """Yield what is left to do for virtual clusters that are back: the config, and schedules that rest."""
-    for lane in dict.fromkeys(action.lane for action in past.plan.actions):
+    for lane in dict.fromkeys(action.lane for action in past.plan.actions if action.lane):
+        if past.told.get(lane, {}).get("skip") is True:
+            yield f"{lane} is not back: `maint playbook run recover-virtual-clusters --set virtual_clusters={lane}`"
+            continue
         values = {**past.told.get(lane, {}), **_made(past, lane)}
-        if values.get("skip") is not True and any(key in values for key in _PLACES):
+        if any(key in values for key in _PLACES):
             shown = ", ".join(f"{key}: {values[key]}" for key in _PLACES if key in values)
             yield f"only this run knows how to reach {lane} now: put it into the config before anything else ({shown})"
     for index, action in enumerate(past.plan.actions):

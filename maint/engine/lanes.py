@@ -21,7 +21,8 @@ def left_out(action: Action, before: Action | None) -> Result:
     """
     first = action.phase is Phase.MAIN and (before is None or before.lane != action.lane)
     words = f"{action.lane} is left out of this run, as was said"
-    return Result(Outcome.SKIPPED, words, partly=first, hint=f"{action.lane}: bring it back by itself" if first else "")
+    hint = "what is left out can come back by itself" if first else ""
+    return Result(Outcome.SKIPPED, words, partly=first, hint=hint)
 
 
 def entered(plan: Plan, action: Action, begun: Collection[int]) -> bool:

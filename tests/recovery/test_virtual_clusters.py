@@ -135,7 +135,13 @@ def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_ane
     assert "Its users have their Kerberos secrets: not now" in said.err  # the control plane saw to it, as was said
     assert f"{SECOND} is left out" in said.err
     assert len(jobs(waiting, FIRST)) == 8
-    assert "left out" in report(waiting)
+    command = f"playbook run recover-virtual-clusters --set virtual_clusters={SECOND}"
+    assert "left out" in report(waiting) and f"`maint {command}`" in report(waiting)
+    again = waiting(*command.split(), "--yes")
+    assert again.code == 1, again.err
+    assert f"--set vc.{SECOND}.base_url=…" in again.err
+    said = resume(waiting, second_base_url=create(waiting, SECOND))
+    assert (said.code, list(jobs(waiting, SECOND))) == (0, ["report"]), said.err
 
 
 def test_a_virtual_cluster_that_was_not_lost_is_left_as_it_is(standing: Operator) -> None:
