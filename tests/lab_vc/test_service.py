@@ -299,8 +299,10 @@ def test_curl_does_what_the_seed_shows(client, tmp_path):
 def test_the_default_virtual_cluster_appears_some_time_after_its_service(tmp_path):
     switches = SWITCHES | {"vc-appears-seconds": "1"}
     options = Options(ssh=False, switches=switches, virtual_clusters=("spare-one",))
+    founded = time.time()
     with Lab(tmp_path / "lab", options) as lab:
-        assert [each["name"] for each in lab.status()["virtual_clusters"]] == ["spare-one"]
+        early = [each["name"] for each in lab.status()["virtual_clusters"]]
+        assert early == ["spare-one"] or time.time() > founded + 1
         for _ in range(200):
             if len(lab.status()["virtual_clusters"]) == 2:
                 break
