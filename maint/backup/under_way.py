@@ -4,11 +4,12 @@ A file `<site>/under-way/<id>-<owner>` stands until the manifest that lists them
 knows that the flags of its own state folder are dead; those of others count for a day.
 """
 
-import hashlib
+import secrets
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 
 from maint.backup.ids import stamp, time_of
 from maint.errors import StoreFailed
@@ -49,7 +50,8 @@ def _folder(sight: Sight) -> str:
 
 
 def _is_ours(sight: Sight, name: str) -> bool:
-    return name.endswith(f"-{_owner(sight)}")
+    path = _identity(sight)
+    return path.is_file() and name.endswith(f"-{path.read_text()}")
 
 
 def _is_old(sight: Sight, name: str) -> bool:
@@ -59,6 +61,17 @@ def _is_old(sight: Sight, name: str) -> bool:
         return False
 
 
-def _owner(sight: Sight) -> str:
-    place = f"{socket.gethostname()}:{sight.settings.state.resolve()}"
-    return hashlib.sha256(place.encode()).hexdigest()[:8]
+def _owner(site: Site) -> str:
+    """Return what tells this state folder from all others, made when it is first asked for.
+
+    Names of machines and paths would not do: containers share both.
+    """
+    path = _identity(site)
+    if not path.is_file():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(secrets.token_hex(8))
+    return path.read_text()
+
+
+def _identity(sight: Sight) -> Path:
+    return sight.settings.state / "owner"
