@@ -47,24 +47,34 @@ class Presented:
 
 
 def rules(settings: ManagerSettings) -> ssl.SSLContext:
-    """Return the TLS rules of a manager: its CA file, or the system's authorities where none is named.
-
-    An intermediate certificate in the CA file is an anchor in its own right, as it is for curl.
+    """Return the TLS rules of a manager.
 
     Raises:
         Invalid: the CA file cannot be read or holds no certificate.
     """
-    if settings.insecure:
-        return blind()
+    hint = "manager.ca must be a PEM file, such as cm-auto-global_cacerts.pem from a managed host"
+    return blind() if settings.insecure else verifying(settings.ca, hint)
+
+
+def verifying(ca: Path | None, hint: str) -> ssl.SSLContext:
+    """Return TLS rules that believe a CA file, or the system's authorities where none is named.
+
+    An intermediate certificate in the CA file is an anchor in its own right, as it is for curl.
+
+    Args:
+        ca: a PEM file.
+        hint: what to do about one that cannot be used.
+
+    Raises:
+        Invalid: the CA file cannot be read or holds no certificate.
+    """
     try:
-        context = ssl.create_default_context(cafile=str(settings.ca) if settings.ca else None)
+        context = ssl.create_default_context(cafile=str(ca) if ca else None)
     except (OSError, ssl.SSLError) as error:
-        raise Invalid(
-            f"the CA file {settings.ca} cannot be used: {error.strerror or error}",
-            hint="manager.ca must be a PEM file, such as cm-auto-global_cacerts.pem from a managed host",
-        ) from None
+        raise Invalid(f"the CA file {ca} cannot be used: {error.strerror or error}", hint=hint) from None
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; authorities of older managers lack key ids
+    # Python 3.13 sets it; authorities of older managers lack key ids, self-signed certificates lack extensions.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
 
