@@ -22,7 +22,6 @@ class Redactions:
         self._known = known
         self._items = 0
         self._secret = 0
-        self._unflagged_hidden: list[str] = []
         self._names: list[str] = []
         self._masked = False
         self.flagged = False

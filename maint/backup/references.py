@@ -26,7 +26,6 @@ class References:
         self._role_hosts: Counter[str] = Counter()
         self._templates: list[tuple[str, str, tuple[str, ...]]] = []
         self._member_users: set[str] = set()
-        self._role_clusters: set[str] = set()
         self._missing: list[str] = []
         self._twice: list[str] = []
         self._nameless = 0

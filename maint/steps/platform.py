@@ -12,7 +12,6 @@ from maint.ports import Sight, Site, Work
 from maint.steps.commands import finish, pauses
 from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
 
-MONITORS = ("HOSTMONITOR", "SERVICEMONITOR")
 _LIMIT = 1800.0  # seconds
 
 

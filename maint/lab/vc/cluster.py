@@ -16,8 +16,6 @@ from maint.lab.vc.shelf import Database, Shelf
 from maint.lab.vc.vault import Vault
 from maint.lab.world import World
 
-ROLE = "DEUser"
-
 
 @dataclass(frozen=True, slots=True)
 class Identity:
