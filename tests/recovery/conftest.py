@@ -13,7 +13,7 @@ from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
 
 FIRST, SECOND = "Default-VC-abc12345", "analytics"
-SWITCHES = {**FAST, "vc-env-seconds": "0.2", "vc-dag-seconds": "0.5"}
+SWITCHES = {**FAST, "vc-env-seconds": "0", "vc-dag-seconds": "0.2"}
 
 MakeSite = Callable[..., Operator]
 
