@@ -13,6 +13,8 @@ from maint.steps.commands import finish, pauses
 from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
 
 _LIMIT = 1800.0  # seconds
+LAG = 30.0  # seconds that states may lag behind a command whose answer was lost to a kill
+_SENT = "roles sent"
 
 
 class RolesArguments(Arguments):
@@ -53,8 +55,12 @@ class StartManagement(Step[RolesArguments]):
         wanted = _texts(action.arguments["roles"])
         if not wanted:
             return skipped("nothing of that kind here")
-        idle = [role for role in _roles(site, wanted) if role.state not in ("STARTED", "STARTING", "BUSY", "NA")]
+        idle = _idle(site, wanted)
+        if idle and work.noted(_SENT):
+            yield "an earlier life of this run has sent the command; looking whether the roles move"
+            idle = _idle_after_all(site, wanted)
         if idle:
+            work.note(_SENT, True)
             yield f"starting {', '.join(sorted(role.type for role in idle))}"
             yield from _start(site, [role.name for role in idle], work.timeout or _LIMIT)
         yield from _await(site, wanted, work.timeout or _LIMIT)
@@ -77,6 +83,21 @@ def _refuse_unknown(roles: Sequence[Role], args: RolesArguments) -> None:
 
 def _roles(site: Site, names: Sequence[str]) -> list[Role]:
     return [role for role in site.manager.management_roles() if role.name in names]
+
+
+def _idle(site: Site, names: Sequence[str]) -> list[Role]:
+    return [role for role in _roles(site, names) if role.state not in ("STARTED", "STARTING", "BUSY", "NA")]
+
+
+def _idle_after_all(site: Site, names: Sequence[str]) -> list[Role]:
+    """Return the roles that stay idle for as long as their states may lag behind a command."""
+    begun = site.clock.monotonic()
+    for pause in pauses():
+        idle = _idle(site, names)
+        if not idle or site.clock.monotonic() - begun > LAG:
+            return idle
+        site.clock.sleep(pause)
+    raise AssertionError("the pauses never end")
 
 
 def _start(site: Site, names: Sequence[str], limit: float) -> Generator[str, None, None]:

@@ -105,7 +105,7 @@ class Manager:
             (r"GET /commands/(\d+)", self._poll),
             (r"GET (?:/clusters/([^/]+)|/cm/service|/cm)/commands", self._active),
             (r"GET /cm/service", lambda: said({"name": "mgmt", "type": "MGMT", "serviceState": "STOPPED"})),
-            (r"GET /cm/service/roles", self._listed_roles),
+            (r"GET /cm/service/roles", self.listed_roles),
             (r"POST /cm/service/roleCommands/start", lambda: self.start_roles(request)),
             (r"GET /cm/config", lambda: said({"items": [{"name": "WEB_TLS", "value": "true"}]})),
             (r"GET /hosts", lambda: said({"items": self.document["hosts"]})),
@@ -167,7 +167,8 @@ class Manager:
         running = [one for one in self.commands.values() if one["active"] and one.get("cluster") == cluster]
         return said({"items": [{key: one[key] for key in ("id", "name", "active")} for one in running]})
 
-    def _listed_roles(self) -> Response:
+    def listed_roles(self) -> Response:
+        """Tell the monitoring service's roles."""
         listed = [{"name": n, "type": kind, "roleState": self.role_states[n]} for n, kind in self.roles.items()]
         return said({"items": listed})
 

@@ -10,7 +10,7 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from maint.steps import sending
+from maint.steps import platform, sending
 from tests.foreign.conftest import configured
 from tests.foreign.manager import Manager, cut, page, said
 from tests.manager.conftest import context_for
@@ -126,24 +126,43 @@ def test_monitors_start_first_and_each_role_once(operator, manager, tmp_path):
     assert asked == [["mgmt-HM", "mgmt-SM"], ["mgmt-EV"]]
 
 
-def test_a_start_of_roles_killed_before_its_answer_came_is_not_sent_again(operator, manager, tmp_path):
+def killed_while_roles_start(operator: Operator, manager: Manager, folder: Path) -> None:
+    """Kill a run once its command has arrived, and before it was answered."""
+
     def late(request: Request) -> Response:
         with manager.lock:
             told = manager.start_roles(request)
-            manager.role_states = {**manager.role_states, "mgmt-HM": "STARTED", "mgmt-SM": "STARTING"}
-        time.sleep(1.0)  # nobody is there any more
-        manager.role_states["mgmt-SM"] = "STARTED"
+        time.sleep(1.0)  # nobody is there any more, and no state has moved
         return told
 
     manager.script["POST /cm/service/roleCommands/start"] = [late]
-    (tmp_path / "monitors.yaml").write_text(MONITORS[: MONITORS.index("  - {name: The rest")])
-    process = operator.start("playbook", "run", str(tmp_path / "monitors.yaml"), "--yes")
+    (folder / "monitors.yaml").write_text(MONITORS[: MONITORS.index("  - {name: The rest")])
+    process = operator.start("playbook", "run", str(folder / "monitors.yaml"), "--yes")
     manager.wait_for("POST /cm/service/roleCommands/start", process)
     process.kill()
     process.communicate()
+
+
+def test_a_start_of_roles_killed_before_its_answer_came_is_not_sent_again(operator, manager, tmp_path):
+    killed_while_roles_start(operator, manager, tmp_path)
+    asked = manager.role_states
+
+    def moved(request: Request) -> Response:
+        manager.role_states = {**asked, "mgmt-HM": "STARTED", "mgmt-SM": "STARTED"}
+        return manager.listed_roles()
+
+    manager.script["GET /cm/service/roles"] = [lambda request: manager.listed_roles(), moved]
     resumed = operator("playbook", "resume")
     assert resumed.code == 0, resumed.err
     assert manager.sent == ["POST /cm/service/roleCommands/start"]
+
+
+def test_roles_that_never_move_are_started_by_the_next_life(operator, manager, tmp_path, monkeypatch):
+    monkeypatch.setattr(platform, "LAG", 0.2)
+    killed_while_roles_start(operator, manager, tmp_path)
+    resumed = operator("playbook", "resume")
+    assert resumed.code == 0, resumed.err
+    assert manager.sent == ["POST /cm/service/roleCommands/start"] * 2
 
 
 def without_base(operator: Operator, manager: Manager) -> None:
