@@ -6,6 +6,7 @@ from maint.backup.diff import Side, differences, latest, of_server, of_snapshot,
 from maint.backup.tree import Pool
 from maint.cli.flags import Flags
 from maint.cli.open import opened
+from maint.cli.printable import printable
 from maint.cli.screen import Screen, table
 from maint.errors import Differences
 from maint.model.json import Json
@@ -53,7 +54,7 @@ def drift(flags: Flags, wanted: str, redacted: bool, exit_code: bool) -> int:
 def _told(screen: Screen, before: Side, after: Side, found: Comparison, exit_code: bool) -> int:
     if screen.output == "text":
         text = unified(before, after, found)
-        screen.raw(text + "\n" if text else "")
+        screen.raw(printable(text + "\n") if text else "")
         if found.not_comparable:  # the text has no place for it, and it must not be missed
             screen.warn(_words(before, after, found))
     else:
