@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,6 +158,8 @@ def _asked(site: ConfiguredSite, enquiry: Enquiry, limit: float | None, tell: "T
     ids = {check.id for check in enquiry.checks}
     if not (wanted or enquiry.setting.plan is not None or (on_manager and "tls.expiry" in ids)):
         return gather(enquiry, fleet, site.clock.now(), ManagerFacts(), timeout=limit)
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(ask_manager, site.manager, full="cde.ozone" in ids)
         facts = gather(enquiry, fleet, site.clock.now(), ManagerFacts(), timeout=limit)

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from maint.model.finding import Contact, Finding, State
 from maint.model.json import Json
@@ -15,6 +14,7 @@ ORDER = (State.FAIL, State.ERROR, State.WARN, State.SKIP, State.PASS)
 LOUD = (State.FAIL, State.ERROR, State.WARN)
 PASSED, FAILED, PARTLY = 0, 1, 7
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 _NAGIOS = {State.FAIL: (2, "CRITICAL"), State.ERROR: (3, "UNKNOWN"), State.WARN: (1, "WARNING")}
 
 
@@ -149,21 +149,21 @@ def junit(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
 def _case(finding: Finding) -> str:
     words = f"{finding.observed}; expected: {finding.expected}"
     inner = {
-        State.FAIL: f"<failure message={_quoted(words)}>{escape(_clean(finding.remedy))}</failure>",
+        State.FAIL: f"<failure message={_quoted(words)}>{_escaped(finding.remedy)}</failure>",
         State.ERROR: f"<error message={_quoted(finding.observed)}/>",
         State.SKIP: f"<skipped message={_quoted(finding.observed)}/>",
-        State.WARN: f"<system-out>warning: {escape(_clean(words))}</system-out>",
+        State.WARN: f"<system-out>warning: {_escaped(words)}</system-out>",
     }.get(finding.state, "")
     return f"<testcase classname={_quoted(finding.host or 'site')} name={_quoted(finding.check)}>{inner}</testcase>\n"
 
 
 def _quoted(text: str) -> str:
-    return '"' + escape(_clean(text)).replace("\n", "&#10;") + '"'
+    return '"' + _escaped(text).replace("\n", "&#10;") + '"'
 
 
-def _clean(text: str) -> str:
-    """Return text without the characters that XML does not have."""
-    return _NOT_XML.sub("", text)
+def _escaped(text: str) -> str:
+    """Return text as XML spells it, without the characters that it does not have."""
+    return _NOT_XML.sub("", text).translate(_ENTITIES)
 
 
 def html(findings: Sequence[Finding], contacts: Sequence[Contact], facts: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from maint.adapters.ssh.library import Channel, Message, Packetizer, SSHException, Transport
 
-_AHEAD = 16 * 1024  # bytes
+_AHEAD = 4 * 1024  # bytes, set aside for every connection that waits
 _DEAD_AFTER = 60  # seconds without a sign of life until the kernel gives a connection up
 # Encryption and integrity in one call of OpenSSL; with the others paramiko compares checksums in Python, byte by byte.
 # The others stay on offer, so the site's own policy decides as before.
