@@ -1,6 +1,7 @@
 """One SSH connection to a lab host: who is let in, and the commands it runs."""
 
 import json
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -136,7 +137,8 @@ class _Work:
         except (Killed, OSError, EOFError):
             pass  # the client is gone: nobody is left to be told
         finally:
-            self._channel.close()
+            with contextlib.suppress(OSError, EOFError):  # as above
+                self._channel.close()
 
     def _run(self) -> int:
         fault, over = self._machine.fault, self._connection.over
