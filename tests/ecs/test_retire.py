@@ -260,7 +260,8 @@ def test_a_run_killed_while_folders_go_removes_the_rest_when_it_is_taken_up(load
 
     when_told(machine(loaded, ONE), "dnf remove", lambda: setattr(files, "remove_folder", counted))
     process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    finish(loaded, RETIRE)
+    assert (process.returncode == -signal.SIGKILL) is (len(calls) >= call), "later points end before they strike"
+    if process.returncode:
+        finish(loaded, RETIRE)
     is_clean(loaded)
     assert repeated(loaded) == []
