@@ -1,7 +1,7 @@
 """One SSH connection to a lab host: who is let in, and the commands it runs."""
 
-import json
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Callable
