@@ -6,16 +6,19 @@ Each is taken where it can be had. What cannot be had is said and left out: a ba
 import shlex
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from maint.backup.host_notes import CERTMANAGER
 from maint.backup.marks import readable
 from maint.backup.outline import Outline
 from maint.backup.parts import LICENSE, MANAGER_FILES, TRUSTSTORE
-from maint.backup.writing import Writing
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.site import PartsSettings, SiteSettings
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight, Site
+
+if TYPE_CHECKING:
+    from maint.backup.writing import Writing
 
 SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (contract sections 12, 13.4)
 OPTIONS = "/etc/default/cloudera-scm-server"
@@ -33,7 +36,7 @@ class _Absent(Exception):
     """There is nothing to take, and nothing went wrong."""
 
 
-def take_further(site: Site, writing: Writing, outline: Outline) -> Generator[str, None, Further]:
+def take_further(site: Site, writing: "Writing", outline: Outline) -> Generator[str, None, Further]:
     """Store the further parts that the config wants; yields words on those that cannot be had.
 
     Args:
@@ -108,7 +111,7 @@ def _wanted(settings: SiteSettings) -> PartsSettings:
     return settings.backup.parts if settings.backup else PartsSettings()
 
 
-def _license(site: Site, writing: Writing) -> None:
+def _license(site: Site, writing: "Writing") -> None:
     path = site.settings.manager.license
     if path is None:
         raise _Absent("the config names no licence")
@@ -119,14 +122,14 @@ def _license(site: Site, writing: Writing) -> None:
     writing.sealed(LICENSE, content)
 
 
-def _truststore(site: Site, writing: Writing) -> None:
+def _truststore(site: Site, writing: "Writing") -> None:
     password = site.manager.truststore_password()
     if password is None or not readable(password.reveal()):
         raise _Absent("the manager gives none: Auto-TLS is off, its API is older than v41, or it redacts")
     writing.sealed(TRUSTSTORE, password.reveal().encode())
 
 
-def _manager_files(site: Site, writing: Writing, outline: Outline) -> Sequence[str]:
+def _manager_files(site: Site, writing: "Writing", outline: Outline) -> Sequence[str]:
     if site.settings.ssh is None:
         raise _Absent("no `ssh:` is configured")
     host = site.settings.hosts_in("manager")[0].name

@@ -7,9 +7,10 @@ Further keys, which a later version may write, are accepted.
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+import msgspec
+from msgspec import Meta, Struct
 
 from maint.backup.ids import PATTERN, show_time
 from maint.errors import WorkFailed
@@ -30,16 +31,12 @@ MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
 LARGEST = 16 * 1024 * 1024  # bytes of a manifest that are read; thousands of parts fit
 
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Count = Annotated[int, Field(ge=0)]
-PartName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$")]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Count = Annotated[int, Meta(ge=0)]
+PartName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
-
-
-class _Part(_Strict):
+class _Part(Struct, frozen=True):
     name: PartName
     bytes: Count
     sha256: Digest
@@ -48,13 +45,13 @@ class _Part(_Strict):
     restorable: bool = False
 
 
-class _Finding(_Strict):
+class _Finding(Struct, frozen=True):
     rule: str
     passed: bool | None
     words: str
 
 
-class _Judgement(_Strict):
+class _Judgement(Struct, frozen=True):
     redaction: Literal["none", "redacted", "unknown"]
     flagged: bool
     hash_rule: bool | None
@@ -62,7 +59,7 @@ class _Judgement(_Strict):
     findings: list[_Finding]
 
 
-class _Cluster(_Strict):
+class _Cluster(Struct, frozen=True):
     name: str
     base_url: str
     jobs: Count
@@ -73,17 +70,17 @@ class _Cluster(_Strict):
     doubt: str
 
 
-class _StoredFile(_Strict):
+class _StoredFile(Struct, frozen=True):
     id: Digest
     bytes: Count
     sha256: Digest
 
 
-class _Manifest(_Strict):
+class _Manifest(Struct, frozen=True):
     format: Literal["maint-snapshot/1"]
-    id: Annotated[str, Field(pattern=f"^{PATTERN.pattern}$")]
+    id: Annotated[str, Meta(pattern=f"^{PATTERN.pattern}\\Z")]
     site: str
-    taken_at: AwareDatetime
+    taken_at: Annotated[datetime, Meta(tz=True)]
     purpose: Literal["backup", "safety"]
     restorable: bool
     parts: list[_Part]
@@ -91,19 +88,13 @@ class _Manifest(_Strict):
     judgement: _Judgement
     account: str = ""
     uncovered: list[str] = []
-    host_files: dict[str, JsonValue] = {}
+    host_files: dict[str, Any] = {}  # Any: whatever JSON holds
     recipients: list[str] = []
     manager: str = ""
     manager_files: list[str] = []
     healed_from: dict[str, str] = {}
     virtual_clusters: list[_Cluster] = []
     objects: list[_StoredFile] = []
-
-    @model_validator(mode="after")
-    def _once(self) -> "_Manifest":
-        if len({part.name for part in self.parts}) != len(self.parts):
-            raise ValueError("a part is listed twice")
-        return self
 
 
 def encode(snapshot: Snapshot) -> bytes:
@@ -181,15 +172,21 @@ def decode(content: bytes) -> Snapshot:
         WorkFailed: it is no manifest of this format; the words tell where.
     """
     try:
-        json.loads(content, object_pairs_hook=_no_key_twice)  # pydantic would take the last one silently
-        read = _Manifest.model_validate_json(content)
-    except ValidationError as problem:
-        first = problem.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(step) for step in first["loc"]) or "the whole"
-        raise WorkFailed(f"the manifest is damaged: {where}: {first['msg']}") from None
-    except (ValueError, RecursionError):
+        json.loads(content, object_pairs_hook=_no_key_twice)  # decoding would take the last one silently
+        read = msgspec.json.decode(content, type=_Manifest)
+    except msgspec.ValidationError as problem:
+        raise WorkFailed(f"the manifest is damaged: {_words(problem)}") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         raise WorkFailed("the manifest is damaged: it is no JSON") from None
+    if len({part.name for part in read.parts}) != len(read.parts):
+        raise WorkFailed("the manifest is damaged: a part is listed twice")
     return _snapshot(read)
+
+
+def _words(problem: msgspec.ValidationError) -> str:
+    """Return where something is wrong, and what; the decoder quotes no value."""
+    what, _, where = str(problem).partition(" - at `$")
+    return f"{where.rstrip('`').lstrip('.') or 'the whole'}: {what}"
 
 
 def _snapshot(read: _Manifest) -> Snapshot:
@@ -197,17 +194,17 @@ def _snapshot(read: _Manifest) -> Snapshot:
     return Snapshot(
         id=read.id,
         site=read.site,
-        taken_at=datetime.fromisoformat(read.taken_at.isoformat()),
+        taken_at=read.taken_at,
         purpose=Purpose(read.purpose),
         restorable=read.restorable,
-        parts=tuple(Part(**part.model_dump()) for part in read.parts),
+        parts=tuple(Part(**msgspec.structs.asdict(part)) for part in read.parts),
         versions=dict(read.versions),
         judgement=Judgement(
             redaction=Redaction(judged.redaction),
             flagged=judged.flagged,
             hash_rule=judged.hash_rule,
             counts=dict(judged.counts),
-            findings=tuple(Finding(**finding.model_dump()) for finding in judged.findings),
+            findings=tuple(Finding(**msgspec.structs.asdict(finding)) for finding in judged.findings),
         ),
         account=read.account,
         uncovered=tuple(read.uncovered),
@@ -217,9 +214,10 @@ def _snapshot(read: _Manifest) -> Snapshot:
         manager_files=tuple(read.manager_files),
         healed_from=dict(read.healed_from),
         virtual_clusters=tuple(
-            ClusterSummary(**{**one.model_dump(), "problems": tuple(one.problems)}) for one in read.virtual_clusters
+            ClusterSummary(**{**msgspec.structs.asdict(one), "problems": tuple(one.problems)})
+            for one in read.virtual_clusters
         ),
-        objects=tuple(StoredFile(**one.model_dump()) for one in read.objects),
+        objects=tuple(StoredFile(**msgspec.structs.asdict(one)) for one in read.objects),
     )
 
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+import msgspec
 
 from maint.backup.ids import show_time, stamp
 from maint.errors import WorkFailed
@@ -31,15 +31,13 @@ class Record:
     facts: Mapping[str, Json] = field(default_factory=dict)
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-    format: Annotated[str, Field(pattern=f"^{FORMAT}$")]
+class _Read(msgspec.Struct, frozen=True):
+    format: Literal["maint-record/1"]
     kind: str
     snapshot: str
     site: str
-    at: AwareDatetime
-    facts: dict[str, JsonValue]
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
+    facts: dict[str, Any]  # Any: whatever JSON holds
 
 
 def write_record(site: Site, record: Record) -> str:
@@ -73,8 +71,8 @@ def _read(sight: Sight, name: str) -> Record | None:
     try:
         raw, signature = _content(sight, name), _content(sight, f"{name}.sig")
         sight.sign.verify(raw, signature)
-        read = _Read.model_validate_json(raw)
-    except (FileNotFoundError, WorkFailed, ValidationError):
+        read = msgspec.json.decode(raw, type=_Read)
+    except (FileNotFoundError, WorkFailed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     place = f"{sight.settings.name}/records/{stamp(read.at)}-{read.kind}-{read.snapshot}.json"
     if name != place or read.site != sight.settings.name:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from maint.cli.site import ConfiguredSite
-from maint.config.strict import did_you_mean
+from maint.config.words import did_you_mean
 from maint.errors import Invalid, UsageError
 from maint.model.site import HostSettings
 

@@ -15,8 +15,6 @@ from maint.engine import journal
 from maint.errors import MaintError, UsageError
 from maint.model.snapshot import Purpose
 from maint.model.units import parse_duration, show_duration
-from maint.render import from_file
-from maint.steps.window import remembered
 
 STATES = ("done", "failed", "interrupted", "refused", "unfinished")
 
@@ -56,6 +54,8 @@ def publish(site: ConfiguredSite, screen: Screen) -> None:
 
 def gathered(site: ConfiguredSite) -> Figures:
     """Return the figures of a site, from its store and its journals."""
+    from maint.steps.window import remembered
+
     now, known = site.clock.now(), entries(site)
     newest = newest_good(known, now)
     runs = journal.history(site.state)
@@ -80,6 +80,8 @@ def last_drill(site: ConfiguredSite) -> datetime | None:
 
 def metrics_text(figures: Figures) -> str:
     """Return figures as Prometheus reads them."""
+    from maint.render import from_file
+
     return from_file("metrics.prom.j2", {"figures": figures, "states": STATES})
 
 
@@ -91,6 +93,8 @@ def alert_rules(max_age: str, drill_age: str) -> str:
     """
     ages = {"max_age": _age("--max-age", max_age), "drill_age": _age("--drill-age", drill_age)}
     shown = {f"{name}_words": show_duration(seconds) for name, seconds in ages.items()}
+    from maint.render import from_file
+
     return from_file("alerts.yml.j2", {**ages, **shown})
 
 

@@ -1,6 +1,7 @@
 """Commands that are read in when somebody asks for them: most runs need one of a hundred."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, TypeAlias
 
@@ -24,6 +25,7 @@ class OnDemand(TyperGroup):
     def __init__(self, **given: Any) -> None:  # Any: typer hands over whatever a group is made of
         self._made: dict[str, Made] = {}
         super().__init__(**given)
+        _take_text_as_it_is(self)
 
     @property
     def commands(self) -> dict[str, Made]:
@@ -76,7 +78,53 @@ def single(run: Callable[..., None], name: str, cls: type[TyperCommand] | None, 
     """Make one command of a function whose signature says what its options are."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     alone.command(name, cls=cls, help=help_text)(run)
-    return get_command(alone)
+    made = get_command(alone)
+    _take_text_as_it_is(made)
+    return made
+
+
+class _AsItIs:
+    """Takes text as text and defaults as they are; for that alone, typer would build pydantic models of all options.
+
+    Args:
+        param: the option; what is neither is left to what it had.
+    """
+
+    def __init__(self, param: Any) -> None:  # Any: typer exports no type for it
+        self._usual = param.get_runtime_param
+        self._kind = param.type_descriptor.annotation
+        self._several = param.multiple or param.nargs == -1
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # Any: as typer calls it, with types of its own
+        """Return the value."""
+        if value is None:
+            return () if self._several else None
+        if self._several and self._kind == list[str] and not isinstance(value, str):
+            return [str(one) for one in value]
+        return value if type(value) is self._kind else self._usual().coerce(value, param=param, ctx=ctx)
+
+
+def _take_text_as_it_is(command: Made) -> None:
+    for param in command.params:
+        _lighten(param)
+    command.get_help_option = partial(_light_help, command.get_help_option)
+
+
+def _light_help(usual: Callable[[Any], Any], ctx: Any) -> Any:  # Any: as typer calls it, with types of its own
+    option = usual(ctx)
+    if option is not None:
+        _lighten(option)
+    return option
+
+
+def _lighten(param: Any) -> None:  # Any: typer exports no type for it
+    described = param.type_descriptor
+    if not (described.is_path or described.is_file or described.is_choice):
+        param.get_runtime_param = partial(_the, _AsItIs(param))
+
+
+def _the(plain: _AsItIs) -> _AsItIs:
+    return plain
 
 
 def _group_maker(name: str, module: str) -> Maker:

@@ -8,7 +8,6 @@ from maint.backup.drills import Drill, drills, last_good
 from maint.backup.ids import show_time
 from maint.backup.prune import lines, newest_good, verdict
 from maint.backup.verify import record, verify
-from maint.cli.carry import carry_out, library
 from maint.cli.flags import Flags
 from maint.cli.metrics import publish
 from maint.cli.open import opened
@@ -16,7 +15,6 @@ from maint.cli.screen import Screen, plan_text, table
 from maint.cli.site import ConfiguredSite
 from maint.cli.snapshots import as_json, row
 from maint.engine.lock import site_lock
-from maint.engine.plan import make_plan
 from maint.errors import WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Trust
@@ -102,6 +100,9 @@ def rebuild(site: ConfiguredSite, screen: Screen) -> None:
 
 def prune(flags: Flags, thaw: str, damaged: bool) -> int:
     """Show for every snapshot whether it stays and why, and remove those that do not."""
+    from maint.cli.carry import carry_out, library
+    from maint.engine.plan import make_plan
+
     given: dict[str, Json] = {"thaw": thaw, "damaged": damaged}
     with opened(flags) as (site, screen):
         plan = make_plan(library().load("prune"), given, site, library())

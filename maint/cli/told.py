@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from maint.cli.site import ConfiguredSite
 from maint.cli.vc.vendor import gateway_of
 from maint.config.fields import Endpoint, Url
-from maint.config.strict import did_you_mean
+from maint.config.words import did_you_mean
 from maint.engine.journal import Past
 from maint.errors import Invalid, Refused
 from maint.model.json import Json

@@ -5,8 +5,8 @@ import re
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
-
+from maint.config.durations import DURATION_SCHEMA, seconds
+from maint.config.models import After, Before, Field, Shown
 from maint.config.secrets import check_reference
 from maint.model.vc import is_cluster_name
 
@@ -117,20 +117,19 @@ def _principal(text: str) -> str:
     return text
 
 
-Name = Annotated[str, AfterValidator(_name)]
-ClusterName = Annotated[str, AfterValidator(_cluster_name)]
-HostName = Annotated[str, AfterValidator(_host)]
+Name = Annotated[str, After(_name)]
+ClusterName = Annotated[str, After(_cluster_name)]
+HostName = Annotated[str, After(_host)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Count = Annotated[int, Field(ge=0, le=100_000)]
-Reference = Annotated[str, AfterValidator(check_reference)]
-Recipient = Annotated[str, AfterValidator(_recipient)]
-PublicKey = Annotated[str, AfterValidator(_public_key)]
-ApiVersion = Annotated[
-    int, BeforeValidator(_api_version), WithJsonSchema({"type": "string", "pattern": f"^{_API.pattern}$"})
-]
-Url = Annotated[str, AfterValidator(_url)]
-Endpoint = Annotated[str, AfterValidator(_endpoint)]
-StoreAddress = Annotated[str, AfterValidator(_store)]
-FilePath = Annotated[str, AfterValidator(_path)]
-Principal = Annotated[str, AfterValidator(_principal)]
+Reference = Annotated[str, After(check_reference)]
+Recipient = Annotated[str, After(_recipient)]
+PublicKey = Annotated[str, After(_public_key)]
+ApiVersion = Annotated[int, Before(_api_version), Shown({"type": "string", "pattern": f"^{_API.pattern}$"})]
+Url = Annotated[str, After(_url)]
+Endpoint = Annotated[str, After(_endpoint)]
+StoreAddress = Annotated[str, After(_store)]
+FilePath = Annotated[str, After(_path)]
+Principal = Annotated[str, After(_principal)]
 Text = Annotated[str, Field(min_length=1)]
+Duration = Annotated[float, Before(seconds), Shown(DURATION_SCHEMA)]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from maint.config import rules, sites, yaml
 from maint.config.paths import config_file, expanded, state_folder
+from maint.config.reading import read
 from maint.config.schema import Config
-from maint.config.strict import decode, did_you_mean, dotted
+from maint.config.words import did_you_mean, dotted
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position
 from maint.model.json import Json
@@ -186,7 +187,7 @@ class Settings:
         given, giver = self._state
         origin = giver if given else self._origin(("state",)) if loaded.config.state else "default"
         found = [Origin("state", str(self.state), origin)]
-        whole = loaded.config.model_dump(mode="json", by_alias=True)
+        whole = loaded.config.model_dump()
         for path, value in _leaves(whole["sites"], ("sites",)):
             shown = loaded.document.at(path) if path in loaded.document else value
             found.append(Origin(dotted(path), shown, self._origin(path)))
@@ -229,7 +230,7 @@ def _read(path: Path, flags: Flags, environ: Mapping[str, str]) -> _Loaded:
             where: yaml.Path = ("sites", str(chosen), *key.split("."))
             document = document.with_value(where, value, Position(giver, 1, 1))
             replaced[where] = giver
-    config = decode(Config, document)
+    config = read(Config, document)
     rules.check(config, document)
     return _Loaded(path, document, config, replaced)
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from maint.config.annotations import inside, members
+from maint.config.mirror import mirror
 from maint.config.schema import Config
 from maint.config.secrets import FORMS
 from maint.config.yaml import resolve
@@ -38,12 +39,12 @@ class Key:
 
 def sample() -> str:
     """Return a commented configuration that loads as it is, and still loads with every key taken into use."""
-    return _HEAD + "\n".join(_block(Config, 0, None)) + "\n"
+    return _HEAD + "\n".join(_block(mirror(Config), 0, None)) + "\n"
 
 
 def reference() -> list[Key]:
     """Return every key, nested ones in dotted form, in the order of the schema."""
-    return list(_keys(Config, ""))
+    return list(_keys(mirror(Config), ""))
 
 
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[Key]:

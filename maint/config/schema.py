@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from maint.config.fields import (
     ApiVersion,
     ClusterName,
     Count,
+    Duration,
     Endpoint,
     FilePath,
     HostName,
@@ -26,8 +25,8 @@ from maint.config.fields import (
     Text,
     Url,
 )
+from maint.config.models import Field, Strict
 from maint.config.secrets import FACTORY
-from maint.config.strict import Duration, Strict
 
 
 class Bootstrap(Strict):

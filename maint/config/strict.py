@@ -1,19 +1,18 @@
 """Turn a YAML document into a pydantic model, and pydantic's complaints into words with file, line and column."""
 
-import difflib
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
 from maint.config.annotations import inside, keys, members
+from maint.config.durations import DURATION_SCHEMA, seconds
+from maint.config.words import did_you_mean, dotted
 from maint.config.yaml import Document, Path
 from maint.errors import Invalid, Position
 from maint.model.json import Json
-from maint.model.units import parse_duration
 
 
 class Strict(BaseModel):
@@ -32,19 +31,10 @@ class _Whole:
 _FROM_DOCUMENT: Final = _Whole()
 
 
-def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError("must be a duration such as 90s, 30m, 24h or 7d, or a number of seconds")
-    seconds = parse_duration(value) if isinstance(value, str) else float(value)
-    if not 0 <= seconds < math.inf:
-        raise ValueError("must be a duration of zero or more")
-    return seconds
-
-
 Duration = Annotated[
     float,
-    BeforeValidator(_seconds),
-    WithJsonSchema({"type": ["string", "number"], "description": "90s, 30m, 24h, 7d, or a number of seconds"}),
+    BeforeValidator(seconds),
+    WithJsonSchema(DURATION_SCHEMA),
 ]
 """Seconds, written as `90s` or as a plain number."""
 
@@ -68,21 +58,6 @@ def decode(model: type[M], document: Document, path: Path = (), *, value: Json |
     except ValidationError as error:
         complaints = error.errors(include_url=False, include_input=False)
     raise _as_invalid(_Reading(model, document, path, data), complaints)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most like the given one, or None where none is like it."""
-    spelled = {item.lower(): item for item in known}
-    close = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.6)
-    return spelled[close[0]] if close else None
-
-
-def dotted(path: Path) -> str:
-    """Return a path as people write it, such as `sites.prod.hosts[0].name`."""
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
-    return text
 
 
 class _Complaint:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from maint.config.strict import Duration, decode, did_you_mean
+from maint.config.strict import Duration, decode
+from maint.config.words import did_you_mean
 from maint.config.yaml import Document
 from maint.config.yaml import load as load_yaml
 from maint.errors import Invalid, Position

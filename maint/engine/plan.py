@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from maint.config.strict import did_you_mean
+from maint.config.words import did_you_mean
 from maint.engine.freeze import refuse_amid
 from maint.engine.load import Library, convert, is_template
 from maint.errors import Invalid, MaintError, Position

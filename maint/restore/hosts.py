@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from maint.backup.flatten import identity
-from maint.config.strict import did_you_mean
+from maint.config.words import did_you_mean
 from maint.errors import Refused, UsageError
 from maint.model.json import Json
 from maint.model.manager import Host

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from maint.backup.tree import Items, Tree
-from maint.config.strict import did_you_mean
+from maint.config.words import did_you_mean
 from maint.errors import Refused
 from maint.model.manager import Cluster, Host
 from maint.restore.choose import GUARDED

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable, Mapping
 from typing import TypeVar
 
-from maint.config.strict import did_you_mean
+from maint.config.words import did_you_mean
 from maint.errors import AnswerMissing, Refused, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Cluster, Command

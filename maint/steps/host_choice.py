@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from maint.config.strict import did_you_mean
+from maint.config.words import did_you_mean
 from maint.errors import Invalid
 from maint.model.manager import Host
 from maint.model.site import HostSettings

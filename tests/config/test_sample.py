@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from maint.config import layers, rules, yaml
+from maint.config.reading import read
 from maint.config.sample import reference, sample
 from maint.config.schema import Config
-from maint.config.strict import decode
 
 
 def test_the_sample_loads_as_it_is(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_the_sample_loads_as_it_is(tmp_path: Path) -> None:
 
 def test_the_sample_loads_with_every_key_taken_into_use() -> None:
     document = yaml.load(re.sub(r"(?m)^( *)# ", r"\1", sample()), "sample.yaml")
-    config = decode(Config, document)
+    config = read(Config, document)
     rules.check(config, document)
     assert config.sites["prod"].virtual_clusters[0].users[0].name == "etl_user"
 

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from maint.config import layers, yaml
+from maint.config.mirror import mirror, read_with_words
+from maint.config.models import Doubt
+from maint.config.reading import read
 from maint.config.rules import check
 from maint.config.sample import reference
 from maint.config.schema import Config
-from maint.config.strict import decode
 from maint.errors import Invalid, Position
 from maint.model.site import HostSettings, Keep, Login, SiteSettings
 
@@ -212,13 +214,13 @@ def test_the_reference_lists_every_key_with_its_meaning() -> None:
 
 def test_the_models_accept_a_document_without_layers() -> None:
     document = yaml.load(FULL, "config.yaml")
-    config = decode(Config, document)
+    config = read(Config, document)
     check(config, document)
     assert list(config.sites) == ["prod"]
 
 
 def test_editors_get_a_json_schema_in_which_references_and_durations_are_text() -> None:
-    schema = Config.model_json_schema()
+    schema = mirror(Config).model_json_schema()
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["Ssh"]["properties"]["connect_timeout"]["type"] == ["string", "number"]
     assert schema["$defs"]["Api"]["properties"]["clusters"]["type"] == "string"
@@ -236,3 +238,23 @@ def test_each_bucket_may_be_reached_in_its_own_way(tmp_path: Path) -> None:
     assert away.access_key == home.access_key
     with pytest.raises(Invalid, match="given twice"):
         load(tmp_path, f"{SMALL}    backup: {backup.replace('buckets: [', 'buckets: [{name: away}, ')}\n")
+
+
+@pytest.mark.parametrize("text", [FULL, SMALL])
+def test_what_is_right_is_read_alike_quickly_and_with_words(text: str) -> None:
+    document = yaml.load(text, "config.yaml")
+    assert Config.of(document.data).model_dump() == read_with_words(Config, document).model_dump()
+
+
+@pytest.mark.parametrize(
+    "text", ["sites: {}", "sites: {a: {}}", "state: 1", "[]", "sites: {a: {manager: {host: 1.0}}}"]
+)
+def test_what_is_wrong_is_never_read_quickly(text: str) -> None:
+    with pytest.raises(Doubt):
+        Config.of(yaml.load(text, "config.yaml").data)
+
+
+def test_a_part_of_the_configuration_never_changes() -> None:
+    config = Config.of(yaml.load(SMALL, "config.yaml").data)
+    with pytest.raises(AttributeError, match="never changes"):
+        config.state = "/tmp"  # type: ignore[misc]  # that is the point

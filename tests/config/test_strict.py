@@ -9,7 +9,8 @@ import pytest
 from pydantic import Field
 
 from maint.config import yaml
-from maint.config.strict import Duration, Strict, decode, did_you_mean, dotted
+from maint.config.strict import Duration, Strict, decode
+from maint.config.words import did_you_mean, dotted
 from maint.errors import Invalid
 
 

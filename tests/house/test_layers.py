@@ -37,7 +37,7 @@ HOMES = {
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
     "botocore": ("maint.adapters.stores.s3",),
     "ijson": ("maint.backup.read",),
-    "msgspec": ("maint.backup.elements",),
+    "msgspec": ("maint.backup.elements", "maint.backup.manifest", "maint.backup.records", "maint.backup.vc_document"),
 }
 
 

@@ -1,0 +1,21 @@
+"""Words about what somebody wrote: what was probably meant, and where it stands."""
+
+import difflib
+from collections.abc import Iterable
+
+from maint.config.document import Path
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most like the given one, or None where none is like it."""
+    spelled = {item.lower(): item for item in known}
+    close = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.6)
+    return spelled[close[0]] if close else None
+
+
+def dotted(path: Path) -> str:
+    """Return a path as people write it, such as `sites.prod.hosts[0].name`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text

@@ -1,0 +1,66 @@
+"""A command loads what it uses and nothing else: most of a short command's time is spent on importing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import json, sys
+from maint.cli.app import main
+try:
+    main()
+except SystemExit:
+    pass
+print(json.dumps(sorted(sys.modules)), file=open(sys.argv[-1], "w"))
+"""
+CONFIG = """
+sites:
+  prod:
+    manager: {{host: 127.0.0.1, plain_port: 1, tls_port: 2, password: "env:PASSWORD"}}
+    ssh: {{key: {folder}/key, known_hosts: {folder}/known_hosts, connect_timeout: 1s}}
+    hosts: [{{name: one, address: 127.0.0.1, port: 1}}]
+    backup: {{store: {folder}/store, identity: "env:IDENTITY"}}
+"""
+NETWORK = {"requests", "urllib3", "paramiko", "fabric", "botocore"}
+SCHEMAS = {"pydantic", "maint.config.mirror", "maint.config.strict"}
+PLANS = {"maint.steps.registry", "maint.engine.load", "maint.engine.session", "jinja2", "maint.lab"}
+# Command → what it has no use for.
+STARTS = {
+    "--version": {*NETWORK, *SCHEMAS, *PLANS, "yaml", "cryptography", "msgspec", "rich", "maint.cli.backup"},
+    "--help": {*NETWORK, *SCHEMAS, *PLANS, "yaml", "cryptography", "msgspec", "rich", "maint.cli.diff"},
+    "backup list": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.restore"},
+    "backup diff one other": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.host", "maint.backup.take"},
+    "backup verify one": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.host", "maint.backup.take"},
+    "host check": {*SCHEMAS, "fabric", "botocore", "maint.steps.registry", "rich", "maint.lab"},
+    "host check --list": {*NETWORK, *SCHEMAS, "maint.steps.registry", "maint.lab", "yaml", "rich"},
+}
+
+
+def modules_of(command: str, folder: Path) -> set[str]:
+    """Run a command in a process of its own; return the modules that it ended with."""
+    config, found = folder / "config.yaml", folder / "modules"
+    config.write_text(CONFIG.format(folder=folder))
+    (folder / "known_hosts").touch()
+    environ = {**os.environ, "MAINT_CONFIG": str(config), "PASSWORD": "x", "IDENTITY": "x", "HOME": str(folder)}
+    program = PROGRAM.replace("sys.argv[-1]", repr(str(found)))
+    words = [sys.executable, "-c", program, *command.split()]
+    subprocess.run(words, env=environ, capture_output=True, check=True, timeout=60)
+    return set(json.loads(found.read_text()))
+
+
+@pytest.mark.parametrize("command", list(STARTS))
+def test_a_command_imports_nothing_that_it_has_no_use_for(command: str, tmp_path: Path) -> None:
+    loaded = modules_of(command, tmp_path)
+    assert "maint.cli.app" in loaded
+    assert STARTS[command] & loaded == set()
+
+
+def test_a_noun_brings_no_other_noun_with_it(tmp_path: Path) -> None:
+    from maint.cli.app import ALONE, NOUNS
+
+    loaded = modules_of("backup list", tmp_path)
+    assert loaded & {*NOUNS.values(), *ALONE.values()} == {"maint.cli.backup"}
