@@ -84,6 +84,7 @@ def run(flags: Flags, wish: Wish) -> int:
 
 def _run(flags: Flags, screen: Screen, wish: Wish) -> int:
     if wish.facts:
+        _refuse_asking(wish)
         site, checks, accepted, name = _kept(wish)
     else:
         site, checks, accepted, name = _gathered(flags, screen, wish)
@@ -93,6 +94,16 @@ def _run(flags: Flags, screen: Screen, wish: Wish) -> int:
         head = {"site": name, "taken_at": f"{site.taken_at:%Y-%m-%d %H:%M} UTC"}
         _write(Path(wish.report), reports.html(findings, contacts, head))
     return _show(screen, findings, contacts)
+
+
+def _refuse_asking(wish: Wish) -> None:
+    """Refuse what only living hosts could answer, rather than leave it out in silence."""
+    asking = {
+        "--hosts-in": bool(wish.hosts_in), "--hosts-from": wish.hosts_from != "config", "--plan": bool(wish.plan),
+        "--save-facts": bool(wish.save),
+    }  # fmt: skip
+    if given := [option for option, is_given in asking.items() if is_given]:
+        raise UsageError(f"{given[0]} has no part in judging kept facts", hint="leave it out, or leave out --facts")
 
 
 def _kept(wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance], str]:
@@ -111,8 +122,16 @@ def _kept(wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance],
     accepted = told.get("accepted")
     listed = [dict(item) for item in accepted if isinstance(item, dict)] if isinstance(accepted, list) else []
     if wish.hosts:
-        site.hosts[:] = [host for host in site.hosts if host.name in wish.hosts]
+        _only(site, wish)
     return site, checks, acceptances(listed), str(told.get("site") or "")
+
+
+def _only(site: SiteFacts, wish: Wish) -> None:
+    """Leave the chosen hosts; one that the file does not know must not look like one that is well."""
+    known = [host.name for host in site.hosts]
+    if strange := [name for name in wish.hosts if name not in known]:
+        raise UsageError(f"{wish.facts} holds nothing of host {strange[0]!r}", hint=f"it holds {', '.join(known)}")
+    site.hosts[:] = [host for host in site.hosts if host.name in wish.hosts]
 
 
 def _gathered(flags: Flags, screen: Screen, wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance], str]:

@@ -21,7 +21,7 @@ AILMENTS: dict[str, str] = {
 
 
 class Ailments:
-    """Plants what a machine's fault names, and takes it back when the fault goes.
+    """Plants what ails a machine, any number of things at once, and takes it back when it goes.
 
     Args:
         machine: the host.
@@ -33,30 +33,34 @@ class Ailments:
         self._expired = expired
         self._files: dict[str, bytes] = {}
         self._facts: dict[str, str] | None = None
+        self._planted: tuple[str, ...] = ()
         machine.watchers.append(self.follow)
 
     def follow(self) -> None:
-        """Make the host's files and facts what its fault wants."""
+        """Make the host's files and facts what its ailments want."""
+        if self._machine.ailments == self._planted:
+            return
         self._take_back()
-        fault = self._machine.fault or ""
-        if fault in AILMENTS:
+        self._planted = self._machine.ailments
+        if self._planted:
             self._facts = dict(self._machine.facts)
-            self._machine.facts |= _FACTS.get(fault, {})
-            for path, content in self._contents(fault).items():
-                self._files[path] = self._machine.files.read(path)
+        for ailment in self._planted:
+            self._machine.facts |= _FACTS.get(ailment, {})
+            for path, content in self._contents(ailment).items():
+                self._files.setdefault(path, self._machine.files.read(path))
                 self._put(path, content)
 
-    def _contents(self, fault: str) -> Mapping[str, bytes]:
+    def _contents(self, ailment: str) -> Mapping[str, bytes]:
         read, machine = self._machine.files.read, self._machine
-        if fault == "swappiness-60":
+        if ailment == "swappiness-60":
             return {_SWAPPINESS: b"60\n"}
-        if fault == "huge-pages":
+        if ailment == "huge-pages":
             return {_THP: b"[always] madvise never\n"}
-        if fault == "expired-host-certificate" and machine.files.exists(_CHAIN):
+        if ailment == "expired-host-certificate" and machine.files.exists(_CHAIN):
             return {_CHAIN: self._expired()}
-        if fault == "wrong-dns":
+        if ailment == "wrong-dns":
             return {_HOSTS: read(_HOSTS).replace(machine.address.encode() + b" ", b"198.51.100.66 ")}
-        if fault == "redaction-twice" and machine.files.exists(_OPTIONS):
+        if ailment == "redaction-twice" and machine.files.exists(_OPTIONS):
             twice = b" -Dcom.cloudera.api.redaction=true -Dcom.cloudera.api.redaction=false"
             return {_OPTIONS: read(_OPTIONS) + b'export CMF_JAVA_OPTS="${CMF_JAVA_OPTS}' + twice + b'"\n'}
         return {}

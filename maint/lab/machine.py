@@ -75,6 +75,7 @@ class Machine:
         self.facts = dict(facts or {})
         self.address = address
         self._fault: str | None = None
+        self._ailments: tuple[str, ...] = ()
         self.watchers: list[Callable[[], None]] = []
         self.keystore_opens: KeystoreOpens = _opens_nothing
         self.listening: Callable[[], Collection[int]] = lambda: (_SSH,)
@@ -96,6 +97,17 @@ class Machine:
     @fault.setter
     def fault(self, name: str | None) -> None:
         self._fault = name
+        for told in self.watchers:
+            told()
+
+    @property
+    def ailments(self) -> tuple[str, ...]:
+        """What is wrong with its set-up, in the order in which it came; whoever watches is told of a change at once."""
+        return self._ailments
+
+    @ailments.setter
+    def ailments(self, names: tuple[str, ...]) -> None:
+        self._ailments = names
         for told in self.watchers:
             told()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from maint.lab import ecs, jks, pki
-from maint.lab.ailments import Ailments
+from maint.lab.ailments import AILMENTS, Ailments
 from maint.lab.faults import UnknownFault
 from maint.lab.files import write_whole
 from maint.lab.founding import found
@@ -135,6 +135,9 @@ class Lab:
             if machine.fault and fault in ("", machine.fault):
                 machine.fault = None
                 cleared += 1
+            kept = tuple(ailment for ailment in machine.ailments if fault not in ("", ailment))
+            cleared += len(machine.ailments) - len(kept)
+            machine.ailments = kept
         with self.world.lock:
             cleared += self.world.faults.clear(fault)
             self._storage.save(self.world)
@@ -203,8 +206,10 @@ class Lab:
 
     def _faults(self) -> list[dict[str, str]]:
         found = [{"fault": fault, "target": target} for fault, target in self.world.faults.active]
-        broken = [machine for machine in self.machines.values() if machine.fault]
-        return found + [{"fault": str(machine.fault), "target": machine.name} for machine in broken]
+        for machine in self.machines.values():
+            wrong = ([machine.fault] if machine.fault else []) + list(machine.ailments)
+            found += [{"fault": fault, "target": machine.name} for fault in wrong]
+        return found
 
     def _break_host(self, target: str, fault: str) -> None:
         name = target or self.manager_host
@@ -212,7 +217,11 @@ class Lab:
             raise UnknownFault(f"fault {fault} strikes hosts ({', '.join(self.machines)}), not {target!r}")
         if fault not in HOST_FAULTS:
             raise UnknownFault(f"there is no fault {fault!r} of hosts; known are {', '.join(HOST_FAULTS)}")
-        self.machines[name].fault = fault
+        machine = self.machines[name]
+        if fault not in AILMENTS:
+            machine.fault = fault
+        elif fault not in machine.ailments:
+            machine.ailments = (*machine.ailments, fault)
 
     def _server(self) -> ManagerServer:
         authority = pki.Authority.load(self.folder / "ca")

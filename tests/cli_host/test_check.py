@@ -56,6 +56,17 @@ def test_a_planted_problem_is_found_and_no_other(sick: Operator, fault: str) -> 
     } >= {FIRST}
 
 
+def test_whatever_ails_one_host_at_once_is_found_and_gone_when_repaired(sick: Operator) -> None:
+    for ailment in AILMENTS:
+        sick.lab.break_(FIRST, ailment)
+    found = loud(sick("host", "check", "-o", "json"))
+    assert found.keys() == {check for ailment in AILMENTS for check in PLANTED[ailment][0]}
+    sick.lab.repair("wrong-dns")
+    assert loud(sick("host", "check", "-o", "json")).keys() == found.keys() - PLANTED["wrong-dns"][0].keys()
+    assert sick.lab.repair() == len(AILMENTS) - 1
+    assert loud(sick("host", "check", "-o", "json")) == {}
+
+
 def test_two_hosts_whose_names_resolve_wrongly_are_both_named(sick: Operator) -> None:
     second = "base-02.example.internal"
     for name in (FIRST, second):
@@ -117,6 +128,17 @@ def test_kept_facts_give_the_same_findings_and_exit_code_without_any_host(sick: 
     assert later.code == live.code == 1
     for secret in ("password", "identity"):
         assert (sick.lab.folder / secret).read_text().strip() not in (tmp_path / "facts.json").read_text()
+
+
+def test_kept_facts_answer_neither_for_strange_hosts_nor_for_what_hosts_alone_could_tell(
+    operator: Operator, tmp_path: Path
+) -> None:
+    kept = str(tmp_path / "facts.json")
+    operator("host", "check", "--check", "os.tz", "--save-facts", kept)
+    assert maint("host", "check", "--facts", kept, "--host", FIRST).code == 0
+    for more in (("--host", "nobody"), ("--hosts-in", "base"), ("--hosts-from", "manager"), ("--plan", kept)):
+        assert maint("host", "check", "--facts", kept, *more).code == 2
+    assert maint("host", "check", "-o", "nagios", "--facts", kept, "--host", "nobody").code == 3
 
 
 def test_a_file_that_holds_no_facts_is_refused(tmp_path: Path) -> None:
