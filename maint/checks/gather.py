@@ -5,10 +5,12 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from maint.checks.check import Check
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
-from maint.checks.plan import folders
+from maint.checks.matrix import matrix_of
+from maint.checks.plan import folders, repository
 from maint.checks.registry import QUESTIONS
 from maint.checks.script import parse, script
 from maint.errors import Invalid, MaintError
@@ -97,6 +99,7 @@ def gather(
         "peers": " ".join(sorted({name for host in enquiry.hosts if (name := full_name(host))})),
         "endpoints": " ".join(enquiry.setting.endpoints),
         "folders": " ".join(folders(enquiry.setting.plan)),
+        "repository": repository(enquiry.setting.plan),
         **enquiry.more,
     }
     rendered: dict[tuple[str, ...], bytes] = {}
@@ -217,9 +220,13 @@ def from_json(text: str, name: str) -> tuple[SiteFacts, Mapping[str, Json]]:
         told = json.loads(text)
         if told.get("format") != FILE_FORMAT:
             raise Invalid(f"{name} has format {told.get('format')!r}, not {FILE_FORMAT}")
-        site = SiteFacts(
-            datetime.fromisoformat(told["taken_at"]), Setting(**told["setting"]), ManagerFacts(**told["manager"])
-        )
+        taken_at = datetime.fromisoformat(told["taken_at"])
+        if taken_at.tzinfo is None:
+            raise ValueError("taken_at")
+        setting = Setting(**_fitting(told["setting"], Setting()))
+        if setting.matrix is not None:
+            matrix_of(setting.matrix, name)
+        site = SiteFacts(taken_at, setting, ManagerFacts(**_fitting(told["manager"], ManagerFacts())))
         site.hosts.extend(_kept(host, site) for host in told["hosts"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Invalid(
@@ -242,7 +249,24 @@ def _kept(told: Mapping[str, Json], site: SiteFacts) -> HostFacts:
         raise TypeError("answers")
     found = {name: Answered(int(status), str(out)) for name, (status, out) in _pairs(answers)}
     base = HostFacts("", "", "", found, site)
-    return replace(base, **fields)  # type: ignore[arg-type]  # names and types were ours when they were written
+    return replace(base, **_fitting(fields, base))
+
+
+# What a field may hold in a file, by the type of its value where nothing was said.
+_FITTING: Mapping[type, tuple[type, ...]] = {
+    str: (str,), int: (int,), bool: (bool,), float: (int, float), tuple: (list,), type(None): (dict, type(None)),
+}  # fmt: skip
+
+
+def _fitting(fields: Mapping[str, Any], like: object) -> dict[str, Any]:
+    """Return fields of a file once each is of the type that `like` has there; a damaged file must not reach a check."""
+    for name, value in fields.items():
+        kind = type(getattr(like, name))
+        inner = str if name == "endpoints" else dict
+        fits = isinstance(value, _FITTING[kind]) and isinstance(value, bool) == (kind is bool)
+        if not fits or (kind is tuple and not all(isinstance(item, inner) for item in value)):
+            raise TypeError(name)
+    return dict(fields)
 
 
 def _pairs(answers: Mapping[str, Json]) -> Iterable[tuple[str, tuple[int, str]]]:

@@ -1,6 +1,7 @@
 """The input of the wizard that makes an ECS cluster, judged before anybody types it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import urlsplit
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, held
 from maint.checks.facts import HostFacts, NotApplicable, SiteFacts
@@ -26,15 +27,20 @@ KEYS: Mapping[str, str] = {
     "database": "`embedded`, or the type of an external one (`postgresql`, `oracle`, …)",
 }
 _OPTIONAL = ("load_balancer",)
+_LISTS = ("hosts", "docker_server", "server", "agents")
+_IN_NAMES = set("abcdefghijklmnopqrstuvwxyz0123456789.-_")  # of a URL's host, which urllib gives in lower case
 _FOLDERS = ("docker_dir", "data_dir", "local_path_dir")
 QUESTIONS = {
     "plan_folders": "for d in $maint_folders; do if [ -d $d ]; then"
     ' echo "$d $(findmnt -no TARGET --target $d) $(df -Pk $d | sed -n 2p)"; else echo "$d missing"; fi; done; true',
+    "plan_repository": '[ -n "$maint_repository" ] || exit 0; h=${maint_repository% *}; p=${maint_repository#* };'
+    " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
+    ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "status=$?"',
 }
 
 
 @Check(
-    id="ecs.plan", profiles="", severity=FAIL, asks=("plan_folders", "wildcard"), source="FX",
+    id="ecs.plan", profiles="", severity=FAIL, asks=("plan_folders", "plan_repository", "wildcard"), source="FX",
     phases=(RUNNING, BEFORE_INSTALL),
     expected="all of the wizard's input complete, consistent and true of the hosts",
     why="The wizard finds out half an hour later, and leaves half a cluster behind.",
@@ -48,6 +54,9 @@ def judged(site: SiteFacts) -> Mapping[str, Verdict]:
     wrong = [*_form(plan), *_roles(plan), *_folders(plan), *_domain(plan, site), *_against_manager(plan, site)]
     wrong += _against_hosts(plan, site)
     found = {"": held(not wrong, "; ".join(wrong) or "complete and consistent")}
+    untried = [host.name for host in site.answering("plan_repository") if "tool=none" in host.lines("plan_repository")]
+    if not wrong and untried:
+        found["repository"] = Verdict(State.ERROR, f"neither nc nor bash to try the repository on {', '.join(untried)}")
     if not wrong and site.manager.reason:
         found["manager"] = Verdict(State.ERROR, f"the manager's API did not answer: {site.manager.reason}")
     return found
@@ -67,14 +76,27 @@ def folders(plan: Mapping[str, Json] | None) -> list[str]:
     return [value for value in values if value.startswith("/") and not set(value) & set(" \t\n*?[]'\"\\$`;&|<>()")]
 
 
+def repository(plan: Mapping[str, Json] | None) -> str:
+    """Return host and port of the plan's custom repository with a blank between; nothing where it names none."""
+    try:
+        url = urlsplit(str((plan or {}).get("install") or ""))
+        port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+    except ValueError:
+        return ""
+    name = url.hostname or ""
+    return f"{name} {port}" if port and name and not set(name) - _IN_NAMES else ""
+
+
 def _form(plan: Mapping[str, Json]) -> Iterator[str]:
     yield from (f"unknown key {key}" for key in plan if key not in KEYS)
     yield from (f"{key} is missing" for key in KEYS if key not in _OPTIONAL and not plan.get(key))
     if str(plan.get("type", "ecs")).lower() not in ("ecs", "experience_cluster"):
         yield f"type is {plan['type']}, not ecs"
     install = str(plan.get("install", "internet"))
-    if install != "internet" and "://" not in install:
-        yield f"install is {install}: neither `internet` nor a URL"
+    if install != "internet" and not repository(plan):
+        yield f"install is {install}: neither `internet` nor the URL of a repository"
+    texts = (key for key in plan if key in KEYS and key not in _LISTS)
+    yield from (f"{key} is no text" for key in texts if not isinstance(plan[key] or "", str))
     if "oracle" in str(plan.get("database", "")).lower():
         yield "an external Oracle database is not supported for this type of cluster"
 
@@ -144,6 +166,13 @@ def _against_hosts(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[str]:
             yield f"{name} was not reached: {host.reason}"
         else:
             yield from _own_volumes(host)
+            yield from _no_repository(host, plan)
+
+
+def _no_repository(host: HostFacts, plan: Mapping[str, Json]) -> Iterator[str]:
+    said = host.lines("plan_repository") if "plan_repository" in host.answers else []
+    if "tool=none" not in said and any(line.startswith("status=") and line != "status=0" for line in said):
+        yield f"{host.name}: the repository {plan['install']} does not answer"
 
 
 def _own_volumes(host: HostFacts) -> Iterator[str]:

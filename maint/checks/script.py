@@ -35,7 +35,9 @@ def script(questions: Mapping[str, str], values: Mapping[str, str], token: str) 
         values: what the commands find in `$maint_NAME`.
         token: random; marks where answers begin and end, so that nothing a command prints can be taken for it.
     """
-    filled = {name: values.get(name, "") for name in ("domain", "peers", "endpoints", "folders", "ou", "ldap")}
+    filled = {
+        name: values.get(name, "") for name in ("domain", "peers", "endpoints", "folders", "repository", "ou", "ldap")
+    }
     text = from_file(
         "host-facts.sh.j2",
         {"questions": questions, "values": filled, "token": token, "format": FORMAT, "limit": _LIMIT},

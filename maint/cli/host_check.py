@@ -118,6 +118,9 @@ def _kept(wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance],
     if wish.chosen or not isinstance(kept, list):
         checks = select(wish.ids, wish.groups, wish.phase or site.setting.phase)
     else:
+        if not kept or (strange := [each for each in kept if str(each) not in CHECKS]):
+            what = f"for check {strange[0]!r}, which there is not here" if kept else "for no check"
+            raise Invalid(f"{wish.facts} was taken {what}", hint="choose with --check, --group or --phase")
         checks = [check for check in CHECKS.values() if check.id in kept]
     accepted = told.get("accepted")
     listed = [dict(item) for item in accepted if isinstance(item, dict)] if isinstance(accepted, list) else []

@@ -3,6 +3,7 @@
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,6 +131,13 @@ def test_kept_facts_give_the_same_findings_and_exit_code_without_any_host(sick: 
         assert (sick.lab.folder / secret).read_text().strip() not in (tmp_path / "facts.json").read_text()
 
 
+@pytest.fixture(scope="module")
+def facts(operator: Operator, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("facts") / "facts.json"
+    operator("host", "check", "--check", "os.tz", "--save-facts", str(path))
+    return json.loads(path.read_text())
+
+
 def test_kept_facts_answer_neither_for_strange_hosts_nor_for_what_hosts_alone_could_tell(
     operator: Operator, tmp_path: Path
 ) -> None:
@@ -139,6 +147,29 @@ def test_kept_facts_answer_neither_for_strange_hosts_nor_for_what_hosts_alone_co
     for more in (("--host", "nobody"), ("--hosts-in", "base"), ("--hosts-from", "manager"), ("--plan", kept)):
         assert maint("host", "check", "--facts", kept, *more).code == 2
     assert maint("host", "check", "-o", "nagios", "--facts", kept, "--host", "nobody").code == 3
+
+
+@pytest.mark.parametrize(
+    ("part", "damage"),
+    [
+        ("setting", {"matrix": {"os": 5}}),
+        ("setting", {"plan": "x"}),
+        ("manager", {"clusters": [1]}),
+        ("hosts", {"name": 5}),
+        ("hosts", {"sent": True}),
+        ("", {"taken_at": "2026-01-01T00:00:00"}),
+        ("", {"checks": []}),
+        ("", {"checks": ["of.tomorrow"]}),
+    ],
+)
+def test_damaged_facts_are_refused_and_never_pass(
+    facts: dict[str, Any], tmp_path: Path, part: str, damage: dict[str, object]
+) -> None:
+    damaged = json.loads(json.dumps(facts))
+    for place in damaged["hosts"] if part == "hosts" else [damaged[part] if part else damaged]:
+        place.update(damage)
+    (tmp_path / "facts.json").write_text(json.dumps(damaged))
+    assert maint("host", "check", "--facts", str(tmp_path / "facts.json")).code == 3
 
 
 def test_a_file_that_holds_no_facts_is_refused(tmp_path: Path) -> None:
@@ -255,6 +286,23 @@ def test_the_input_of_the_wizard_is_judged(operator: Operator, tmp_path: Path) -
         "/longhorn is not there",
     ):
         assert words in finding["observed"], finding["observed"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"install": "http://repository.invalid:8080/x"}, f"{FIRST}: the repository http://repository.invalid"),
+        ({"install": "ftp://x; rm -rf /"}, "neither `internet` nor the URL of a repository"),
+        ({"app_domain": {"a": 1}}, "app_domain is no text"),
+    ],
+)
+def test_a_repository_that_does_not_answer_and_what_is_no_text_are_found(
+    operator: Operator, tmp_path: Path, changed: dict[str, object], words: str
+) -> None:
+    (tmp_path / "plan.yaml").write_text(json.dumps(PLAN | changed))
+    said = operator("host", "check", "--plan", str(tmp_path / "plan.yaml"), "-o", "json")
+    (finding,) = [f for f in said.json["findings"] if f["check"] == "ecs.plan"]
+    assert words in finding["observed"], finding["observed"]
 
 
 def test_an_accepted_deviation_passes(sick: Operator, tmp_path: Path) -> None:
