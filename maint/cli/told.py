@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import TypeAdapter, ValidationError
-
 from maint.cli.site import ConfiguredSite
 from maint.cli.vc.vendor import gateway_of
-from maint.config.fields import Endpoint, Url
+from maint.config.fields import endpoint, url
 from maint.config.words import did_you_mean
 from maint.engine.journal import Past
 from maint.errors import Invalid, Refused
@@ -130,16 +128,14 @@ def _value(key: str, field: str, text: str) -> Json:
         if not Path(text).is_file():
             raise Invalid(f"--set {key}={text}: there is no such file", hint="a PEM bundle; see `ca` in the config")
         return str(Path(text).absolute())
-    kind: TypeAdapter[str] = TypeAdapter(Endpoint if field == "connect_to" else Url)
     try:
-        found = kind.validate_python(text.rstrip("/"))
-    except ValidationError as error:
-        words = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise Invalid(f"--set {key}={text}: {words}", hint=f"such as --set {_FORM}") from None
+        found = endpoint(text) if field == "connect_to" else url(text.rstrip("/"))
+    except ValueError as error:
+        raise Invalid(f"--set {key}={text}: {error}", hint=f"such as --set {_FORM}") from None
     if field == "base_url" and not _plain(found):
         raise Invalid(
             f"--set {key}={text}: the address of a jobs API ends with {API_PATH}",
-            hint=f"--set {key}={urlsplit(found).scheme}://{urlsplit(found).netloc}{API_PATH}",
+            hint=f"--set {key}=https://{urlsplit(found).netloc or 'HOST'}{API_PATH}",
         )
     return found
 

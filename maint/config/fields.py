@@ -60,7 +60,12 @@ def _api_version(value: object) -> int:
     return int(found.group(1))
 
 
-def _url(text: str) -> str:
+def url(text: str) -> str:
+    """Return an address that begins with https://, or leads to this machine.
+
+    Raises:
+        ValueError: it does not; the words say what one looks like.
+    """
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
@@ -80,7 +85,12 @@ def _loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _endpoint(text: str) -> str:
+def endpoint(text: str) -> str:
+    """Return HOST:PORT.
+
+    Raises:
+        ValueError: it is not; the words say what one looks like.
+    """
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65535):
         raise ValueError("must be HOST:PORT")
@@ -126,8 +136,8 @@ Reference = Annotated[str, After(check_reference)]
 Recipient = Annotated[str, After(_recipient)]
 PublicKey = Annotated[str, After(_public_key)]
 ApiVersion = Annotated[int, Before(_api_version), Shown({"type": "string", "pattern": f"^{_API.pattern}$"})]
-Url = Annotated[str, After(_url)]
-Endpoint = Annotated[str, After(_endpoint)]
+Url = Annotated[str, After(url)]
+Endpoint = Annotated[str, After(endpoint)]
 StoreAddress = Annotated[str, After(_store)]
 FilePath = Annotated[str, After(_path)]
 Principal = Annotated[str, After(_principal)]

@@ -87,7 +87,7 @@ def test_what_ssh_keygen_hashes_is_found_as_ssh_keygen_finds_it(tmp_path: Path) 
     path = tmp_path / "known_hosts"
     path.write_text(line("cm", key(1)) + line("[10.0.0.1]:2222", key(2)) + line("ecs-1,10.0.0.3", key(3)))
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", path], check=True, capture_output=True)
-    assert "cm" not in path.read_text()
+    assert not any(row.startswith("cm") for row in path.read_text().splitlines())
     for name in ("cm", "[10.0.0.1]:2222", "10.0.0.1", "ecs-1", "10.0.0.3", "10.0.0.30"):
         found = subprocess.run(["ssh-keygen", "-F", name, "-f", path], capture_output=True).returncode == 0
         ours = any(judge(path.read_text(), name, key(number)) is Standing.KNOWN for number in (1, 2, 3))

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import TypeAdapter, ValidationError
-
 from maint.cli.places import state_home
 from maint.config import yaml
-from maint.config.fields import Url
+from maint.config.fields import endpoint, url
 from maint.errors import Invalid
 from maint.model.site import Login, ManagerSettings, SiteSettings, VirtualClusterSettings
 from maint.model.vc import is_cluster_name
@@ -22,6 +20,7 @@ _VARIABLES = {
     "tls-insecure": "CDE_TLS_INSECURE",
     "tls-ca-certs": "CDE_TLS_CA_CERTS",
     "auth-pass-file": "CDE_AUTH_PASS_FILE",
+    "connect_to": "CDE_CONNECT_TO",
 }
 
 
@@ -35,18 +34,19 @@ def vendor_site(environ: Mapping[str, str]) -> SiteSettings | None:
     said = _said(path, environ)
     if "vcluster-endpoint" not in said:
         return None
-    endpoint = _endpoint(said["vcluster-endpoint"], path)
+    address = _endpoint(said["vcluster-endpoint"], path)
     if not said.get("user"):
         raise Invalid(f"{path} names no user", hint="add `user:`, or export CDE_USER")
     cluster = VirtualClusterSettings(
-        name=_name(endpoint),
-        base_url=endpoint,
-        auth_url=gateway_of(endpoint),
+        name=_name(address),
+        base_url=address,
+        auth_url=gateway_of(address),
         login=Login(said["user"], _password(said)),
+        connect_to=_way(said["connect_to"], path) if said.get("connect_to") else None,
         ca=Path(said["tls-ca-certs"]).expanduser().absolute() if said.get("tls-ca-certs") else None,
         insecure=said.get("tls-insecure", "").lower() in ("true", "yes", "1"),
     )
-    state = state_home() / SITE / (urlsplit(endpoint).netloc.replace(":", "_") or "unknown")
+    state = state_home() / SITE / (urlsplit(address).netloc.replace(":", "_") or "unknown")
     return SiteSettings(SITE, _NO_MANAGER, state, virtual_clusters=(cluster,))
 
 
@@ -67,20 +67,24 @@ def _text(value: object) -> str:
 
 def _endpoint(text: str, path: Path) -> str:
     try:
-        return TypeAdapter(Url).validate_python(text).rstrip("/")
-    except ValidationError as error:
-        raise Invalid(
-            f"{path}: vcluster-endpoint {error.errors()[0]['msg'].removeprefix('Value error, ')}",
-            hint="such as https://HOST/dex/api/v1",
-        ) from None
+        return url(text).rstrip("/")
+    except ValueError as error:
+        raise Invalid(f"{path}: vcluster-endpoint {error}", hint="such as https://HOST/dex/api/v1") from None
 
 
-def gateway_of(endpoint: str) -> str:
+def _way(text: str, path: Path) -> str:
+    try:
+        return endpoint(text)
+    except ValueError as error:
+        raise Invalid(f"{path}: connect_to {error}", hint="such as 10.0.0.7:443") from None
+
+
+def gateway_of(address: str) -> str:
     """Return the gateway of a virtual cluster: the first label of its host is replaced (contract section 1).
 
     An address has no labels: the gateway is taken to answer there too.
     """
-    parts = urlsplit(endpoint)
+    parts = urlsplit(address)
     try:
         ipaddress.ip_address(parts.hostname or "")
         return f"{parts.scheme}://{parts.netloc}"
@@ -89,8 +93,8 @@ def gateway_of(endpoint: str) -> str:
         return f"{parts.scheme}://service.{rest}" if dot else f"{parts.scheme}://{parts.netloc}"
 
 
-def _name(endpoint: str) -> str:
-    label = (urlsplit(endpoint).hostname or "").partition(".")[0]
+def _name(address: str) -> str:
+    label = (urlsplit(address).hostname or "").partition(".")[0]
     return label if is_cluster_name(label) else SITE
 
 
