@@ -212,6 +212,23 @@ def test_what_changes_after_the_plan_stops_the_run_before_anything_is_removed(lo
     assert loaded.sent == [STOP]
 
 
+def test_what_a_container_left_mounted_and_a_program_still_holds_stops_the_run_before_any_folder_goes(loaded):
+    host, place = machine(loaded, TWO), "/opt/containerd/left"
+    on(loaded, TWO, f"mkdir -p {place}; echo precious > {place}/file")
+    table = host.files.read("/proc/mounts") + f"overlay {place} overlay rw 0 0\n".encode()
+    host.files.write("/proc/mounts", table)
+    host.facts["mounts_in_use"] = place
+    said = retire(loaded)
+    assert said.code == 1 and f"{TWO}: umount: {place}: target is busy" in said.err, said.err
+    assert host.files.read(f"{place}/file") == b"precious\n"
+    for one in (ONE, TWO):
+        assert machine(loaded, one).files.exists("/var/lib/calico") and machine(loaded, one).files.exists("/etc/docker")
+    assert loaded.sent == [STOP]
+    host.facts["mounts_in_use"] = ""
+    assert loaded("playbook", "resume").code == 0
+    is_clean(loaded)
+
+
 def test_firewall_rules_are_sealed_before_they_go_and_come_back(loaded):
     before = {host: on(loaded, host, "iptables -F KUBE-SERVICES; iptables-save") for host in (ONE, TWO)}
     assert retire(loaded).code == 0

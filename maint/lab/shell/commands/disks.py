@@ -131,7 +131,8 @@ def umount(call: Call) -> int:
         found = [place for place, m in enumerate(rows) if m.target == path]
         if not found:
             raise Failed(f"{operand}: not mounted.", 32)
-        held = path.startswith("/var/lib/kubelet/") and call.files.exists(_BUSY)
+        held = path in call.machine.fact("mounts_in_use").split(";")
+        held |= path.startswith("/var/lib/kubelet/") and call.files.exists(_BUSY)
         if (held or any(m.target.startswith(f"{path}/") for m in rows)) and "l" not in options:
             raise Failed(f"{operand}: target is busy.", 32)
         left = rows[: found[-1]] + rows[found[-1] + 1 :]
