@@ -124,9 +124,13 @@ def _kept(wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance],
         checks = [check for check in CHECKS.values() if check.id in kept]
     accepted = told.get("accepted")
     listed = [dict(item) for item in accepted if isinstance(item, dict)] if isinstance(accepted, list) else []
+    try:
+        accepting = acceptances(listed)
+    except (KeyError, ValueError) as error:
+        raise Invalid(f"{wish.facts} holds no acceptances that can be read ({type(error).__name__})") from None
     if wish.hosts:
         _only(site, wish)
-    return site, checks, acceptances(listed), str(told.get("site") or "")
+    return site, checks, accepting, str(told.get("site") or "")
 
 
 def _only(site: SiteFacts, wish: Wish) -> None:
@@ -146,6 +150,8 @@ def _gathered(flags: Flags, screen: Screen, wish: Wish) -> tuple[SiteFacts, Sequ
     with opened(flags) as (configured, _):
         settings = configured.settings
         hosts = choose(inventory(configured, wish.hosts_from), wish.hosts, wish.hosts_in)
+        for strange in [item["check"] for item in settings.accepted if item["check"] not in CHECKS]:
+            screen.warn(f"accepted: there is no check {strange!r}, so this accepts nothing; --list shows all checks")
         setting = setting_of(settings, wish.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
         enquiry = Enquiry(hosts, checks, setting, profiles, wish.more or {})

@@ -159,6 +159,7 @@ def test_kept_facts_answer_neither_for_strange_hosts_nor_for_what_hosts_alone_co
         ("hosts", {"sent": True}),
         ("", {"taken_at": "2026-01-01T00:00:00"}),
         ("", {"checks": []}),
+        ("", {"accepted": [{"check": "os.tz", "until": "soon"}]}),
         ("", {"checks": ["of.tomorrow"]}),
     ],
 )
@@ -308,8 +309,9 @@ def test_a_repository_that_does_not_answer_and_what_is_no_text_are_found(
 def test_an_accepted_deviation_passes(sick: Operator, tmp_path: Path) -> None:
     sick.lab.break_(FIRST, "swappiness-60")
     text = (sick.lab.folder / "config.yaml").read_text()
-    rules = [{"check": name, "reason": "agreed"} for name in ("os.swappiness", "os.swappiness.persist")]
+    rules = [{"check": name, "reason": "agreed"} for name in ("os.swappiness", "os.swappiness.persist", "os.swapiness")]
     entry = f"    accepted: {json.dumps(rules)}\n"
     (sick.lab.folder / "accepting.yaml").write_text(text.rstrip("\n") + "\n" + entry)
     said = maint("host", "check", "--config", str(sick.lab.folder / "accepting.yaml"), "-o", "json")
     assert (said.code, loud(said)) == (0, {})
+    assert "no check 'os.swapiness'" in said.err
