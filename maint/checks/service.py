@@ -9,7 +9,7 @@ from maint.model.json import Json
 
 QUESTIONS = {
     "endpoints": 'for e in $maint_endpoints; do echo "endpoint=$e"; $maint_limit openssl s_client -connect $e'
-    ' -servername ${e%:*} -verify_hostname ${e%:*} < /dev/null > /dev/null; echo "status=$?";'
+    ' -servername ${e%:*} -verify_hostname ${e%:*} -verify_return_error < /dev/null > /dev/null; echo "status=$?";'
     " $maint_limit openssl s_client -connect $e -servername ${e%:*} < /dev/null | openssl x509 -noout -enddate -text |"
     " grep -e notAfter= -e DNS: ; done; true",
     "service_keytabs": "for k in /opt/cloudera/cde/*.keytab /etc/security/keytabs/cde*.keytab; do"
@@ -75,6 +75,9 @@ def endpoint(host: HostFacts) -> Verdict:
     ]
     if uncovered:
         return broken(f"{', '.join(uncovered)} is in no certificate")
+    strange = [block.splitlines()[0] for block in blocks if "\nstatus=0" not in block]
+    if strange:
+        return broken(f"{', '.join(strange)}: the host does not trust the chain")
     return warned(f"ends in {days:.0f} days") if days < 30 else held(True, f"{len(ends)} endpoints, {days:.0f} days")
 
 

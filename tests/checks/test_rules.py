@@ -144,6 +144,14 @@ def test_firewalld_is_a_warning_where_there_is_no_kubernetes() -> None:
     assert CHECKS["os.firewalld"].judge(host({"units": units("firewalld")}, profiles="B")).state == WARN
 
 
+@pytest.mark.parametrize(
+    ("status", "name", "state"), [(0, "*.x.org", PASS), (1, "*.x.org", FAIL), (0, "*.y.org", FAIL)]
+)
+def test_an_endpoint_needs_its_name_and_a_chain_that_hosts_trust(status: int, name: str, state: State) -> None:
+    said = f"endpoint=vc.x.org:443\nstatus={status}\nnotAfter=Jan  1 00:00:00 2099 GMT\nDNS:{name}\n"
+    assert CHECKS["cde.endpoint"].judge(host({"endpoints": said}, site=site(endpoints=["vc.x.org:443"]))).state == state
+
+
 def test_before_a_backup_the_redaction_must_be_off() -> None:
     off = {"java_options": "file-there\n-Dcom.cloudera.api.redaction=false",
            "java_running": "running\n-Dcom.cloudera.api.redaction=false"}  # fmt: skip

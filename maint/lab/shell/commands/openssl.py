@@ -78,7 +78,7 @@ def _pkey(call: Call, words: list[str]) -> int:
 
 
 def _s_client(call: Call, words: list[str]) -> int:
-    options, _ = _options(words, (), ("connect", "servername", "verify_hostname"))
+    options, _ = _options(words, ("verify_return_error",), ("connect", "servername", "verify_hostname"))
     host, _, port = options.get("connect", "").rpartition(":")
     shown = call.machine.shows(options.get("servername") or host, int(port)) if port.isdigit() else None
     if shown is None:
