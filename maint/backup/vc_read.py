@@ -10,6 +10,7 @@ from maint.backup.vc_document import NOT_IN_THE_API, ClusterDocument
 from maint.backup.vc_objects import Objects, crew
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.json import Json
+from maint.model.units import show_count
 from maint.model.vc import File, Job, Object, Resource, joint_signature, part_of, text_of
 from maint.ports import Clock, Site, VirtualClusterSight
 
@@ -98,7 +99,7 @@ class _Reading:
             self._describe(listed)
             self.jobs = self._cluster.jobs()
             self._look_for_hidden()
-            yield f"{len(self.jobs)} jobs, {len(self.resources)} resources"
+            yield f"{show_count(len(self.jobs), 'job')}, {show_count(len(self.resources), 'resource')}"
             yield from self._fetch()
             again = self._cluster.resources()
             if self._agrees(again):
@@ -140,7 +141,7 @@ class _Reading:
                 wanted.setdefault(self._objects.key(file), (resource.name, file))
         if not wanted:
             return
-        yield f"fetching {len(wanted)} files that are not stored yet"
+        yield f"fetching {show_count(len(wanted), 'file')} not stored yet"
         under_way: dict[Future[str], tuple[str, str]] = {
             self._hands.submit(self._fetched, resource, file): (resource, file.path)
             for resource, file in sorted(wanted.values(), key=lambda one: -one[1].size)  # none is long alone at the end

@@ -7,7 +7,7 @@ from maint.engine.journal import Past, Record
 from maint.model.events import Outcome
 from maint.model.json import Json
 from maint.model.plan import Phase
-from maint.model.units import show_duration
+from maint.model.units import show_count, show_duration
 from maint.report.run import Back
 
 _TELLING = ("deployment.compare", "vc.find", "vc.recover", "vc.smoke")  # kinds whose words stand for their part
@@ -81,7 +81,7 @@ def left_of_lanes(past: Past) -> Iterator[str]:
         if action.kind == "vc.recover" and awake:
             shown = f"{', '.join(awake[:_SHOWN])}{' …' if len(awake) > _SHOWN else ''}"
             yield (
-                f"{len(awake)} schedules of {action.lane} rest ({shown}); "
+                f"{show_count(len(awake), 'schedule')} of {action.lane} paused ({shown}); "
                 f"once all is well: `maint playbook run resume-schedules --set vc={action.lane}`"
             )
 

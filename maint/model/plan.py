@@ -133,9 +133,9 @@ class Plan:
 
     @property
     def confirm(self) -> str | None:
-        """The name that a DESTROY in this plan asks for, else None."""
-        names = [action.confirm for action in self.actions if action.effect is Effect.DESTROY and action.confirm]
-        return names[0] if names else None
+        """The name that a DESTROY in this plan asks for; None, the site's, where lanes would ask for several."""
+        asking = [action for action in self.actions if action.effect is Effect.DESTROY and action.confirm]
+        return asking[0].confirm if len({action.lane for action in asking}) == 1 else None
 
     @property
     def fingerprint(self) -> str:

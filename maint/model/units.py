@@ -39,3 +39,8 @@ def show_size(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+def show_count(count: int, noun: str) -> str:
+    """Return how many there are of something, such as "1 job" and "2 jobs"; `noun` is the word for one."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -10,6 +10,7 @@ from maint.backup.vc_objects import open_object
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
+from maint.model.units import show_count
 from maint.model.vc import Job, Object, Resource, part_of, text_of
 from maint.model.vc_definition import sendable_job
 from maint.ports import Sight, VirtualClusterSight
@@ -158,7 +159,7 @@ def _refuse(resources: Sequence[str], jobs: Sequence[str]) -> None:
     if taken:
         more = [f"and {len(taken) - _SHOWN} more"] if len(taken) > _SHOWN else []
         raise Refused(
-            f"{len(taken)} names are taken in the virtual cluster",
+            f"{show_count(len(taken), 'name')} {'is' if len(taken) == 1 else 'are'} taken in the virtual cluster",
             detail=[*taken[:_SHOWN], *more],
             hint="`--on-conflict skip` keeps what is there, `rename` restores beside it, `replace` takes its place",
         )

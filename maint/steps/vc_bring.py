@@ -9,6 +9,7 @@ from maint.backup.vc_document import ClusterDocument
 from maint.backup.vc_objects import crew, open_object
 from maint.errors import Conflict, MaintError, WorkFailed
 from maint.model.json import Json
+from maint.model.units import show_count
 from maint.model.vc import READY, File, Job, Resource
 from maint.model.vc_definition import covers, normal_job, normal_resource, sendable_resource
 from maint.ports import Site, VirtualCluster, Work
@@ -51,9 +52,9 @@ class Bringing:
         wanted = [one for one in self._document.resources if one.name not in self._decided.skipped_resources]
         plain = [one for one in wanted if one.type == "files"]
         built = [one for one in wanted if one.type != "files"]
-        for group, words in ((plain, "resources of files"), (built, "environments")):
+        for group, word in ((plain, "resource"), (built, "environment")):
             if group:
-                yield f"bringing back {len(group)} {words}"
+                yield f"bringing back {show_count(len(group), word)}"
                 self._fill(group)
         yield from self._await([one for one in built if one.files])
 
@@ -116,7 +117,7 @@ class Bringing:
         """Create the jobs that are no DAGs, their schedules paused."""
         jobs = [job for job in self._document.jobs if job.type != "airflow" and self._wanted(job)]
         if jobs:
-            yield f"bringing back {len(jobs)} jobs, schedules paused"
+            yield f"bringing back {show_count(len(jobs), 'job')}, schedules paused"
         with crew() as (hands, _):
             list(hands.map(self._spark, jobs))
 

@@ -4,10 +4,11 @@ import ssl
 from collections.abc import Iterable
 
 from maint.backup.vc_verify import read_document
-from maint.errors import CannotReach, LoginRefused, Refused, Unfinished
+from maint.errors import CannotReach, LoginRefused, Refused, Unfinished, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.site import VirtualClusterSettings
+from maint.model.units import show_count
 from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.restore.choose import chosen
 from maint.restore.vc_choose import beside
@@ -132,7 +133,17 @@ def _held(cluster: VirtualClusterSight) -> str | None:
         raise
     except CannotReach:  # it has no certificate yet, or its gateway has none: `vc.init` looks closer
         return None
-    return f"{jobs} jobs, {resources} resources" if jobs or resources else ""
+    except WorkFailed as error:
+        raise _being_made(cluster.settings, error) from None
+    return f"{show_count(jobs, 'job')}, {show_count(resources, 'resource')}" if jobs or resources else ""
+
+
+def _being_made(settings: VirtualClusterSettings, error: WorkFailed) -> Unfinished:
+    """Return that somebody answers there who is no jobs API yet: an ingress without its service, say (section 8)."""
+    return Unfinished(
+        f"virtual cluster {settings.name} is not ready: {error.message}",
+        detail=[f"a new one needs some minutes: wait until the vendor's UI shows {settings.name} as running"],
+    )
 
 
 def missing(settings: VirtualClusterSettings) -> Unfinished:

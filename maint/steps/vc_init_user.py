@@ -7,6 +7,7 @@ from maint.errors import MaintError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.site import VirtualClusterSettings
+from maint.model.units import show_count
 from maint.ports import Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.vc_identity import Identity, identity_of, refuse_older, user_of
@@ -118,7 +119,8 @@ class _Change:
         if digest(both, live) == self._fresh:
             forget(kept, site.undo)
             return unchanged(f"{user} has these keys of {self._identity.principal} already")
-        yield f"the {len(live)} secrets that {user} has are sealed in the state folder"
+        if live:
+            yield f"the present {show_count(len(live), 'secret')} of {user} sealed in the state folder"
         apply = self._cabinet.takes_apply(site.shell, both)
         try:
             yield from self._write(found, user, apply=apply)

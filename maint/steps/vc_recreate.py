@@ -8,6 +8,7 @@ from maint.backup.again import until_whole
 from maint.errors import MaintError, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
+from maint.model.units import show_count
 from maint.model.vc import File, Object, Resource
 from maint.model.vc_definition import covers, normal_job, sendable_job, sendable_resource
 from maint.ports import Sight, Site, Undo, VirtualCluster, Work
@@ -72,7 +73,7 @@ class KeepJob(VcStep[KeepArguments]):
         for name in before.names if before else ():
             site.undo.drop(name)
         work.note("sealed", None)
-        return done(f"the definition and {len(files)} files are kept, sealed")
+        return done(f"the definition and {show_count(len(files), 'file')} are kept, sealed")
 
 
 def _drop_sealed(site: Site, work: Work) -> None:
@@ -155,7 +156,7 @@ class PutBack(VcStep[JobArguments]):
         yield f"creating the old job {name}"
         told = _job_back(cluster, job)
         mark_put_back(site.state, work.run, kept, site.undo)
-        return done(f"the old job {name} and its {len(kept.files)} files are back{told}")
+        return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{told}")
 
 
 def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:

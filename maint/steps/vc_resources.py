@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
-from maint.model.units import show_size
+from maint.model.units import show_count, show_size
 from maint.model.vc import Object
 from maint.model.vc_definition import covers, normal_resource
 from maint.ports import Sight, Site, Work
@@ -138,7 +138,7 @@ class UploadFiles(VcStep[UploadArguments]):
                 detail=[f"{path} has another signature, or is not there" for path in wrong],
                 hint="upload again; is somebody else writing into it?",
             )
-        return done(f"{len(files)} files are in {name}")
+        return done(f"{show_count(len(files), 'file')} put into {name}")
 
 
 class DeleteResource(VcStep[DeleteResourceArguments]):
@@ -154,7 +154,7 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
         live = sight.virtual_cluster(args.vc).resource(args.resource)
         there = live is not None and (not args.file or live.file(args.file) is not None)
         what = f"{args.resource}/{args.file}" if args.file else f"resource {args.resource}"
-        count = f" with {len(live.files)} files" if live is not None and not args.file else ""
+        count = f" with {show_count(len(live.files), 'file')}" if live is not None and not args.file else ""
         words = f"delete {what}{count}" if there else f"{what} is not there: nothing to delete"
         yield self.action(f"resource {args.resource}", words, args.model_dump(), facts={"there": there})
 

@@ -11,6 +11,7 @@ from maint.backup.vc_verify import read_document
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
+from maint.model.units import show_count
 from maint.ports import Sight, Site, Work
 from maint.restore.dags import Dag, in_order
 from maint.restore.vc_choose import (
@@ -105,10 +106,14 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
         write_record(site, Record(RECORD, snapshot.id, site.settings.name, site.clock.now(), facts))
         work.note("recorded", True)
     left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
-    words = [f"{words_of(document, decided)}; {len(awake)} schedules were awake, and rest", *bringing.new_owners()]
+    words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners()]
     hint = _RACE if decided.left_out else _MEND if left else ""
     value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake)}
     return done("; ".join([*words, *left]), value, partly=bool(left), hint=hint)
+
+
+def _rest(awake: int) -> str:
+    return f"{show_count(awake, 'schedule')} that {'was' if awake == 1 else 'were'} awake left paused"
 
 
 def order_of(dags: Mapping[str, Dag | None]) -> Sequence[str]:
@@ -119,7 +124,8 @@ def order_of(dags: Mapping[str, Dag | None]) -> Sequence[str]:
 def words_of(document: ClusterDocument, decided: Decided) -> str:
     """Return in words what becomes of what."""
     jobs = len(document.jobs) - len(decided.skipped_jobs) - len(decided.left_out)
-    words = [f"{len(document.resources) - len(decided.skipped_resources)} resources, {jobs} jobs"]
+    resources = len(document.resources) - len(decided.skipped_resources)
+    words = [f"{show_count(resources, 'resource')}, {show_count(jobs, 'job')}"]
     for what, names in (
         ("kept as they are", (*decided.skipped_resources, *decided.skipped_jobs)),
         ("REPLACED", (*decided.replaced_resources, *decided.replaced_jobs)),
@@ -156,7 +162,7 @@ class ResumeSchedules(VcStep[ResumeArguments]):
         if missing := [job for job in order if job not in there]:
             raise Refused(f"there is no job {missing[0]!r}", hint="`maint vc job list` shows what there is")
         shown = f"{', '.join(order[:_SHOWN])}{' …' if len(order) > _SHOWN else ''}" or "none"
-        words = f"let {len(order)} schedules go on (a start in the past fires at once): {shown}"
+        words = f"let {show_count(len(order), 'schedule')} go on (a start in the past fires at once): {shown}"
         yield self.action(f"virtual cluster {name}", words, {"vc": name, "order": list(order)})
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -168,8 +174,10 @@ class ResumeSchedules(VcStep[ResumeArguments]):
                 yield f"letting {name} go on"
                 cluster.unpause(name)
                 woken += 1
-        words = f"{woken} of {len(order)} schedules go on, the others were awake"
-        return done(words) if woken else unchanged(f"all {len(order)} schedules are awake")
+        if not woken:
+            return unchanged(f"nothing to do: {show_count(len(order), 'schedule')} awake already")
+        others = ", the others were awake" if woken < len(order) else ""
+        return done(f"{woken} of {show_count(len(order), 'schedule')} let go on{others}")
 
 
 def _were_awake(sight: Sight, cluster: str) -> Sequence[str]:

@@ -130,7 +130,11 @@ def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_ane
     assert waiting.lab.service
     waiting.lab.service.delete(FIRST)
     address = create(waiting, FIRST, initialised=True)
+    waiting.lab.world.faults.add("jobs", "vc-html-200")  # somebody answers there, and it is no jobs API yet
     said = resume(waiting, first_base_url=address, first_initialised="true")
+    assert (said.code, f"{FIRST} is not ready" in said.err, "playbook resume" in said.err) == (1, True, True), said.err
+    assert jobs(waiting, FIRST) == {}
+    said = resume(waiting)
     assert said.code == 7, said.err
     assert "Its users have their Kerberos secrets: not now" in said.err  # the control plane saw to it, as was said
     assert f"{SECOND} is left out" in said.err

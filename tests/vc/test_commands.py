@@ -48,7 +48,7 @@ def test_lists_carry_the_schema_where_json_is_asked_for(vc, api):
 def test_a_user_who_sees_nothing_is_told_of_the_role(vc, api):
     api.jobs["j"] = {"name": "j", "type": "spark"}
     api.switches.role = False
-    for words in (("job", "list"), ("resource", "list"), ("status",)):
+    for words in (("job", "list"), ("resource", "list"), ("run", "list"), ("status",)):
         said = vc(*words)
         assert said.code == 0
         assert "DEUser" in said.err
@@ -297,6 +297,15 @@ class TestVendor:
         assert self.say(home, "vc", "job", "delete", "--name", "j", given="yes\n").code == 0
         assert api.jobs == {}
         assert "job delete" in (home / "state").rglob("*.jsonl").__next__().read_text()
+
+    def test_it_may_say_where_to_connect(self, home):
+        from maint.cli.vc.vendor import vendor_site
+
+        with (home / ".cde/config.yaml").open("a") as file:
+            file.write("connect_to: 10.0.0.7:443\n")
+        site = vendor_site({"HOME": str(home)})
+        assert site and site.virtual_clusters[0].connect_to == "10.0.0.7:443"
+        assert self.say(home, "vc", "job", "list", CDE_CONNECT_TO="10.0.0.7").code == 3
 
     def test_it_is_no_configuration_for_anything_else(self, home):
         assert self.say(home, "cluster", "list").code == 3

@@ -64,8 +64,9 @@ def test_a_ca_file_that_is_none_is_invalid(bench: Bench, named: Settings, tmp_pa
 
 
 def test_a_name_that_does_not_resolve_is_told_at_once(bench: Bench) -> None:
-    with pytest.raises(CannotReach, match="not known"):
+    with pytest.raises(CannotReach, match="not known") as caught:
         bench.client(auth_url=f"https://{GATEWAY}").info()
+    assert "connect_to" in (caught.value.hint or "")
     assert bench.clock.pauses == []
 
 

@@ -1,5 +1,6 @@
 """Send one request once, and say in our own words how it failed: before anything left, or after."""
 
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -140,7 +141,7 @@ class Transport:
     def _hint(self, root: BaseException) -> str:
         if self.settings.connect_to:
             return f"connections go to {self.settings.connect_to} (`connect_to`): is that the way in?"
-        if isinstance(root, OSError) and "resolution" in str(root).lower():
+        if isinstance(root, socket.gaierror):
             return "`connect_to` in the config reaches a virtual cluster whose name does not resolve"
         return "is the virtual cluster up, and is its address right?"
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.vc.chosen import Vc, chosen, reading, show, step
+from maint.cli.vc.chosen import Vc, chosen, reading, show, step, warn_of_blindness
 from maint.errors import UsageError, WorkFailed
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def list_runs(
 
     with reading(flags, vc) as (cluster, screen):
         runs = cluster.runs(filters or ())
+        if not runs and not filters:
+            warn_of_blindness(screen, cluster)
         rows = [[str(r.id), r.job, r.status, r.user, str(r.raw.get("started", "")), _ended(r.raw)] for r in runs]
         found: list[Json] = [run.raw for run in runs]
         show(flags, screen, "runs", found, table(["ID", "JOB", "STATUS", "USER", "STARTED", "ENDED"], rows))
