@@ -138,7 +138,5 @@ def test_a_certificate_for_somebody_else_or_of_yesterday_does_not(openssh: Groun
 
 def test_a_certificate_also_opens_the_jump_host(openssh: Ground, sign: Sign) -> None:
     key = sign(openssh.user, valid="-1h:+1h")
-    reasons = {reply.reason for reply in asked(openssh, key=key, jump=jump(openssh))}
-    assert None in reasons
-    # On a busy machine a host's connection through a jump host was once lost after it had been let in.
-    assert reasons <= {None, "the connection was lost while a command ran"}
+    # Now and then a connection through a jump host is lost after it was let in: not understood yet, so asked again.
+    assert any({reply.reason for reply in asked(openssh, key=key, jump=jump(openssh))} == {None} for _ in range(3))
