@@ -47,11 +47,11 @@ def create(cluster: Cluster, job: Doc, wish: Wish) -> Doc:
     if kind == "airflow":
         run["_"]["dag"] = (job.get("_") or {}).get("dag", "")
     job["lastUsed"] = run["started"]
+    logs.write(cluster, run, logs.JOBS_API, f"run {number} {STARTING}\n")
     cluster.jobs.put(str(job["name"]), job)
     cluster.runs.put(str(number), run)
     if wish.request_id:
         cluster.starts.put(wish.request_id, {"id": number})
-    logs.write(cluster, run, logs.JOBS_API, f"run {number} {STARTING}\n")
     cluster.launch(run)
     return run
 
@@ -61,7 +61,8 @@ def move(cluster: Cluster, run: Doc, status: str) -> None:
     with cluster.lock:
         if run["status"] in FINAL:
             return
-        run["status"] = status
+        # The state comes last: whoever reads it, with the lock or without, finds all that belongs to it.
+        logs.write(cluster, run, logs.JOBS_API, f"run {run['id']} {status}\n")
         if status in FINAL:
             run["ended"] = cluster.stamp()
             run["_"]["ended"] = cluster.now().timestamp()
@@ -69,8 +70,8 @@ def move(cluster: Cluster, run: Doc, status: str) -> None:
             identifier = f"spark-{secrets.token_hex(16)}"
             run["spark"]["sparkAppID"] = identifier
             run["spark"]["sparkAppURL"] = f"https://{cluster.identity.host}/hs/history/{identifier}/jobs/"
+        run["status"] = status
         cluster.runs.put(str(run["id"]), run)
-    logs.write(cluster, run, logs.JOBS_API, f"run {run['id']} {status}\n")
 
 
 def ended(run: Doc) -> bool:
