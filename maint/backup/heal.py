@@ -18,7 +18,7 @@ from maint.backup.flatten import identity
 from maint.backup.further import truststore
 from maint.backup.ids import new_id, show_time
 from maint.backup.judge import Judge
-from maint.backup.marks import REDACTED, masked, readable, sensitive
+from maint.backup.marks import REDACTED, hidden, masked, readable
 from maint.backup.parts import (
     DEPLOYMENT,
     LICENSE,
@@ -184,9 +184,7 @@ def _spell(path: tuple[str, ...], key: str) -> str:
 def _hidden(path: tuple[str, ...], node: Document) -> Sequence[str]:
     """Return the fields of an object whose values its server hid."""
     if _is_setting(node):
-        flag, value = node.get("sensitive"), node["value"]
-        hidden = (value == REDACTED and flag is not False) or (masked(value) and sensitive(node["name"], flag))
-        return ["value"] if hidden else []
+        return ["value"] if hidden(node["name"], node["value"], node.get("sensitive")) else []
     if len(path) == 2 and path[0] == "users":
         if node.get("pwLogin") is False or readable(node.get("pwHash")) or readable(node.get("password")):
             return []

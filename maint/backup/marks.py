@@ -42,6 +42,17 @@ def sensitive(name: object, flag: object) -> bool:
     return bool(flag) or (isinstance(name, str) and secret_name(name))
 
 
+def hidden(name: object, value: object, flag: object) -> bool:
+    """Tell whether a config item's value stands in a secret's place: the server's word for it, or a mask.
+
+    A flag says what the server hides; it does not prove that nothing was hidden. So the word counts where the name
+    tells of a secret, even if the flag denies it. On any other item so flagged it is a text like another.
+    """
+    if value == REDACTED:
+        return flag is not False or (isinstance(name, str) and secret_name(name))
+    return masked(value) and sensitive(name, flag)
+
+
 def readable(value: object) -> bool:
     """Tell whether a secret's value is really there: not missing, not empty, nothing that stands in its place."""
     return value is not None and value not in ("", REDACTED) and not masked(value)

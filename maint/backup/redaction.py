@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from maint.backup.elements import Item, text
 from maint.backup.fold import Fields
 from maint.backup.known import Known
-from maint.backup.marks import REDACTED, masked, readable, sensitive
+from maint.backup.marks import REDACTED, hidden, masked, readable, sensitive
 from maint.model.snapshot import Finding, Redaction
 
 SHOWN = 3
@@ -15,7 +15,7 @@ class Redactions:
     """Counts secrets, and how many of them are the word REDACTED.
 
     Where a document carries no flags, names tell what is secret; and there the word REDACTED counts on any item:
-    one that was really set to it is not worth caring about.
+    one that was really set to it is not worth caring about. A flag that denies it is not believed against the name.
     """
 
     def __init__(self, known: Known | None) -> None:
@@ -34,7 +34,7 @@ class Redactions:
         name, value, flag = item.get("name"), item.get("value"), item.get("sensitive")
         if isinstance(flag, bool):
             self.flagged = True
-        if value == REDACTED and flag is not False:
+        if value == REDACTED and hidden(name, value, flag):
             self._secret += 1
             self._hide(str(name))
         elif sensitive(name, flag):
@@ -43,7 +43,7 @@ class Redactions:
 
     def items(self, items: Sequence[Item]) -> None:
         """Take config items that were decoded whole; see `item`."""
-        doubtful = [item for item in items if item.sensitive is not False]  # few
+        doubtful = [item for item in items if item.sensitive is not False or item.value == REDACTED]  # few
         self.flagged = self.flagged or len(doubtful) < len(items)
         self._items += len(items) - len(doubtful)
         for item in doubtful:
@@ -53,7 +53,8 @@ class Redactions:
                 self._secret += 1
                 self._show(item.name, text(item.value))
             else:
-                self.item({"name": text(item.name), "value": text(item.value), "sensitive": item.sensitive or None})
+                flag = item.sensitive if isinstance(item.sensitive, bool) else None
+                self.item({"name": text(item.name), "value": text(item.value), "sensitive": flag})
 
     def peer(self, peer: Fields) -> None:
         """Take one replication peer, whose password is never flagged."""

@@ -117,6 +117,33 @@ def test_a_harmless_text_that_is_the_word_is_no_redaction(recording: Callable[[s
     assert judge(content).judgement.redaction is Redaction.NONE
 
 
+@pytest.mark.parametrize("flag", [True, False, None])
+@pytest.mark.parametrize("indent", [None, 2], ids=["in one line", "as the server writes"])
+def test_a_secret_that_is_the_word_is_redacted_whatever_its_flag_says(
+    flag: bool | None, indent: int | None, recording: Callable[[str], Path]
+) -> None:
+    document = json.loads(recording("example").read_bytes())
+    group = next(one for one in first_service(document)["roleConfigGroups"] if one.get("config"))
+    item = {"name": "ssl_server_keystore_keypassword", "value": "REDACTED", "sensitive": flag}
+    group["config"]["items"] = [{key: value for key, value in item.items() if value is not None}]
+    verdict = judge(json.dumps(document, indent=indent, separators=(", ", " : ")).encode())
+    assert verdict.judgement.redaction is Redaction.REDACTED
+    assert words(verdict, "redaction") == "1 secrets are the word REDACTED (ssl_server_keystore_keypassword)"
+
+
+@pytest.mark.parametrize("text", ["this password is REDACTED in displays", "NOT REDACTED", "REDACTEDLY", "UNREDACTED"])
+def test_a_text_that_mentions_the_word_is_no_redaction(
+    text: str, recording: Callable[[str], Path], spoiled: Spoil
+) -> None:
+    def mention(node: dict[str, Any]) -> None:
+        if not node.get("sensitive") and isinstance(node.get("value"), str):
+            node["value"] = text
+        if "rackId" in node:
+            node["rackId"] = "REDACTED"  # no setting
+
+    assert judge(spoiled(recording("example"), mention)).judgement.redaction is Redaction.NONE
+
+
 def test_where_nothing_is_flagged_it_says_that_names_told(recording: Callable[[str], Path]) -> None:
     assert "flags nothing" in words(judge(recording("07").read_bytes()), "redaction")
     assert "flags nothing" not in words(judge(recording("17").read_bytes()), "redaction")

@@ -58,6 +58,12 @@ def hide_one(document: Any) -> None:
     item["value"] = "REDACTED"
 
 
+def hide_one_and_deny_it(document: Any) -> None:
+    hide_one(document)
+    for item in document["managerSettings"]["items"]:
+        item["sensitive"] = item["sensitive"] and item["value"] != "REDACTED"
+
+
 def hide_all(document: Any) -> None:
     for user in document["users"]:
         for key in ("pwHash", "pwSalt", "pwLogin"):
@@ -180,6 +186,10 @@ POISONS: dict[str, tuple[Poison, str]] = {
     "truncated": (lambda forger: forger.forge(forger.content[: len(forger.content) // 2]), "before it is complete"),
     "redacted": (changed(hide_all), "are the word REDACTED"),
     "partly redacted": (changed(hide_one), "1 secrets are the word REDACTED (KDC_ADMIN_PASSWORD)"),
+    "partly redacted, and flagged as no secret": (
+        changed(hide_one_and_deny_it),
+        "1 secrets are the word REDACTED (KDC_ADMIN_PASSWORD)",
+    ),
     "HTML error page": (lambda forger: forger.forge(b"<html><h1>502 Bad Gateway</h1></html>"), "is not JSON"),
     "wrong version": (changed(another_release), "is of release 7.7.1"),
     "another server's version": (of_another_server, "the snapshot 7.7.1"),
