@@ -1,6 +1,7 @@
 """The redaction window: opened for an export, closed whatever happens, the options file as it was."""
 
 import fcntl
+import json
 import os
 import pty
 import signal
@@ -143,15 +144,24 @@ def test_what_somebody_else_edited_meanwhile_is_kept(loaded):
 
 
 def stopped_in_the_window(operator, **more):
-    """Start an export and return while the window is open and the export hangs."""
-    operator.lab.switch("get-seconds", "4")
-    operator.lab.log.path.write_text("")
+    """Start an export that never ends by itself, and return once it has begun within the open window."""
+    operator.lab.switch("get-seconds", "600")
+    known = journals(operator)
     process = operator.start("backup", "create", "--open-window", "--yes", **more)
-    while not any(line.startswith("GET /api/v49/cm/deployment") for line in operator.lab.counts()):
+    while not exporting(journals(operator) - known):
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
-    operator.lab.switch("get-seconds", "0")
     return process
+
+
+def journals(operator):
+    return set((operator.state / "runs").glob("*.jsonl"))
+
+
+def exporting(begun):
+    """Whether a run has begun with what follows the opening of the window."""
+    lines = [json.loads(line) for path in begun for line in path.read_bytes().split(b"\n")[:-1]]
+    return any(line["what"] == "intent" and line["index"] == 1 for line in lines)
 
 
 @pytest.fixture
@@ -174,15 +184,18 @@ def test_a_signal_closes_the_window(hanging, number, code):
     assert redacts(operator)
 
 
-def killed(process):
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+def killed(operator, process):
+    """Kill the export; the next one does not hang."""
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    operator.lab.switch("get-seconds", "0")
 
 
 def test_after_a_kill_reading_verbs_warn_and_change_nothing(hanging):
     operator, process = hanging
     assert "warning" not in operator("cluster", "list").err  # its owner still works
-    killed(process)
+    killed(operator, process)
     for words in (("cluster", "list"), ("backup", "create", "--open-window", "--dry-run"), ("site", "status")):
         said = operator(*words)
         assert said.code == 0
@@ -193,7 +206,7 @@ def test_after_a_kill_reading_verbs_warn_and_change_nothing(hanging):
 
 def test_after_a_kill_the_next_verb_that_takes_the_lock_closes_the_window_first(hanging):
     operator, process = hanging
-    killed(process)
+    killed(operator, process)
     said = operator("cluster", "stop", "base", "--yes")
     assert said.code == 0, said.err
     assert "closing the redaction window" in said.err
@@ -203,7 +216,7 @@ def test_after_a_kill_the_next_verb_that_takes_the_lock_closes_the_window_first(
 
 def test_after_a_kill_the_named_command_closes_the_window(hanging):
     operator, process = hanging
-    killed(process)
+    killed(operator, process)
     said = operator("manager", "export", "--close-window", "--yes")
     assert said.code == 0, said.err
     assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
@@ -211,7 +224,7 @@ def test_after_a_kill_the_named_command_closes_the_window(hanging):
 
 def test_after_a_kill_a_backup_that_opens_no_window_closes_the_one_left_open(hanging):
     operator, process = hanging
-    killed(process)
+    killed(operator, process)
     said = operator("backup", "create")
     assert said.code == 7, said.err
     assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
@@ -219,7 +232,7 @@ def test_after_a_kill_a_backup_that_opens_no_window_closes_the_one_left_open(han
 
 def test_after_a_kill_the_very_run_takes_the_window_over_and_closes_it_at_its_end(hanging):
     operator, process = hanging
-    killed(process)
+    killed(operator, process)
     said = operator("playbook", "resume", "-o", "json")
     assert said.code == 0, said.err
     assert "closing the redaction window that" not in said.err
@@ -229,7 +242,7 @@ def test_after_a_kill_the_very_run_takes_the_window_over_and_closes_it_at_its_en
 
 def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(hanging):
     operator, process = hanging
-    killed(process)
+    killed(operator, process)
     operator.lab.break_(operator.lab.manager_host, "unreachable")
     said = operator("playbook", "resume")
     assert said.code != 0
