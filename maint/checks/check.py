@@ -18,6 +18,8 @@ PROFILES: Mapping[str, str] = {
 RUNNING, BEFORE_INSTALL, BEFORE_RESTORE, BEFORE_BACKUP = "running", "before-install", "before-restore", "before-backup"
 PHASES = (RUNNING, BEFORE_INSTALL, BEFORE_RESTORE, BEFORE_BACKUP)
 FAIL, WARN, INFORM = Severity.FAIL, Severity.WARN, Severity.INFORM
+# What a rule stumbles over in an answer of a shape that nobody foresaw: the check could not tell, the others go on.
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, StopIteration)
 _BROKEN = {FAIL: State.FAIL, WARN: State.WARN, INFORM: State.PASS}
 
 
@@ -123,7 +125,7 @@ class Check:
             return Verdict(State.SKIP, str(reason))
         except CouldNotTell as reason:
             return Verdict(State.ERROR, str(reason))
-        except (ValueError, IndexError, KeyError) as reason:  # an answer in a shape that nobody foresaw
+        except _UNREADABLE as reason:
             return Verdict(State.ERROR, f"the answer cannot be read: {type(reason).__name__}")
 
     def judge_all(self, site: SiteFacts) -> Mapping[str, Verdict]:
@@ -136,7 +138,7 @@ class Check:
             return {"": Verdict(State.SKIP, str(reason))}
         except CouldNotTell as reason:
             return {"": Verdict(State.ERROR, str(reason))}
-        except (ValueError, IndexError, KeyError) as reason:  # as above
+        except _UNREADABLE as reason:
             return {"": Verdict(State.ERROR, f"the answers cannot be read: {type(reason).__name__}")}
 
     def settled(self, verdict: Verdict) -> Verdict:

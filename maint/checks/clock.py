@@ -8,6 +8,7 @@ from maint.checks.facts import CouldNotTell, HostFacts, SiteFacts
 
 _WARN_AFTER, _FAIL_AFTER = 1.0, 300.0  # seconds; Kerberos refuses more than five minutes
 _MOST_OFFSET, _NO_STRATUM = 0.1, 16
+_SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?(?!\d)", re.ASCII)
 QUESTIONS = {
     "clock_begin": "date +%s.%N",
     "zone": "date +%Z%z",
@@ -74,14 +75,17 @@ def skew(host: HostFacts) -> tuple[float, float]:
     Its first reading cannot be from before the script left, its last not from after the answer came: the time that
     the script itself took plays no part.
     """
-    begin, end = float(_stamp(host.text("clock_begin"))), float(_stamp(host.text("clock_end")))
+    begin, end = _stamp(host.text("clock_begin")), _stamp(host.text("clock_end"))
     if not host.sent:
         raise CouldNotTell("nobody noted when the host was asked")
     return end - host.received, begin - host.sent
 
 
-def _stamp(text: str) -> str:
-    return text if text.rpartition(".")[2].isdigit() else text.partition(".")[0]  # small systems know no nanoseconds
+def _stamp(text: str) -> float:
+    found = _SECONDS.match(text)  # small systems know no nanoseconds, and print the letter
+    if found is None:
+        raise CouldNotTell(f"{text[:40]!r} is no time")
+    return float(found[0])
 
 
 @Check(

@@ -79,12 +79,16 @@ def inodes(host: HostFacts) -> Verdict:
     """Judge disk.inodes."""
     rows = [line.split() for line in host.text("inodes").splitlines()]
     used = {row[5]: int(row[4].rstrip("%")) for row in rows if len(row) >= 6 and row[4].rstrip("%").isdigit()}
+    if not used:
+        raise CouldNotTell("df shows no inodes")
     full = [f"{path} {percent} %" for path, percent in used.items() if percent >= 90]
     return held(not full, ", ".join(full) or f"{len(used)} file systems")
 
 
 def _mounts(host: HostFacts) -> list[tuple[str, str, str, list[str]]]:
     rows = [line.split() for line in host.text("mounts").splitlines()]
+    if not any(len(row) > 3 for row in rows):
+        raise CouldNotTell("/proc/mounts names nothing that is mounted")
     return [(row[0], row[1].replace("\\040", " "), row[2], row[3].split(",")) for row in rows if len(row) > 3]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, WARN, Check, Verdict, broken, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.network import sockets
 from maint.checks.thresholds import threshold
 
 PACKAGES = ("nfs-utils", "iscsi-initiator-utils", "e2fsprogs", "iptables")
@@ -67,6 +68,8 @@ def rules(host: HostFacts) -> Verdict:
 def backend(host: HostFacts) -> Verdict:
     """Judge ecs.iptables.backend."""
     shown = host.text("iptables_version")
+    if not shown.startswith("iptables v"):
+        raise CouldNotTell(f"iptables says {shown[:40]!r} of its version")
     if not threshold("iptables.legacy", str(host.major)):
         return good(shown)
     return held("nf_tables" not in shown, shown)
@@ -110,11 +113,7 @@ def wildcard(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge ecs.dns.wildcard."""
     if not site.setting.app_domain:
         raise NotApplicable("app_domain is not configured")
-    told = {
-        h.name: h.lines("wildcard")[1:]
-        for h in site.answering("wildcard")
-        if set("BE") & set(h.profiles) and h.lines("wildcard")
-    }
+    told = {h.name: _asked_wildcard(h) for h in site.answering("wildcard") if set("BE") & set(h.profiles)}
     usual = max(
         sorted({" ".join(v) for v in told.values() if v}), key=[" ".join(v) for v in told.values()].count, default=""
     )
@@ -122,6 +121,13 @@ def wildcard(site: SiteFacts) -> Mapping[str, Verdict]:
         name: held(bool(found) and " ".join(found) == usual, ", ".join(found) or "does not resolve")
         for name, found in told.items()
     }
+
+
+def _asked_wildcard(host: HostFacts) -> list[str]:
+    lines = host.lines("wildcard")
+    if lines[:1] != [f"asked={host.site.setting.app_domain}"]:
+        raise CouldNotTell("names below the domain were not asked for")
+    return lines[1:]
 
 
 @Check(
@@ -146,8 +152,7 @@ def domain_length(site: SiteFacts) -> Mapping[str, Verdict]:
 ).host_rule  # fmt: skip
 def port_53(host: HostFacts) -> Verdict:
     """Judge ecs.port53."""
-    rows = [line.split() for line in host.lines("port_53")]
-    found = [row[3] for row in rows if len(row) > 3 and not row[3].startswith(("127.0.0.53", "127.0.0.54"))]
+    found = [row[3] for row in sockets(host, "port_53") if not row[3].startswith(("127.0.0.53", "127.0.0.54"))]
     return held(not found, ", ".join(found) or "free")
 
 

@@ -1,26 +1,22 @@
-"""Gather facts: one script a host, a few reads of the manager; and keep them in a file for later."""
+"""Gather facts: one script a host, a few reads of the manager."""
 
-import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from maint.checks.check import Check
-from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
-from maint.checks.matrix import matrix_of
+from maint.checks.facts import HostFacts, ManagerFacts, Setting, SiteFacts
 from maint.checks.plan import folders, repository
 from maint.checks.registry import QUESTIONS
 from maint.checks.script import parse, script
-from maint.errors import Invalid, MaintError
+from maint.errors import MaintError
 from maint.model.fleet import Reply
 from maint.model.json import Json
 from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Fleet, ManagerSight
 
 _LETTERS = {"base": "B", "ecs": "E", "ecs-master": "E", "manager": "M", "database": "D"}
-FILE_FORMAT = "maint-facts/1"
 
 
 def profiles_of(host: HostSettings, settings: SiteSettings) -> str:
@@ -162,7 +158,15 @@ def ask_manager(manager: ManagerSight, *, full: bool) -> ManagerFacts:
 def _host(item: Mapping[str, Json]) -> Mapping[str, Json]:
     owner = item.get("clusterRef")
     cluster = owner.get("clusterName") if isinstance(owner, Mapping) else None
-    return {"hostname": item.get("hostname"), "lastHeartbeat": item.get("lastHeartbeat"), "cluster": cluster}
+    return {
+        "hostname": _word(item.get("hostname")), "lastHeartbeat": _word(item.get("lastHeartbeat")),
+        "cluster": _word(cluster),
+    }  # fmt: skip
+
+
+def _word(value: Json) -> str | None:
+    """Return a text of the manager's as it is; whatever else stands there says nothing."""
+    return value if isinstance(value, str) else None
 
 
 def _cluster(manager: ManagerSight, name: str, kind: str, full: bool) -> Mapping[str, Json]:
@@ -174,103 +178,6 @@ def _cluster(manager: ManagerSight, name: str, kind: str, full: bool) -> Mapping
         items = listed.get("items") if isinstance(listed, Mapping) else None
         for item in items if isinstance(items, Sequence) else ():
             if isinstance(item, Mapping):
-                services.append(
-                    {"type": item.get("type"), "state": item.get("serviceState"), "health": item.get("healthSummary")}
-                )
+                told = {"type": "type", "state": "serviceState", "health": "healthSummary"}
+                services.append({name: _word(item.get(key)) for name, key in told.items()})
     return {"name": name, "type": kind, "services": services}
-
-
-def to_json(site: SiteFacts, more: Mapping[str, Json]) -> dict[str, Json]:
-    """Return facts as they are kept in a file; they hold no secrets."""
-    setting = site.setting
-    hosts: list[Json] = [
-        {
-            "name": host.name, "address": host.address, "profiles": host.profiles, "reached": host.reached,
-            "reason": host.reason, "sent": host.sent, "received": host.received,
-            "answers": {name: [answer.status, answer.out] for name, answer in host.answers.items()},
-        }
-        for host in site.hosts
-    ]  # fmt: skip
-    return {
-        "format": FILE_FORMAT,
-        "taken_at": site.taken_at.isoformat(),
-        "setting": {
-            "manager": setting.manager, "plain_port": setting.plain_port, "tls_port": setting.tls_port,
-            "app_domain": setting.app_domain, "endpoints": list(setting.endpoints), "phase": setting.phase,
-            "plan": None if setting.plan is None else dict(setting.plan),
-            "matrix": None if setting.matrix is None else dict(setting.matrix),
-        },
-        "manager": {
-            "reason": site.manager.reason, "release": site.manager.release, "chain": site.manager.chain,
-            "hosts": [dict(host) for host in site.manager.hosts],
-            "clusters": [dict(cluster) for cluster in site.manager.clusters],
-        },
-        "hosts": hosts,
-        **more,
-    }  # fmt: skip
-
-
-def from_json(text: str, name: str) -> tuple[SiteFacts, Mapping[str, Json]]:
-    """Return kept facts, and what else was kept with them.
-
-    Raises:
-        Invalid: the text is no file of facts.
-    """
-    try:
-        told = json.loads(text)
-        if told.get("format") != FILE_FORMAT:
-            raise Invalid(f"{name} has format {told.get('format')!r}, not {FILE_FORMAT}")
-        taken_at = datetime.fromisoformat(told["taken_at"])
-        if taken_at.tzinfo is None:
-            raise ValueError("taken_at")
-        setting = Setting(**_fitting(told["setting"], Setting()))
-        if setting.matrix is not None:
-            matrix_of(setting.matrix, name)
-        site = SiteFacts(taken_at, setting, ManagerFacts(**_fitting(told["manager"], ManagerFacts())))
-        site.hosts.extend(_kept(host, site) for host in told["hosts"])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise Invalid(
-            f"{name} is no file of facts ({type(error).__name__})", hint="maint host check --save-facts FILE writes one"
-        ) from None
-    return site, told
-
-
-def with_matrix(site: SiteFacts, matrix: Mapping[str, Json] | None) -> SiteFacts:
-    """Return facts judged by another support matrix than the one that was at hand when they were taken."""
-    other = SiteFacts(site.taken_at, replace(site.setting, matrix=matrix), site.manager)
-    other.hosts.extend(replace(host, site=other) for host in site.hosts)
-    return other
-
-
-def _kept(told: Mapping[str, Json], site: SiteFacts) -> HostFacts:
-    fields = dict(told)
-    answers = fields.pop("answers")
-    if not isinstance(answers, Mapping):
-        raise TypeError("answers")
-    found = {name: Answered(int(status), str(out)) for name, (status, out) in _pairs(answers)}
-    base = HostFacts("", "", "", found, site)
-    return replace(base, **_fitting(fields, base))
-
-
-# What a field may hold in a file, by the type of its value where nothing was said.
-_FITTING: Mapping[type, tuple[type, ...]] = {
-    str: (str,), int: (int,), bool: (bool,), float: (int, float), tuple: (list,), type(None): (dict, type(None)),
-}  # fmt: skip
-
-
-def _fitting(fields: Mapping[str, Any], like: object) -> dict[str, Any]:
-    """Return fields of a file once each is of the type that `like` has there; a damaged file must not reach a check."""
-    for name, value in fields.items():
-        kind = type(getattr(like, name))
-        inner = str if name == "endpoints" else dict
-        fits = isinstance(value, _FITTING[kind]) and isinstance(value, bool) == (kind is bool)
-        if not fits or (kind is tuple and not all(isinstance(item, inner) for item in value)):
-            raise TypeError(name)
-    return dict(fields)
-
-
-def _pairs(answers: Mapping[str, Json]) -> Iterable[tuple[str, tuple[int, str]]]:
-    for name, pair in answers.items():
-        if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[0], int):
-            raise TypeError(name)
-        yield name, (pair[0], str(pair[1]))

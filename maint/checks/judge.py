@@ -8,6 +8,8 @@ from maint.checks.check import Check, Verdict
 from maint.checks.facts import HostFacts, SiteFacts
 from maint.model.finding import Finding, State
 
+_FINE = Verdict(State.PASS, "")
+
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
@@ -15,31 +17,36 @@ class Acceptance:
 
     Attributes:
         hosts: where it is accepted; everywhere when empty.
-        until: the last day, None for no end.
+        reason: why it is accepted.
+        owner: who answers for it.
+        until: the last day.
     """
 
     check: str
     hosts: Sequence[str]
     reason: str
     owner: str
-    until: date | None
+    until: date
 
 
-def acceptances(listed: Sequence[Mapping[str, object]]) -> tuple[Acceptance, ...]:
-    """Return the accepted deviations of a site's settings."""
-    found = []
-    for item in listed:
-        hosts, until = item.get("hosts"), item.get("until")
-        found.append(
-            Acceptance(
-                str(item["check"]),
-                tuple(map(str, hosts)) if isinstance(hosts, Sequence) and not isinstance(hosts, str) else (),
-                str(item.get("reason") or ""),
-                str(item.get("owner") or ""),
-                until if isinstance(until, date) else date.fromisoformat(str(until)) if until else None,
-            )
-        )
-    return tuple(found)
+def acceptances(listed: Sequence[object]) -> tuple[Acceptance, ...]:
+    """Return the accepted deviations of a site's settings, or of a file of facts.
+
+    Raises:
+        ValueError: one of them is not whole, so that nobody answers for it; the text says in what.
+    """
+    return tuple(_acceptance(number, item) for number, item in enumerate(listed, 1))
+
+
+def _acceptance(number: int, item: object) -> Acceptance:
+    told = item if isinstance(item, Mapping) else {}
+    hosts = told.get("hosts", ())
+    words = [told.get(name) for name in ("check", "reason", "owner", "until")]
+    listed = isinstance(hosts, list | tuple)
+    if not listed or not all(isinstance(word, str) and word.strip() for word in (*words, *hosts)):
+        raise ValueError(f"acceptance {number} lacks check, reason, owner or last day, or names no hosts")
+    check, reason, owner, until = map(str, words)
+    return Acceptance(check, tuple(hosts), reason, owner, date.fromisoformat(until))
 
 
 def judge(checks: Sequence[Check], site: SiteFacts, accepted: Sequence[Acceptance] = ()) -> list[Finding]:
@@ -62,16 +69,28 @@ def _verdicts(check: Check, site: SiteFacts) -> Iterator[tuple[str, Verdict]]:
         return
     if not concerned and check.profiles:
         return
-    told = check.judge_all(replace(site, hosts=concerned))
+    told = _together(check, site, concerned)
     yield from told.items()
     if check.asks and "" not in told:  # nobody is passed over in silence
         yield from ((host.name, _silent(check, host)) for host in concerned if host.name not in told)
 
 
+def _together(check: Check, site: SiteFacts, hosts: list[HostFacts]) -> Mapping[str, Verdict]:
+    """Judge hosts together; one whose answer nobody can read hides nothing of what the others say."""
+    told = check.judge_all(replace(site, hosts=hosts))
+    if not check.asks or told.get("", _FINE).state is not State.ERROR:
+        return told
+    alone = {host.name: check.judge_all(replace(site, hosts=[host])).get("", _FINE) for host in hosts}
+    unread = {name: verdict for name, verdict in alone.items() if verdict.state is State.ERROR}
+    others = [host for host in hosts if host.name not in unread]
+    return {**check.judge_all(replace(site, hosts=others)), **unread} if unread and others else told
+
+
 def _silent(check: Check, host: HostFacts) -> Verdict:
-    if host.reached or all(question in host.answers for question in check.asks):
+    missing = [question for question in check.asks if question not in host.answers]
+    if not missing:
         return Verdict(State.SKIP, "there is nothing to compare on this host")
-    return Verdict(State.ERROR, host.reason or "it did not answer")
+    return Verdict(State.ERROR, host.reason or f"{missing[0]} was not asked")
 
 
 def _settled(finding: Finding, accepted: Sequence[Acceptance], today: date) -> Finding:
@@ -80,12 +99,9 @@ def _settled(finding: Finding, accepted: Sequence[Acceptance], today: date) -> F
     for item in accepted:
         if item.check != finding.check or (item.hosts and finding.host not in item.hosts):
             continue
-        who = f" by {item.owner}" if item.owner else ""
-        if item.until is None or today <= item.until:
-            until = f" until {item.until}" if item.until else ""
-            return replace(
-                finding, state=State.PASS, observed=f"{finding.observed} (accepted{who}{until}: {item.reason})"
-            )
-        ended = f"{finding.observed} (its acceptance{who} ended on {item.until}: {item.reason})"
-        return replace(finding, state=State.FAIL, observed=ended)
+        if today <= item.until:
+            words = f"accepted by {item.owner} until {item.until}: {item.reason}"
+            return replace(finding, state=State.PASS, observed=f"{finding.observed} ({words})")
+        ended = f"its acceptance by {item.owner} ended on {item.until}: {item.reason}"
+        return replace(finding, state=State.FAIL, observed=f"{finding.observed} ({ended})")
     return finding

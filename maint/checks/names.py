@@ -184,6 +184,8 @@ def _resolved(host: HostFacts) -> tuple[dict[str, str], int | None]:
     streams = [words[0] for words in lines if len(words) > 1 and words[1] == "STREAM"]
     if asked and streams and not any(found.values()):
         raise CouldNotTell("getent names its answers otherwise here")
+    if not asked:
+        raise CouldNotTell("what the other hosts' names lead to was not asked")
     return found, took
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, INFORM, WARN, Check, Verdict, broken, good, held, warned
-from maint.checks.facts import HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.thresholds import threshold
 
 # Ports that the roles of a host listen on, by its profile.
@@ -27,6 +27,8 @@ QUESTIONS = {
 def ipv6(host: HostFacts) -> Verdict:
     """Judge net.ipv6."""
     told = host.fields("ipv6")
+    if "all" not in told:  # it is empty where the kernel knows no IPv6 at all
+        raise CouldNotTell("the kernel's switches for IPv6 were not shown")
     on = [name for name in ("all", "default") if told.get(name) == "0"]
     addresses = [line for line in host.lines("ipv6") if "inet6" in line and " lo " not in line]
     if not on and not addresses:
@@ -46,7 +48,9 @@ def multihome(host: HostFacts) -> Verdict:
     """Judge net.multihome."""
     rows = [line.split() for line in host.lines("global_addresses")]
     found = [row[row.index("inet") + 1].partition("/")[0] for row in rows if "inet" in row and not _virtual(row)]
-    return held(len(set(found)) <= 1, ", ".join(found) or "none")
+    if not found:
+        raise CouldNotTell("`ip` shows no address but those of loopback and containers")
+    return held(len(set(found)) <= 1, ", ".join(found))
 
 
 def _virtual(row: list[str]) -> bool:
@@ -111,9 +115,25 @@ def speed(site: SiteFacts) -> Mapping[str, Verdict]:
 
 
 def listening(host: HostFacts, question: str = "listening") -> set[int]:
-    """Return the TCP ports that something listens on."""
-    rows = [line.split() for line in host.lines(question)]
+    """Return the TCP ports that something listens on.
+
+    Raises:
+        CouldNotTell: `ss` failed, as an old one does that does not know all options.
+    """
+    rows = sockets(host, question)
     return {int(row[3].rpartition(":")[2]) for row in rows if len(row) > 3 and row[3].rpartition(":")[2].isdigit()}
+
+
+def sockets(host: HostFacts, question: str) -> list[list[str]]:
+    """Return what `ss -H` printed, in words; the fourth of each line is the local address.
+
+    Raises:
+        CouldNotTell: it failed, or printed something else.
+    """
+    rows = [line.split() for line in host.lines(question)]
+    if (status := host.answer(question).status) or any(len(row) < 4 or ":" not in row[3] for row in rows):
+        raise CouldNotTell(f"{question}: `ss` does not say who listens (exit status {status})")
+    return rows
 
 
 @Check(

@@ -67,12 +67,18 @@ def expiry(host: HostFacts) -> Verdict:
         raise CouldNotTell("this account may not read the certificate")
     if not lines:
         raise NotApplicable("Auto-TLS is off")
-    end = until(next(line for line in lines if line.startswith("notAfter=")))
+    shown_end = next((line for line in lines if line.startswith("notAfter=")), "")
+    if not shown_end:
+        raise CouldNotTell("openssl cannot read the certificate")
+    end = until(shown_end)
     days = (end - host.site.taken_at).total_seconds() / 86400
     words = f"ends {end:%Y-%m-%d}" if days >= 0 else f"ended {end:%Y-%m-%d}"
     if days < _MIN_DAYS:
         return failed(words)
-    wrong = _mistakes(lines, host.fields("names").get("full", ""))
+    full = host.fields("names").get("full", "")
+    if not full:
+        raise CouldNotTell(f"{words}, but the host does not say its own name")
+    wrong = _mistakes(lines, full)
     if wrong:
         return broken(f"{words}; {', '.join(wrong)}")
     return warned(words) if days < _WARN_DAYS else held(True, words)
@@ -81,7 +87,7 @@ def expiry(host: HostFacts) -> Verdict:
 def _mistakes(lines: list[str], full: str) -> list[str]:
     wrong = []
     names = [part.strip().removeprefix("DNS:") for line in lines if "DNS:" in line for part in line.split(",")]
-    if names and full and full.lower() not in (name.lower() for name in names):
+    if names and full.lower() not in (name.lower() for name in names):
         wrong.append(f"for {', '.join(names[:3])}, not for {full}")
     if any(line.startswith(("error 2 ", "error 20 ", "error 21 ")) for line in lines):
         wrong.append("not issued by the cluster's own authority")

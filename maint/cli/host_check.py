@@ -8,8 +8,9 @@ from pathlib import Path
 
 from maint.checks.check import RUNNING, Check
 from maint.checks.facts import ManagerFacts, SiteFacts
-from maint.checks.gather import Enquiry, ask_manager, from_json, gather, profiles_of, setting_of, to_json, with_matrix
+from maint.checks.gather import Enquiry, ask_manager, gather, profiles_of, setting_of
 from maint.checks.judge import Acceptance, acceptances, judge
+from maint.checks.kept import from_json, to_json, with_matrix
 from maint.checks.matrix import matrix_of
 from maint.checks.registry import CHECKS, QUESTIONS, select
 from maint.cli.flags import Flags
@@ -114,23 +115,30 @@ def _kept(wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance],
     site, told = from_json(text, wish.facts)
     if wish.matrix:
         site = with_matrix(site, _matrix(wish.matrix))
-    kept = told.get("checks")
-    if wish.chosen or not isinstance(kept, list):
+    kept, accepted = told.get("checks"), told.get("accepted")
+    if wish.chosen:
         checks = select(wish.ids, wish.groups, wish.phase or site.setting.phase)
     else:
-        if not kept or (strange := [each for each in kept if str(each) not in CHECKS]):
-            what = f"for check {strange[0]!r}, which there is not here" if kept else "for no check"
+        strange = [each for each in kept if each not in list(CHECKS)] if isinstance(kept, list) else []
+        if not isinstance(kept, list) or not kept or strange:
+            what = f"for check {str(strange[0])[:40]!r}, which there is not here" if strange else "for no check"
             raise Invalid(f"{wish.facts} was taken {what}", hint="choose with --check, --group or --phase")
         checks = [check for check in CHECKS.values() if check.id in kept]
-    accepted = told.get("accepted")
-    listed = [dict(item) for item in accepted if isinstance(item, dict)] if isinstance(accepted, list) else []
     try:
-        accepting = acceptances(listed)
-    except (KeyError, ValueError) as error:
-        raise Invalid(f"{wish.facts} holds no acceptances that can be read ({type(error).__name__})") from None
+        accepting = acceptances(_listed(accepted))
+    except ValueError as error:
+        raise Invalid(
+            f"{wish.facts}: {error}", hint="take the facts anew, with each acceptance whole in the config"
+        ) from None
     if wish.hosts:
         _only(site, wish)
     return site, checks, accepting, str(told.get("site") or "")
+
+
+def _listed(accepted: Json) -> Sequence[Json]:
+    if not isinstance(accepted, list):
+        raise ValueError("it does not say which deviations were accepted")
+    return accepted
 
 
 def _only(site: SiteFacts, wish: Wish) -> None:
@@ -297,8 +305,8 @@ def _write(path: Path, text: str) -> None:
     try:
         with suppress(FileNotFoundError):
             staging.unlink()
-        with os.fdopen(os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
             file.flush()
             os.fsync(file.fileno())
         staging.replace(path)

@@ -119,6 +119,18 @@ def _path(text: str) -> str:
     return text
 
 
+def _far_path(text: str) -> str:
+    if not text.startswith("/") or not text.isprintable() or text.endswith("/"):
+        raise ValueError("must be the absolute path of a file on that host")
+    return text
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must say something, not be blank")
+    return text
+
+
 def _principal(text: str) -> str:
     if text.startswith("file:"):
         return check_reference(text)
@@ -140,6 +152,8 @@ Url = Annotated[str, After(url)]
 Endpoint = Annotated[str, After(endpoint)]
 StoreAddress = Annotated[str, After(_store)]
 FilePath = Annotated[str, After(_path)]
+FarPath = Annotated[str, After(_far_path)]
+Said = Annotated[str, After(_said)]
 Principal = Annotated[str, After(_principal)]
 Text = Annotated[str, Field(min_length=1)]
 Duration = Annotated[float, Before(seconds), Shown(DURATION_SCHEMA)]

@@ -13,6 +13,7 @@ from maint.config.fields import (
     Count,
     Duration,
     Endpoint,
+    FarPath,
     FilePath,
     HostName,
     Name,
@@ -21,6 +22,7 @@ from maint.config.fields import (
     PublicKey,
     Recipient,
     Reference,
+    Said,
     StoreAddress,
     Text,
     Url,
@@ -98,15 +100,15 @@ class Ssh(Strict):
 
 
 class Accepted(Strict):
-    """A known deviation, accepted until a day."""
+    """A known deviation: somebody answers for it, until a day."""
 
     check: Text = Field(description="id of the check", examples=["os.selinux"])
     hosts: Sequence[Text] = Field(
         default=(), description="hosts it is accepted for; all when left out", examples=[["ecs-1"]]
     )
-    reason: Text = Field(description="why", examples=["agreed with security"])
-    owner: Text | None = Field(default=None, description="who answers for it", examples=["ops"])
-    until: date | None = Field(default=None, description="last day", examples=["2027-06-30"])
+    reason: Said = Field(description="why", examples=["agreed with security"])
+    owner: Said = Field(description="who answers for it", examples=["ops"])
+    until: date = Field(description="last day", examples=["2027-06-30"])
 
 
 class Host(Strict):
@@ -283,9 +285,9 @@ class VirtualCluster(Strict):
         default=None, description="where to connect when DNS is not to be trusted", examples=["10.0.0.21:443"]
     )
     tls: Tls | None = Field(default=None, description="certificate for vc init")
-    utility: FilePath | None = Field(
+    utility: FarPath | None = Field(
         default=None,
-        description="the utility script on the first ecs-master host; looked for when left out",
+        description="absolute path of the utility script on the first ecs-master host; looked for when left out",
         examples=["/opt/maint/cde-utils.sh"],
     )
     users: Sequence[User] = Field(default=(), description="users for vc init-user")

@@ -146,5 +146,5 @@ def _accepted(accepted: schema.Accepted) -> dict[str, Json]:
         "hosts": tuple(accepted.hosts),
         "reason": accepted.reason,
         "owner": accepted.owner,
-        "until": accepted.until.isoformat() if accepted.until else None,
+        "until": accepted.until.isoformat(),
     }

@@ -85,7 +85,7 @@ def test_thresholds_follow_the_release() -> None:
     assert all(entries[0][0] == (0,) for entries in THRESHOLDS.values())
 
 
-def accepted(until: date | None, hosts: tuple[str, ...] = ()) -> State:
+def accepted(until: date, hosts: tuple[str, ...] = ()) -> State:
     known = site()
     host({"swappiness": "60"}, name="a", site=known)
     rule = Acceptance("os.swappiness", hosts, "agreed", "ops", until)
@@ -94,16 +94,25 @@ def accepted(until: date | None, hosts: tuple[str, ...] = ()) -> State:
 
 
 def test_an_accepted_deviation_passes_until_its_last_day_and_fails_after_it() -> None:
-    assert accepted(None) == State.PASS
     assert accepted(date(2026, 11, 21)) == State.PASS
     assert accepted(date(2026, 11, 20)) == State.FAIL
-    assert accepted(None, ("b",)) == State.FAIL
+    assert accepted(date(2026, 11, 21), ("b",)) == State.FAIL
 
 
 def test_an_expired_acceptance_turns_a_warning_into_a_failure() -> None:
     known = site()
     host({"swappiness": "5"}, name="a", site=known)
-    listed = [{"check": "os.swappiness", "hosts": ("a",), "reason": "r", "owner": None, "until": "2026-01-01"}]
+    listed = [{"check": "os.swappiness", "hosts": ("a",), "reason": "r", "owner": "ops", "until": "2026-01-01"}]
     (finding,) = judge([CHECKS["os.swappiness"]], known, acceptances(listed))
     assert finding.state == State.FAIL
     assert "2026-01-01" in finding.observed
+
+
+@pytest.mark.parametrize(
+    "lacking", [{"owner": None}, {"owner": " "}, {"reason": ""}, {"until": None}, {"until": "soon"}, {"hosts": "a"}]
+)
+def test_nothing_is_accepted_for_which_nobody_answers_until_a_day(lacking: dict[str, object]) -> None:
+    whole = {"check": "os.swappiness", "hosts": ["a"], "reason": "r", "owner": "ops", "until": "2026-12-01"}
+    assert len(acceptances([whole])) == 1
+    with pytest.raises(ValueError):
+        acceptances([{**whole, **lacking}])

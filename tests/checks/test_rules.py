@@ -5,6 +5,7 @@
 import pytest
 
 from maint.checks.facts import Answered, ManagerFacts
+from maint.checks.judge import judge
 from maint.checks.registry import CHECKS
 from maint.model.finding import State
 from tests.checks.facts import host, site
@@ -56,6 +57,19 @@ CASES = [
     ("os.firewalld", {"units": ""}, ERROR),  # no systemd: nobody knows
     ("os.32bit", {"packages_32bit": Answered(127, "")}, ERROR),
     ("os.uptime_reboot", {"reboot": Answered(127, "")}, SKIP),
+    ("net.ports.free", {"listening": Answered(0, "")}, PASS),
+    ("net.ports.free", {"listening": Answered(0, "LISTEN 0 128 0.0.0.0:9000 0.0.0.0:*")}, FAIL),
+    ("net.ports.free", {"listening": Answered(255, "")}, ERROR),  # an ss that does not know -H
+    ("net.ports.free", {"listening": "junk"}, ERROR),
+    ("ecs.port53", {"port_53": Answered(1, "")}, ERROR),
+    ("net.ipv6", {"ipv6": "all=\ndefault="}, PASS),  # a kernel without IPv6
+    ("net.ipv6", {"ipv6": ""}, ERROR),
+    ("net.multihome", {"global_addresses": ""}, ERROR),
+    ("disk.inodes", {"inodes": "junk"}, ERROR),
+    ("disk.ro", {"mounts": "junk"}, ERROR),
+    ("ecs.iptables.backend", {"iptables_version": "junk", "os_release": RHEL9}, ERROR),
+    ("tls.expiry", {"certificate": "error 20 at 0 depth", "names": NAMES}, ERROR),  # and no date
+    ("time.skew", {"clock_begin": "nan", "clock_end": "nan"}, ERROR),
     ("time.sync", {"units": units("chronyd"), "sync": "tool=chronyc\n" + TRACKING.format("0.001", "Normal")}, PASS),
     ("time.sync", {"units": units("chronyd"), "sync": "tool=chronyc\n" + TRACKING.format("0.250", "Normal")}, FAIL),
     ("time.sync", {"units": units("chronyd"), "sync": "tool=chronyc\n" + TRACKING.format("0.0", "Not synchronised")}, FAIL),
@@ -220,3 +234,13 @@ def test_what_needs_the_manager_says_so_when_it_does_not_answer() -> None:
             (verdict,) = check.judge_all(site(ManagerFacts("refused"))).values()
             assert verdict.state == ERROR
             assert "refused" in verdict.observed
+
+
+def test_a_host_whose_answer_nobody_can_read_hides_nothing_of_what_others_say() -> None:
+    known = site()
+    for name, zone in (("a", "UTC+0000"), ("b", "UTC+0000"), ("c", "CET+0100"), ("d", Answered(124, ""))):
+        host({"zone": zone}, name=name, site=known)
+    host({"zone": ""}, name="e", site=known)
+    host({}, name="f", site=known)
+    states = {finding.host: finding.state for finding in judge([CHECKS["os.tz"]], known)}
+    assert states == {"a": PASS, "b": PASS, "c": WARN, "d": ERROR, "e": ERROR, "f": ERROR}

@@ -309,7 +309,8 @@ def test_a_repository_that_does_not_answer_and_what_is_no_text_are_found(
 def test_an_accepted_deviation_passes(sick: Operator, tmp_path: Path) -> None:
     sick.lab.break_(FIRST, "swappiness-60")
     text = (sick.lab.folder / "config.yaml").read_text()
-    rules = [{"check": name, "reason": "agreed"} for name in ("os.swappiness", "os.swappiness.persist", "os.swapiness")]
+    rule = {"reason": "agreed", "owner": "ops", "until": "2999-01-01"}
+    rules = [{"check": name, **rule} for name in ("os.swappiness", "os.swappiness.persist", "os.swapiness")]
     entry = f"    accepted: {json.dumps(rules)}\n"
     (sick.lab.folder / "accepting.yaml").write_text(text.rstrip("\n") + "\n" + entry)
     said = maint("host", "check", "--config", str(sick.lab.folder / "accepting.yaml"), "-o", "json")
