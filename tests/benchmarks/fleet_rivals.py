@@ -149,7 +149,7 @@ class Rivals:
             f" key: {folder}/id, known_hosts: {folder}/known_hosts, at_once: {max(len(ports), 1)}}}\n    hosts:\n{hosts}"
         )
         checks = [word for check in ids for word in ("--check", check)]
-        start = [sys.executable, "-c", "from maint.cli.app import main; main()", "host", "check"]
+        start = [sys.executable, "-c", "from maint.cli.start import main; main()", "host", "check"]
         return [*start, *(more or ("-o", "json")), "--config", str(folder / "config.yaml"), *checks]
 
     def _asyncssh(self, ports: Sequence[int]) -> list[str]:

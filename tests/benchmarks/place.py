@@ -17,7 +17,7 @@ from tests.benchmarks.exports import PASSWORD
 from tests.benchmarks.measure import Cost, run
 
 _CHUNK = 256 * 1024  # bytes
-MAINT = (sys.executable, "-c", "import sys; from maint.cli.app import main; sys.exit(main())")
+MAINT = (sys.executable, "-c", "import sys; from maint.cli.start import main; sys.exit(main())")
 
 
 class Place:
