@@ -55,6 +55,9 @@ class Condenser:
         self.taken: deque[Run] = deque()
         self._mark = b'"%s"' % self.stand_in.encode()
         self._rest = b""
+        self._passed = 0  # bytes of the document before what is held back
+        self._out: list[bytes] = []  # what was given out last, and
+        self._meet = [(0, 0)]  # how many pieces of it stood before which byte of the document
         self._kind = b""
         self._close: bytes | None = None  # the end of an element's last line, inside a list
         self._at = 0
@@ -69,15 +72,32 @@ class Condenser:
         content = self._rest + block if self._rest else block
         out: list[bytes] = []
         self._at = 0
+        self._out, self._meet = out, [(0, self._passed)]
         while self._inside(content, out) if self._close else self._outside(content, out):
             pass
         self._rest = content[self._at :]
+        self._passed += self._at
         return b"".join(out)
 
     def end(self) -> bytes:
         """Say that the document has ended; return the rest of the short one."""
         rest, self._rest, self._close = self._rest, b"", None
+        self._out, self._meet = [rest], [(0, self._passed)]
         return rest
+
+    def origin(self, at: int) -> int:
+        """Return which byte of the document stands, or would, at a place in what was given out last.
+
+        Args:
+            at: how many bytes of that are before it.
+        """
+        origin = at
+        for before, long in self._meet:
+            short = sum(map(len, self._out[:before]))
+            if short > at:
+                break
+            origin = long + at - short
+        return origin
 
     def _outside(self, content: bytes, out: list[bytes]) -> bool:
         """Look for the beginning of a list; False where there is none in sight."""
@@ -114,6 +134,7 @@ class Condenser:
         self.taken.append(Run(elements, run))
         out.append(self._mark)
         self._at = end
+        self._meet.append((len(out), self._passed + end))
         if last:
             self._close = None
             return True

@@ -5,8 +5,7 @@ from typing import Any, TypeAlias, cast
 
 from maint.backup.condense import Condenser, Take
 from maint.backup.elements import KINDS, Decoded, plain
-from maint.backup.read import Event, Events
-from maint.errors import WorkFailed
+from maint.backup.read import Event, Events, Misshapen
 
 # The values of an object are whatever the rules below returned for them: they are told apart where they are used.
 Fields: TypeAlias = dict[str, Any]
@@ -102,15 +101,21 @@ class Fold:
         """Take a batch of events.
 
         Raises:
-            WorkFailed: the document is JSON, but has not the shape that the rules stand on.
+            Misshapen: the document is JSON, but has not the shape that the rules stand on.
         """
         if not self._stack and not self._root and events[0][0] != "start_map":
-            raise WorkFailed("the document is JSON, but no deployment: its outermost value is no object")
+            raise Misshapen("the document is JSON, but no deployment: its outermost value is no object")
         try:
             self._take(events)
         except (AttributeError, LookupError, TypeError, ValueError):  # what a rule meets in a wrong shape
-            where = place(self._shape.path) or "its outermost object"
-            raise WorkFailed(f"the document is JSON, but no deployment: unexpected values near {where}") from None
+            raise Misshapen(f"the document is JSON, but no deployment: unexpected values near {self._here()}") from None
+
+    def _here(self) -> str:
+        """Name the innermost object or list that has begun and not ended."""
+        if len(self._stack) < 2:
+            return "its outermost object"
+        outer, _, key = self._stack[-1]
+        return place(outer.kids[key].path)
 
     def _take(self, events: Sequence[Event]) -> None:
         """Fill objects and lists, and apply the rules; once for every token of a document, so kept flat for speed."""
@@ -131,7 +136,7 @@ class Fold:
             if event == "start_map" or event == "start_array":
                 stack.append((shape, box, key))
                 if len(stack) > DEEPEST:  # a place costs memory for each step that leads to it
-                    raise WorkFailed(f"the document is JSON, but no deployment: nested deeper than {DEEPEST} times")
+                    raise Misshapen(f"the document is JSON, but no deployment: nested deeper than {DEEPEST} times")
                 if len(stack) > 1:  # the root itself has no key
                     shape = shape.kids.get(key) or shape.kid(key, self._rules)
                 box, key = ({}, "") if event == "start_map" else ([], None)

@@ -13,13 +13,19 @@ import ijson
 from ijson import utils
 
 from maint.backup.condense import Condenser
+from maint.backup.stumble import offset_in
 from maint.errors import WorkFailed
 
 Scalar: TypeAlias = str | int | Decimal | bool | None
 Event: TypeAlias = tuple[str, Scalar]
 BLOCK = 256 * 1024
+_STEP = 4096  # bytes that are parsed at once, so that whatever is wrong with them is not far away
 # The pure parser lets errors of `json` and of decoding through, both let those of numbers beyond all bounds.
 _PROBLEMS = (ijson.JSONError, ValueError, ArithmeticError)
+
+
+class Misshapen(WorkFailed):
+    """A document is JSON, but no deployment."""
 
 
 def _fastest() -> object:
@@ -55,22 +61,28 @@ class Events:
         """Parse the next block.
 
         Raises:
-            WorkFailed: it is not JSON; the message tells between which bytes.
+            WorkFailed: it is not JSON, or the target does not take it; the message tells near which byte.
         """
         start, self._position = self._position, self._position + len(block)
-        if self._condenser is not None:
-            start -= self._condenser.waiting
-            block = self._condenser.feed(block)
-        self._parse(block, start)
+        if self._condenser is None:
+            self._parse(block, lambda at: start + at)
+        else:
+            self._parse(self._condenser.feed(block), self._condenser.origin)
 
-    def _parse(self, block: bytes, start: int) -> None:
-        if not block:  # which the parser would take for the end
-            return
-        try:
-            self._parser.send(block)
-        except _PROBLEMS as problem:
-            raise _broken(problem, start, self._position) from None
-        self._hand_over()
+    def _parse(self, block: bytes, origin: Callable[[int], int]) -> None:
+        """Parse a block; `origin` tells which byte of the document stands at a place in it."""
+        for at in range(0, len(block), _STEP):  # nothing, which the parser would take for the end, is not given to it
+            step = block[at : at + _STEP]
+            try:
+                self._parser.send(step)
+            except _PROBLEMS as problem:
+                place = offset_in(step, problem)
+                where = f"near byte {origin(at + place)}" if place is not None else _between(origin, at, len(step))
+                raise _broken(problem, where) from None
+            try:
+                self._hand_over()
+            except Misshapen as failure:
+                raise Misshapen(f"{failure.message}, {_between(origin, at, len(step))}") from None
 
     def close(self) -> None:
         """Say that no more blocks follow.
@@ -79,8 +91,7 @@ class Events:
             WorkFailed: the document is not complete.
         """
         if self._condenser is not None:
-            start = self._position - self._condenser.waiting
-            self._parse(self._condenser.end(), start)
+            self._parse(self._condenser.end(), self._condenser.origin)
         try:
             self._parser.close()
         except _PROBLEMS as problem:
@@ -113,8 +124,11 @@ def _trailing(problem: Exception) -> bool:
     return "trailing garbage" in words or "Additional data" in words
 
 
-def _broken(problem: Exception, start: int, end: int) -> WorkFailed:
-    where = f"between byte {start} and byte {end}"
+def _between(origin: Callable[[int], int], at: int, length: int) -> str:
+    return f"between byte {origin(at)} and byte {origin(at + length)}"
+
+
+def _broken(problem: Exception, where: str) -> WorkFailed:
     if _trailing(problem):
         return WorkFailed(f"something follows the end of the JSON document {where}")
     return WorkFailed(

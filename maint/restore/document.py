@@ -42,11 +42,19 @@ def parse(content: bytes) -> Doc:
     """Read a document; raises `WorkFailed` where it is none, without its words."""
     try:
         value = json.loads(content, parse_float=_Exact)
-    except ValueError:
-        raise WorkFailed("the deployment document is not JSON") from None
+    except ValueError as problem:
+        raise WorkFailed(f"the deployment document is not JSON{_place(problem)}") from None
     if not isinstance(value, dict):
         raise WorkFailed("the document is JSON, but no deployment: its outermost value is no object")
     return value
+
+
+def _place(problem: ValueError) -> str:
+    if isinstance(problem, UnicodeDecodeError):
+        return f" at byte {problem.start}"
+    if isinstance(problem, json.JSONDecodeError):
+        return f" at byte {len(problem.doc[: problem.pos].encode(errors='surrogatepass'))}"
+    return ""
 
 
 def spell(document: Doc) -> bytes:

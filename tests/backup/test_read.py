@@ -1,12 +1,15 @@
 """Streams of JSON events: cut, broken and odd documents."""
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import ijson
 import pytest
 
 from maint.backup.fold import Rules, fold
+from maint.backup.judge import Judge
 from maint.backup.read import Event, Events
 from maint.errors import WorkFailed
 
@@ -61,6 +64,30 @@ def test_an_error_never_quotes_the_document(backend: object) -> None:
         read(b'{"password" : "hunter2-very-secret" oops}', backend, size=1000)
     assert "hunter2" not in str(caught.value) + str(caught.value.detail)
     assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("indent", [2, None], ids=["as the server writes", "in one line"])
+@pytest.mark.parametrize("size", [1 << 20, 5000, 7])
+def test_a_fault_is_told_with_its_byte(size: int, indent: int | None, recording: Callable[[str], Path]) -> None:
+    document = json.loads(recording("example").read_bytes())
+    content = json.dumps(document, indent=indent, separators=(", ", " : ")).replace(", \n", ",\n").encode()
+    for at in range(1, len(content), 1009):
+        broken = content[:at] + b"\x01" + content[at:]
+        with pytest.raises(WorkFailed, match="byte") as caught:
+            fold((broken[start : start + size] for start in range(0, len(broken), size)), Rules({}))
+        (told,) = re.findall(r"near byte (\d+)", caught.value.message)
+        assert at <= int(told) <= at + 8
+
+
+def test_a_wrong_shape_is_told_with_its_place_and_bytes(recording: Callable[[str], Path]) -> None:
+    content = recording("example").read_bytes()
+    at = content.index(b'"managementService" : {')
+    broken = content[:at] + b'"clusters" : [ {"services" : 3} ], ' + content[at:]
+    words = r"no deployment: unexpected values near clusters\[\], between byte \d+ and"
+    with pytest.raises(WorkFailed, match=words) as caught:
+        Judge().feed(broken)
+    first, last = (int(number) for number in re.findall(r"byte (\d+)", caught.value.message))
+    assert first <= at + 30 <= last
 
 
 def test_every_deployment_cut_anywhere_is_refused(deployment: Path) -> None:
