@@ -1,5 +1,6 @@
 """The longest files begin first; where the real parts must be there, as in CI, a skip for lack of one is a failure."""
 
+import itertools
 import os
 import re
 from collections.abc import Generator
@@ -8,10 +9,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from maint.lab import founding
+
 # How long one example takes says nothing on a busy machine.
 settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
 settings.register_profile("campaign", settings.get_profile("maint"), max_examples=500)
 settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint")
+
+# Each process of a run hands out ports of its own, also those of what is down for now.
+founding.turns = itertools.count(4_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")))
 
 _TESTS = Path(__file__).parent
 # Files go to whichever process is free: a long one that begins last is waited for by all others.

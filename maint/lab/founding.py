@@ -1,5 +1,6 @@
 """Lay out a new lab: its world, authority, keys, licence and the files of its hosts."""
 
+import itertools
 import json
 import random
 import re
@@ -21,6 +22,8 @@ from maint.lab.vc.planning import domain_of, plan
 
 _LICENSE_DAYS = 365
 _OWN_PORTS = range(20_000, 32_000)
+# One after the other: a lab that is down keeps its ports, and no other lab of this process is given them.
+turns = itertools.count(secrets.randbelow(len(_OWN_PORTS)))
 
 
 def found(folder: Path, storage: Storage, options: Options, chance: random.Random | None) -> None:
@@ -59,7 +62,7 @@ def found(folder: Path, storage: Storage, options: Options, chance: random.Rando
         "plain_port": plain,
         "tls_port": tls,
         "ssh": options.ssh,
-        "ssh_ports": dict(options.ssh_ports),
+        "ssh_ports": {name: options.ssh_ports.get(name) or free_port() for name in names} if options.ssh else {},
         "username": loaded.username,
         "recipient": recipient,
         "hosts": names,
@@ -128,7 +131,7 @@ def _bound(holder: socket.socket, wanted: int) -> int:
     A server that restarts needs its port again: nobody who asks the system for any port can have got it meanwhile.
     """
     while True:
-        port = wanted or secrets.choice(_OWN_PORTS)
+        port = wanted or _OWN_PORTS[next(turns) % len(_OWN_PORTS)]
         try:
             holder.bind(("127.0.0.1", port))
         except OSError:

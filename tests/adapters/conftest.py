@@ -21,7 +21,9 @@ import pytest
 from maint.adapters.ssh.shell import FabricShell
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
+from tests.ports import free_port
 
+LONG = 200.0  # seconds; no more than an end for what never comes
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
@@ -47,14 +49,9 @@ def make_key(path: Path) -> str:
     return path.with_name(path.name + ".pub").read_text().strip()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _wait_for_banner(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    for _ in range(200):
+    limit = time.monotonic() + LONG
+    while time.monotonic() < limit:
         if process.poll() is not None:
             missing(f"sshd does not run here: {log.read_text()[-300:]}")
         try:
@@ -90,12 +87,14 @@ def object_store() -> Iterator[str]:
     words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(600):
+        limit = time.monotonic() + LONG
+        while True:
             try:
                 request = urllib.request.Request(f"http://127.0.0.1:{port}/backups", method="PUT")
                 urllib.request.urlopen(request, timeout=5).close()
                 break
             except OSError:
+                assert process.poll() is None and time.monotonic() < limit, "moto does not answer"
                 time.sleep(0.05)
         yield f"http://127.0.0.1:{port}"
     finally:

@@ -1,6 +1,5 @@
 """An operator at a manager that was written from the contract alone."""
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from maint.lab.machine import Machine
 from maint.lab.ssh.server import SshLab
 from maint.lab.units import PlainUnit
 from tests.foreign.manager import ACCOUNT, PASSWORD, Manager
+from tests.ports import closed_port
 from tests.steps.operator import Operator
 
 
@@ -22,12 +22,6 @@ class _Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.log: Any = type("Log", (), {"path": folder / "none"})
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def configured(folder: Path, plain: int, tls: int, more: str = "") -> Operator:
@@ -55,7 +49,7 @@ def manager() -> Iterator[Manager]:
 @pytest.fixture
 def operator(manager: Manager, tmp_path: Path) -> Operator:
     """Somebody who types commands; the manager's TLS port is closed."""
-    return configured(tmp_path, manager.server.port, free_port())
+    return configured(tmp_path, manager.server.port, closed_port())
 
 
 @pytest.fixture
@@ -68,7 +62,7 @@ def hosted(manager: Manager, tmp_path: Path) -> Iterator[Operator]:
     try:
         more = f"    ssh: {{user: root, key: {ssh.key_file}, known_hosts: {ssh.known_hosts_file}}}\n    hosts:\n"
         more += f"      - {{name: cm, address: 127.0.0.1, port: {ssh.endpoints['cm'][1]}, groups: [manager]}}\n"
-        operator = configured(tmp_path, manager.server.port, free_port(), more)
+        operator = configured(tmp_path, manager.server.port, closed_port(), more)
         said = operator("backup", "create")
         assert said.code == 0, said.err
         manager.log.clear()

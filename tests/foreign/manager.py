@@ -16,6 +16,7 @@ DOCUMENT = Path(__file__).parents[2] / "maint" / "lab" / "data" / "deployment-ex
 ACCOUNT = "admin"
 PASSWORD = "admin"  # as the document has it
 PAGE = "<!DOCTYPE html><html><body><h1>Please log in</h1></body></html>"
+_LONG = 120.0  # seconds; no more than an end for what hangs
 Scripted = Response | Callable[[Request], Response]
 
 
@@ -60,6 +61,7 @@ class Manager:
         self.script: dict[str, list[Scripted]] = {}
         self.log: list[str] = []
         self.lock = threading.RLock()
+        self.made, self.gone = threading.Event(), threading.Event()  # a late answer, and who waited for it
         self.everything = re.compile("")
         self.serve(server)
 
@@ -77,6 +79,27 @@ class Manager:
         while line not in self.log:
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
+
+    def late(self, act: Callable[[], Response]) -> Scripted:
+        """Act at once, and answer only when `kill_amid` has killed who waits."""
+
+        def answer(request: Request) -> Response:
+            with self.lock:
+                told = act()
+            self.made.set()
+            self.gone.wait(_LONG)
+            return told
+
+        return answer
+
+    def kill_amid(self, line: str, process: Any) -> None:
+        """Kill a command once a request has arrived; where its answer is late, once the request is carried out."""
+        late = line in self.script
+        self.wait_for(line, process)
+        assert not late or self.made.wait(_LONG)
+        process.kill()
+        process.communicate()
+        self.gone.set()
 
     def _answer(self, request: Request) -> Response:
         token = base64.b64encode(f"{ACCOUNT}:{PASSWORD}".encode()).decode()

@@ -1,6 +1,5 @@
 """Stop, start and delete against a manager of other habits: once each, whatever it answers in between."""
 
-import time
 
 import pytest
 from werkzeug import Request, Response
@@ -79,10 +78,7 @@ def test_a_delete_that_is_refused_leaves_the_cluster_and_fails(proven, manager):
 
 def killed_amid(operator, manager: Manager, line: str, *words: str) -> None:
     """Start a command, and kill it once a request has arrived."""
-    process = operator.start(*words)
-    manager.wait_for(line, process)
-    process.kill()
-    process.communicate()
+    manager.kill_amid(line, operator.start(*words))
 
 
 def test_a_stop_killed_while_it_polls_is_waited_for_and_not_sent_again(proven, manager):
@@ -99,13 +95,7 @@ def test_a_command_killed_before_its_answer_came_is_not_sent_again(proven, manag
     if verb == "start":
         manager.states["base"] = dict.fromkeys(manager.states["base"], "STOPPED")
 
-    def late(request: Request) -> Response:
-        with manager.lock:
-            told = manager.begin("base", verb)
-        time.sleep(1.0)  # nobody is there any more
-        return told
-
-    manager.script[line] = [late]
+    manager.script[line] = [manager.late(lambda: manager.begin("base", verb))]
     killed_amid(proven, manager, line, "cluster", verb, "base", "--yes")
     resumed = proven("playbook", "resume")
     assert resumed.code == 0, resumed.err
@@ -115,13 +105,7 @@ def test_a_command_killed_before_its_answer_came_is_not_sent_again(proven, manag
 def test_a_delete_killed_before_its_answer_came_is_not_sent_again(proven, manager):
     assert proven("cluster", "stop", "base", "--yes").code == 0
 
-    def late(request: Request) -> Response:
-        with manager.lock:
-            told = manager.delete("base")
-        time.sleep(1.0)
-        return told
-
-    manager.script["DELETE /clusters/base"] = [late]
+    manager.script["DELETE /clusters/base"] = [manager.late(lambda: manager.delete("base"))]
     killed_amid(proven, manager, "DELETE /clusters/base", "cluster", "delete", "base", "--confirm", "base")
     resumed = proven("playbook", "resume")
     assert resumed.code == 0, resumed.err

@@ -1,7 +1,6 @@
 """Exports, licence, truststore, platform and restore against a manager of other habits."""
 
 import json
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -37,15 +36,8 @@ def test_an_export_that_is_cut_leaves_no_snapshot(operator, manager, left):
 
 
 def test_an_export_killed_in_the_middle_leaves_nothing_and_is_resumed(operator, manager):
-    def slow(request: Request) -> Response:
-        time.sleep(1.0)
-        return said(manager.document)
-
-    manager.script[EXPORT] = [slow]
-    process = operator.start("backup", "create")
-    manager.wait_for(EXPORT, process)
-    process.kill()
-    process.communicate()
+    manager.script[EXPORT] = [manager.late(lambda: said(manager.document))]
+    manager.kill_amid(EXPORT, operator.start("backup", "create"))
     assert listed(operator) == []
     resumed = operator("playbook", "resume")
     assert resumed.code == 0, resumed.err
@@ -130,17 +122,12 @@ def killed_while_roles_start(operator: Operator, manager: Manager, folder: Path)
     """Kill a run once its command has arrived, and before it was answered."""
 
     def late(request: Request) -> Response:
-        with manager.lock:
-            told = manager.start_roles(request)
-        time.sleep(1.0)  # nobody is there any more, and no state has moved
-        return told
+        return manager.late(lambda: manager.start_roles(request))(request)  # and no state has moved
 
     manager.script["POST /cm/service/roleCommands/start"] = [late]
     (folder / "monitors.yaml").write_text(MONITORS[: MONITORS.index("  - {name: The rest")])
     process = operator.start("playbook", "run", str(folder / "monitors.yaml"), "--yes")
-    manager.wait_for("POST /cm/service/roleCommands/start", process)
-    process.kill()
-    process.communicate()
+    manager.kill_amid("POST /cm/service/roleCommands/start", process)
 
 
 def test_a_start_of_roles_killed_before_its_answer_came_is_not_sent_again(operator, manager, tmp_path):

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.ports import free_port
+
+_LONG = 200.0  # seconds; no more than an end for what never comes
 SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 REALM = "EXAMPLE.COM"
 NEEDED = ("krb5kdc", "kdb5_util", "kadmin.local", "ktutil", "kinit", "klist")
@@ -97,9 +100,7 @@ class Kdc:
 
 def start(folder: Path) -> "tuple[Kdc, subprocess.Popen[bytes]]":
     """Lay a realm out and start its KDC; returns once it answers."""
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        port = int(holder.getsockname()[1])
+    port = free_port()
     kdc = Kdc(folder, port)
     for name, text in (("krb5.conf", _CLIENT), ("kdc.conf", _SERVER)):
         (folder / name).write_text(text.format(realm=REALM, port=port, folder=folder))
@@ -108,7 +109,8 @@ def start(folder: Path) -> "tuple[Kdc, subprocess.Popen[bytes]]":
     log = (folder / "kdc.log").open("wb")
     program = shutil.which("krb5kdc", path=SBIN) or "krb5kdc"
     process = subprocess.Popen([program, "-n", "-r", REALM], env=environ, stdout=log, stderr=log)
-    for _ in range(600):
+    limit = time.monotonic() + _LONG
+    while time.monotonic() < limit:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
             return kdc, process

@@ -16,9 +16,10 @@ from maint.adapters.manager.client import ManagerClient
 from maint.adapters.manager.transport import Timeouts
 from maint.model.secret import Secret
 from maint.model.site import Login, ManagerSettings
+from tests.ports import closed_port
 
 PASSWORD = "päss:w0rd-of-the-site"  # invented
-QUICK = Timeouts(connect=2, knock=2, read=2, write=2, export=2)
+CALM = Timeouts(connect=60, knock=60, read=60, write=60, export=60)  # a busy machine answers late
 
 
 REFERENCE = "file:/etc/maint/manager-password"
@@ -41,12 +42,6 @@ class Patient(SystemClock):
         self.pauses.append(seconds)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @dataclass
 class Bench:
     """A client, and the two ports it may knock at."""
@@ -54,7 +49,7 @@ class Bench:
     settings: ManagerSettings
     clock: Patient = field(default_factory=Patient)
     warnings: list[str] = field(default_factory=list)
-    timeouts: Timeouts = QUICK
+    timeouts: Timeouts = CALM
 
     def client(self, **changes: object) -> ManagerClient:
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # tests name real fields
@@ -109,7 +104,7 @@ def tls(tls_server: Callable[[trustme.LeafCert], HTTPServer], authority: trustme
 def bench(plain: HTTPServer) -> Bench:
     """A manager whose plain port answers; its TLS port is closed."""
     login = Login("admin", REFERENCE)
-    return Bench(ManagerSettings("127.0.0.1", login, plain_port=plain.port, tls_port=free_port()))
+    return Bench(ManagerSettings("127.0.0.1", login, plain_port=plain.port, tls_port=closed_port()))
 
 
 @pytest.fixture

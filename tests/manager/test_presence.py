@@ -12,7 +12,8 @@ from pytest_httpserver import HTTPServer
 
 from maint.errors import CannotReach, Transient
 from maint.model.manager import Door
-from tests.manager.conftest import PASSWORD, Bench, free_port
+from tests.manager.conftest import PASSWORD, Bench
+from tests.ports import closed_port
 
 Start = Callable[[trustme.LeafCert], HTTPServer]
 
@@ -25,7 +26,7 @@ def test_a_plain_port_that_answers_itself_serves(bench: Bench, plain: HTTPServer
 
 
 def test_nobody_at_home_is_told_without_raising(bench: Bench) -> None:
-    found = bench.client(plain_port=free_port()).presence()
+    found = bench.client(plain_port=closed_port()).presence()
     assert (found.door, found.plain, found.tls) == (Door.CLOSED, "refused", "refused")
 
 
@@ -58,7 +59,7 @@ def test_a_listening_tls_port_is_never_bypassed(bench: Bench, plain: HTTPServer,
 
 def _refused(bench: Bench, server: HTTPServer, **changes: object) -> CannotReach:
     server.expect_request("/api/version").respond_with_data("v49")
-    client = bench.client(tls_port=server.port, plain_port=free_port(), **changes)
+    client = bench.client(tls_port=server.port, plain_port=closed_port(), **changes)
     with pytest.raises(CannotReach) as failure:
         client.log_in()
     assert not server.log
@@ -100,7 +101,7 @@ def test_an_intermediate_in_the_ca_file_is_enough(
     server = tls_server(middle.issue_cert("127.0.0.1"))
     server.expect_request("/api/version").respond_with_data("v49")
     (tmp_path / "middle.pem").write_bytes(middle.cert_pem.bytes())
-    client = bench.client(tls_port=server.port, plain_port=free_port(), ca=tmp_path / "middle.pem")
+    client = bench.client(tls_port=server.port, plain_port=closed_port(), ca=tmp_path / "middle.pem")
     assert client.api_version() == 49
 
 
@@ -119,13 +120,13 @@ def test_a_ca_file_that_is_no_pem_is_named(bench: Bench, tls: HTTPServer, tmp_pa
 def test_a_tls_port_that_never_answers_is_an_end_not_a_wait(bench: Bench, raw: Callable[..., int]) -> None:
     bench.timeouts = replace(bench.timeouts, connect=0.3)
     with pytest.raises(CannotReach) as failure:
-        bench.client(tls_port=raw(lambda _: time.sleep(3)), plain_port=free_port()).log_in()
+        bench.client(tls_port=raw(lambda _: time.sleep(100)), plain_port=closed_port()).log_in()
     assert any("no answer in" in line for line in failure.value.detail)
 
 
 def test_a_tls_port_that_does_not_speak_tls_is_told(bench: Bench, raw: Callable[..., int]) -> None:
     port = raw(lambda connection: connection.sendall(b"220 mail.example.internal ESMTP\r\n"))
-    found = bench.client(tls_port=port, plain_port=free_port()).presence()
+    found = bench.client(tls_port=port, plain_port=closed_port()).presence()
     assert found.door is Door.TLS
     assert found.chain is not None
 
@@ -165,7 +166,7 @@ def test_a_manager_that_is_up_is_knocked_at_once(bench: Bench, plain: HTTPServer
 
 def test_insecure_warns_for_every_connection(bench: Bench, tls: HTTPServer) -> None:
     tls.expect_request("/api/version").respond_with_data("v49")
-    client = bench.client(tls_port=tls.port, plain_port=free_port(), insecure=True)
+    client = bench.client(tls_port=tls.port, plain_port=closed_port(), insecure=True)
     client.log_in()
     client.api_version()
     assert len(bench.warnings) == len(tls.log) == 3
@@ -178,7 +179,7 @@ def test_proxies_and_netrc_of_the_environment_are_not_used(
 ) -> None:
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login thief password thief\n")
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+        monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port()}")
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
     plain.expect_request("/api/version").respond_with_data("v49")

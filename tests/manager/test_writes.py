@@ -13,8 +13,10 @@ from maint.adapters.clock import SystemClock
 from maint.adapters.manager.stream import BLOCK
 from maint.errors import AnswerMissing, CannotReach, DeadlinePassed, LoginRefused, WorkFailed
 from maint.ports import Answer, Body
-from tests.manager.conftest import Bench, answer, free_port, request_head
+from tests.manager.conftest import Bench, answer, request_head
+from tests.ports import closed_port
 
+_LONG = 100.0  # seconds; the client has gone before, and nobody waits for the thread
 Raw = Callable[[Callable[[socket.socket], None]], int]
 DOCUMENT = b'{"pwSalt": -8906817278156687271, "x": "' + b"z" * (2 * BLOCK) + b'"}'
 
@@ -25,7 +27,7 @@ def server(plain: HTTPServer) -> HTTPServer:
     return plain
 
 
-def put(bench: Bench, body: Body | None = None, *, timeout: float = 5, **changes: object) -> Answer:
+def put(bench: Bench, body: Body | None = None, *, timeout: float = 60, **changes: object) -> Answer:
     body = body or Body(io.BytesIO(DOCUMENT).read, len(DOCUMENT))
     return bench.client(**changes).put_deployment(body, api=49, delete_current=True, timeout=timeout)
 
@@ -70,15 +72,18 @@ def test_a_change_that_is_redirected_is_sent_once_and_fails(
     """TLS came up after the login; the redirect points to a server that would say yes."""
     port = tls.port
     tls.stop()
-    client = secure.client()
-    client.log_in()
+    with socket.socket() as held:  # closed, and nobody else is given it
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", port))
+        client = secure.client()
+        client.log_in()
     tls.port = port
     tls.start()
     tls.expect_request(re.compile("")).respond_with_data("{}")
     moved = {"Location": f"https://127.0.0.1:{port}/api/v49/cm/deployment", "Set-Cookie": "S=1"}
     server.expect_request(re.compile("^/api/v"), method=method).respond_with_data("", status=status, headers=moved)
     calls: dict[str, Callable[[], object]] = {
-        "PUT": lambda: client.put_deployment(Body(io.BytesIO(b"{}").read, 2), api=49, delete_current=True, timeout=5),
+        "PUT": lambda: client.put_deployment(Body(io.BytesIO(b"{}").read, 2), api=49, delete_current=True, timeout=60),
         "POST": lambda: client.cluster_command("c", "stop"),
         "DELETE": lambda: client.delete_cluster("c"),
     }
@@ -118,10 +123,9 @@ def test_a_slow_answer_runs_into_the_time_given(bench: Bench, raw: Raw) -> None:
         puts.append(1)
         while connection.recv(65536):
             pass
-        time.sleep(2)
 
     with pytest.raises(AnswerMissing, match="no answer in") as failure:
-        put(bench, plain_port=raw(serve), timeout=0.5)
+        put(bench, plain_port=raw(serve), timeout=3)
     assert failure.value.whole
     assert puts == [1]
 
@@ -129,7 +133,7 @@ def test_a_slow_answer_runs_into_the_time_given(bench: Bench, raw: Raw) -> None:
 def test_a_server_that_stops_reading_runs_into_the_time_given(bench: Bench, raw: Raw) -> None:
     def serve(connection: socket.socket) -> None:
         if request_head(connection).startswith("PUT"):
-            time.sleep(3)
+            time.sleep(_LONG)
         else:
             connection.sendall(answer("200 OK", b"v49"))
 
@@ -145,7 +149,7 @@ def test_an_answer_before_the_end_of_the_body_is_that_answer(bench: Bench, raw: 
         if request_head(connection).startswith("PUT"):
             connection.sendall(answer(status, b'{"message" : "Too much."}'))
             connection.shutdown(socket.SHUT_WR)
-            time.sleep(0.2)
+            time.sleep(0.2)  # then it closes, with most of the body unread
         else:
             connection.sendall(answer("200 OK", b"v49"))
 
@@ -213,7 +217,7 @@ def test_a_restore_never_uses_a_version_the_server_lacks(bench: Bench, plain: HT
 def test_the_operators_limit_ends_a_wait_for_an_answer(bench: Bench, raw: Raw) -> None:
     def serve(connection: socket.socket) -> None:
         if request_head(connection).startswith("DELETE"):
-            time.sleep(3)
+            time.sleep(_LONG)
         else:
             connection.sendall(answer("200 OK", b"v49"))
 
@@ -252,7 +256,7 @@ def test_a_delete_without_an_answer_is_left_open(bench: Bench, raw: Raw) -> None
 def test_a_delete_that_takes_too_long_is_left_open(bench: Bench, raw: Raw) -> None:
     def serve(connection: socket.socket) -> None:
         if request_head(connection).startswith("DELETE"):
-            time.sleep(2)
+            time.sleep(_LONG)
         else:
             connection.sendall(answer("200 OK", b"v49"))
 
@@ -283,4 +287,4 @@ def test_an_invalid_licence_is_refused_in_the_servers_words(bench: Bench, server
 
 def test_a_closed_server_gets_no_change(bench: Bench) -> None:
     with pytest.raises(CannotReach):
-        bench.client(plain_port=free_port()).delete_cluster("c")
+        bench.client(plain_port=closed_port()).delete_cluster("c")
