@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from maint.backup.elements import alike
+from maint.backup.likeness import alike, unlike
 from maint.backup.marks import REDACTED, SECRET_FIELDS
 from maint.backup.tree import Clear, Items, Mark, Tree, Unread, UnreadItems, opened, size
 from maint.backup.volatile import reason
@@ -85,13 +85,21 @@ def _objects(before: dict[str, Tree], after: dict[str, Tree], path: Path, result
 
 
 def _both(before: Tree, after: Tree, path: Path, result: Comparison) -> None:
-    if isinstance(before, dict) and isinstance(after, dict):
+    if isinstance(before, UnreadItems) and isinstance(after, UnreadItems):
+        _objects(*_apart(before, after), path, result)
+    elif isinstance(before, dict) and isinstance(after, dict):
         _objects(opened(before), opened(after), path, result)
     elif _hidden(before) or _hidden(after):
         if not reason(path):
             result.not_comparable.append(_spell(path))
     elif before != after:
         _differ(path, _show(before), _show(after), result)
+
+
+def _apart(before: UnreadItems, after: UnreadItems) -> tuple[dict[str, Tree], dict[str, Tree]]:
+    """Return two lists without what is plainly the same in them; all of them where nothing is plain."""
+    plain = unlike(before, after) if before.closed and after.closed else None
+    return plain or (opened(before), opened(after))
 
 
 def _same(before: Tree, after: Tree) -> bool:

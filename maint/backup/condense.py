@@ -116,7 +116,7 @@ class Condenser:
     def _inside(self, content: bytes, out: list[bytes]) -> bool:
         """Take what is whole of a list; False where more must be seen first."""
         assert self._close
-        end = content.find(self._close + b" ]", self._at)
+        end = self._list_end(content)
         last = end >= 0
         if not last:
             if len(content) - self._at <= LONGEST:
@@ -141,6 +141,18 @@ class Condenser:
         out.append(b", ")
         self._at += 2
         return False
+
+    def _list_end(self, content: bytes) -> int:
+        """Return where the last element's last line begins, -1 where it is not in sight.
+
+        Brackets are few, and one byte is looked for several times as fast as many.
+        """
+        assert self._close
+        close, at = self._close + b" ]", self._at
+        while (at := content.find(b"]", at) + 1) > 0:
+            if content.endswith(close, self._at, at):
+                return at - len(close)
+        return -1
 
     def _leave(self, content: bytes, out: list[bytes]) -> None:
         """Leave a list to the parser; lists inside its elements may still be taken."""

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from maint.backup.catalogue import entries
 from maint.backup.compare import Comparison, Difference, compare
 from maint.backup.fingerprint import Fingerprint, site_fingerprint
-from maint.backup.flatten import LONGEST, flatten, shortened
+from maint.backup.flatten import LONGEST, flatten, shortened, uncollected
 from maint.backup.known import GRAM, Known
+from maint.backup.latent import unread_secrets
 from maint.backup.parts import DEPLOYMENT, REDACTED_COPY, Tally, open_deployment, stored
 from maint.backup.read import blocks
-from maint.backup.tree import Pool, Tree, opened, unread_secrets
+from maint.backup.tree import Pool, Tree, opened
 from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight
@@ -110,6 +111,11 @@ def differences(sight: Sight, before: Side, after: Side) -> Comparison:
 
 def held_against(before: Side, after: Side, fingerprint: Fingerprint) -> Comparison:
     """Compare two sides whose fingerprints are these."""
+    with uncollected():
+        return _held_against(before, after, fingerprint)
+
+
+def _held_against(before: Side, after: Side, fingerprint: Fingerprint) -> Comparison:
     found = compare(before.tree, after.tree)
     if before.format == after.format:
         added = [Difference(steps, None, _shown(after.tree, steps)) for steps in found.added]

@@ -99,6 +99,20 @@ class _HostLabel(Struct, gc=False):
     clusterRef: None = None
 
 
+class _Name(Struct, gc=False):
+    name: str
+
+
+class _Names(Struct, gc=False):
+    items: list[_Name]
+
+
+class _Named(Struct, gc=False):
+    """The names of an element's settings."""
+
+    config: _Names
+
+
 class Unparsed(NamedTuple):
     """A role or group of which only the name was read; that it is JSON has been seen."""
 
@@ -108,13 +122,24 @@ class Unparsed(NamedTuple):
 
 
 class Unsplit:
-    """A list of roles or groups of which nothing was read; that it is JSON has been seen."""
+    """A list of roles, groups or hosts of which nothing was read; that it is JSON has been seen.
 
-    __slots__ = ("content", "kind")
+    Attributes:
+        kind: the name of the field that holds it.
+        content: the whole list.
+        pieces: its elements, as places in `content`.
+    """
 
-    def __init__(self, kind: bytes, content: bytes) -> None:
+    __slots__ = ("content", "kind", "pieces")
+
+    def __init__(self, kind: bytes, content: bytes, pieces: Sequence[msgspec.Raw]) -> None:
         self.kind = kind
         self.content = content
+        self.pieces = pieces
+
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        self.content, self.pieces = b"", ()
 
 
 Elements: TypeAlias = list[Item] | list[Role] | list[Group]
@@ -132,6 +157,7 @@ _LABELS: dict[bytes, Any] = {  # of different kinds
     b"roleConfigGroups": msgspec.json.Decoder(list[_Label]),
     b"hosts": msgspec.json.Decoder(list[_HostLabel]),
 }
+_NAMED = msgspec.json.Decoder(_Named)
 _ENCODER = msgspec.json.Encoder()
 _BLANK = b" \t\r\n"
 _ILL = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -157,40 +183,47 @@ def decode(kind: bytes, content: bytes) -> Decoded | None:
 
 
 def unsplit(kind: bytes, content: bytes) -> Decoded | Sequence[Unsplit] | None:
-    """Return a JSON list of roles or groups as one piece, seen to be JSON; what may be redacted is decoded."""
-    if b"REDACTED" in content or b"\\u" in content or proven(kind, content) is None:  # \u may spell the word
+    """Return a JSON list of elements as one piece, seen to be JSON; what may be redacted is decoded."""
+    escaped = b"\\" in content and b"\\u" in content  # which may spell the word; single bytes are looked for faster
+    if escaped or b"REDACTED" in content:
         return decode(kind, content)
-    return [Unsplit(kind, content)]
+    try:
+        return [Unsplit(kind, content, _RAW.decode(content))]
+    except _ILL:
+        return None
 
 
 def split(whole: Unsplit) -> list[Unparsed] | None:
-    """Take a list of roles or groups apart without reading more than their names; None where these do not tell."""
+    """Take a list apart without reading more than its elements' names; None where these do not tell."""
     try:
         labels = _LABELS[whole.kind].decode(whole.content)
-        contents = _RAW.decode(whole.content)
     except _ILL:
         return None
-    return [Unparsed(whole.kind, label.name, bytes(raw)) for label, raw in zip(labels, contents, strict=True)]
+    kind = whole.kind
+    return [Unparsed(kind, label.name, bytes(raw)) for label, raw in zip(labels, whole.pieces, strict=True)]
 
 
-def alike(one: bytes, other: bytes) -> bool:
-    """Tell whether two elements in the server's own style are plainly the same but for the order of their settings.
-
-    A line break never stands inside a text. So where an element holds one list only, `}, {` at the end of a line ends
-    a setting and begins another. Two elements with the same settings in any order say the same, unless a name stands
-    there twice, for then the order tells which is which.
-    """
-    if len(one) != len(other) or (apart := _apart(one)) is None or apart != _apart(other):
+def named_once(content: bytes) -> bool:
+    """Tell whether an element has settings, and each has a name of its own."""
+    try:
+        items = _NAMED.decode(content).config.items
+    except _ILL:
         return False
-    names = [setting.partition(b"\n")[0].rstrip(b",") for setting in apart[2]]
-    return len(set(names)) == len(names) == b"".join(names).count(b'"name" : "')
+    return len({item.name for item in items}) == len(items)
 
 
-def _apart(content: bytes) -> tuple[bytes, bytes, list[bytes]] | None:
-    begin, end = content.find(b"[ {\n") + 4, content.rfind(b"} ]")
-    if begin < 4 or end < begin or content.count(b"[") != 1:
+def settings_of(kind: bytes, content: bytes) -> list[Item] | None:
+    """Return all config items of a JSON list of elements; None where that is not certain.
+
+    A list that stands twice in an object would go unseen by decoding; but then more values are spelled than decoded.
+    """
+    try:
+        elements = _DECODERS[kind].decode(content)
+    except _ILL:
         return None
-    return content[:begin], content[end:], sorted(content[begin:end].split(b"}, {\n"))
+    items = [item for one in elements if one.config and one.config.items for item in one.config.items]
+    valued = sum([item.value is not UNSET for item in items])
+    return items if content.count(b'"value"') == valued else None
 
 
 def proven(kind: bytes, content: bytes) -> Elements | None:  # noqa: ARG001  # as whoever takes lists is called

@@ -54,7 +54,7 @@ def flatten(
     Raises:
         WorkFailed: it is not JSON, not complete, or no deployment.
     """
-    with _uncollected():
+    with uncollected():
         rules = _Builder(fingerprint, pool, longest).rules()
         root = fold(blocks, rules, pool.take, pool.kinds) if pool else fold(blocks, rules)
     assert isinstance(root, dict)  # the rule of every object returns one
@@ -62,8 +62,8 @@ def flatten(
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the collector of circles from walking again and again over a growing tree, which has none."""
+def uncollected() -> Iterator[None]:
+    """Keep the collector of circles from walking again and again over growing trees, which have none."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -97,7 +97,7 @@ class _Builder:
     def _objects(self, elements: Decoded | Sequence[Unsplit]) -> Iterator[dict[str, Tree]]:
         for element in elements:
             if isinstance(element, Unsplit):
-                yield self._pool.list(element, self._elements)
+                yield self._pool.list(element, self._elements, self._opened)
             elif isinstance(element, Role):
                 yield self._role(element)
             elif isinstance(element, Group):
@@ -110,7 +110,6 @@ class _Builder:
     def _elements(self, whole: Unsplit) -> Iterator[tuple[str, Tree]]:
         """Yield the elements of an unread list with their names, unread where that can be."""
         if (found := split(whole)) is not None:
-            self._pool.let_go(whole)
             for element in found:
                 yield element.name, Unread(self._pool.element(element), self._opened)
         elif (decoded := decode(whole.kind, whole.content)) is not None:

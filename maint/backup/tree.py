@@ -4,15 +4,12 @@ Of most lists and elements it only matters that both sides of a comparison have 
 read when somebody opens them. Whoever walks a tree goes through `opened`.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import groupby, islice
-from typing import TypeAlias, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
-from maint.backup.elements import KINDS, Decoded, Group, Host, Role, Unparsed, Unsplit, decode, items_of, unsplit
-from maint.backup.known import GRAM
-from maint.backup.marks import sensitive
+from maint.backup.elements import KINDS, Decoded, Unparsed, Unsplit, decode, unsplit
 
-_BATCH = 200  # elements that are decoded at once
+_LOOK = 200  # bytes
 
 
 class Mark(str):
@@ -64,12 +61,18 @@ class UnreadItems(Items):
         whole: its bytes, secrets and all; they never leave memory, and are let go when it is opened.
     """
 
-    __slots__ = ("_open", "whole")
+    __slots__ = ("_open", "_read", "whole")
 
-    def __init__(self, whole: Unsplit, open_it: Callable[[Unsplit], Iterator[tuple[str, "Tree"]]]) -> None:
+    def __init__(
+        self,
+        whole: Unsplit,
+        open_it: Callable[[Unsplit], Iterator[tuple[str, "Tree"]]],
+        read_it: Callable[[Unparsed], dict[str, "Tree"]],
+    ) -> None:
         super().__init__()
         self.whole = whole
         self._open: Callable[[Unsplit], Iterator[tuple[str, Tree]]] | None = open_it
+        self._read = read_it
 
     @property
     def closed(self) -> bool:
@@ -80,7 +83,12 @@ class UnreadItems(Items):
         """Take it apart, once; its elements stay unread."""
         if self._open is not None:
             add(self, self._open(self.whole))
-            self._open, self.whole.content = None, b""
+            self._open = None
+            self.whole.let_go()
+
+    def unread(self, elements: Iterable[Unparsed]) -> Items:
+        """Return some of its elements, each of which has a name of its own."""
+        return Items((element.name, Unread(element, self._read)) for element in elements)
 
 
 Tree: TypeAlias = "str | dict[str, Tree]"
@@ -97,29 +105,34 @@ class Pool:
 
     def __init__(self) -> None:
         self._elements: dict[Unparsed, Unparsed] = {}
-        self._wholes: dict[bytes, Unsplit] = {}
+        self._wholes: dict[tuple[bytes, int, bytes, bytes], Unsplit] = {}
         self._lists: dict[Unsplit, UnreadItems] = {}
 
     def take(self, kind: bytes, content: bytes) -> Decoded | Sequence[Unsplit] | None:
         """Return the elements of a list, as `elements.unsplit` does."""
         if kind == b"items":
             return decode(kind, content)
-        if whole := self._wholes.get(content):
-            return [whole]
+        # Hashing all bytes takes longer than comparing them with those of the one list that looks the same.
+        middle = len(content) // 2
+        look = kind, len(content), content[:_LOOK], content[middle : middle + _LOOK]
+        like = self._wholes.get(look)
+        if like and like.content == content:
+            return [like]
         found = unsplit(kind, content)
         if found and isinstance(found[0], Unsplit):
-            self._wholes[content] = found[0]
+            self._wholes[look] = found[0]
         return found
 
-    def list(self, whole: Unsplit, open_it: Callable[[Unsplit], Iterator[tuple[str, Tree]]]) -> UnreadItems:
+    def list(
+        self,
+        whole: Unsplit,
+        open_it: Callable[[Unsplit], Iterator[tuple[str, Tree]]],
+        read_it: Callable[[Unparsed], dict[str, Tree]],
+    ) -> UnreadItems:
         """Return the unread list of some bytes, the same one for the same bytes."""
         if whole not in self._lists:
-            self._lists[whole] = UnreadItems(whole, open_it)
+            self._lists[whole] = UnreadItems(whole, open_it, read_it)
         return self._lists[whole]
-
-    def let_go(self, whole: Unsplit) -> None:
-        """Forget the bytes of a list that was taken apart."""
-        self._wholes.pop(whole.content, None)
 
     def element(self, element: Unparsed) -> Unparsed:
         """Return the one element that says the same to the byte."""
@@ -149,53 +162,3 @@ def opened(tree: dict[str, Tree]) -> dict[str, Tree]:
 def size(tree: Tree) -> int:
     """Return how many values a tree holds."""
     return sum(size(child) for child in opened(tree).values()) if isinstance(tree, dict) else 1
-
-
-def unread_secrets(*trees: dict[str, Tree], grams: Collection[str] | None = None) -> Iterator[str]:
-    """Yield the secrets of all that nobody has opened, those of equal elements once.
-
-    Args:
-        trees: the trees.
-        grams: given, only secrets whose first characters are among these.
-    """
-    found = list(_closed(trees))
-    lists = {id(one.whole): one for one in found if isinstance(one, UnreadItems)}
-    rest = [one for one in found if isinstance(one, Unread)]
-    for one in lists.values():
-        elements = decode(one.whole.kind, one.whole.content)
-        if elements is None:
-            rest += (child for child in opened(one).values() if isinstance(child, Unread))
-        else:
-            yield from _secrets(cast(list[Role | Group | Host], elements), grams)
-    yield from _of_elements(rest, grams)
-
-
-def _of_elements(found: Sequence[Unread], grams: Collection[str] | None) -> Iterator[str]:
-    distinct = {child.element: child for child in found if child.closed}
-    children = sorted(distinct.values(), key=lambda child: child.element.kind)
-    for kind, group in groupby(children, key=lambda child: child.element.kind):
-        while batch := list(islice(group, _BATCH)):
-            elements = decode(kind, b"[%b]" % b",".join([child.element.content for child in batch]))
-            if elements is None:
-                for child in batch:
-                    child.open()  # whoever makes its fingerprints meets its secrets
-            else:
-                yield from _secrets(cast(list[Role | Group | Host], elements), grams)
-
-
-def _closed(trees: Sequence[dict[str, Tree]]) -> Iterator[Unread | UnreadItems]:
-    for tree in trees:
-        if isinstance(tree, Unread | UnreadItems) and tree.closed:
-            yield tree
-        else:
-            yield from _closed([child for child in tree.values() if isinstance(child, dict)])
-
-
-def _secrets(elements: Sequence[Role | Group | Host], grams: Collection[str] | None) -> Iterator[str]:
-    for element in elements:
-        for item in items_of(element):
-            value = item.value
-            if item.sensitive is False or not isinstance(value, str):
-                continue
-            if (grams is None or value[:GRAM] in grams) and sensitive(item.name, item.sensitive):
-                yield value

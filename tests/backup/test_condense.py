@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from maint.backup import condense
 from maint.backup.compare import compare
 from maint.backup.condense import Condenser
-from maint.backup.elements import alike
 from maint.backup.fingerprint import Fingerprint
 from maint.backup.flatten import flatten
 from maint.backup.judge import Judge
 from maint.backup.known import Known
+from maint.backup.latent import unread_secrets
+from maint.backup.likeness import alike
 from maint.backup.read import blocks
 from maint.backup.redact import RedactedCopy
-from maint.backup.tree import Pool, unread_secrets
+from maint.backup.tree import Pool
 from maint.errors import WorkFailed
 from maint.lab import jackson
 from maint.model.secret import Secret
@@ -270,7 +271,9 @@ def test_elements_that_both_sides_have_are_left_unread_and_their_secrets_still_k
         ([{"name": "a", "value": "1"}, {"name": "b", "value": "}, {\n"}], True),
         ([{"name": "a", "value": "1"}, {"name": "a", "value": "2"}], False),  # which one counts depends on the order
         ([{"name": "a"}, {"name": "a", "value": "2"}], False),
-        ([{"value": "a", "name": "b"}, {"value": "c", "name": "d"}], False),
+        ([{"value": "a", "name": "b"}, {"value": "c", "name": "d"}], True),
+        ([{"value": "a", "name": "b"}, {"value": "c", "name": "b"}], False),
+        ([{"value": "a", "name": "b"}, {"value": "c"}], False),
         ([{"name": "a", "value": "[1]"}, {"name": "b", "value": "2"}], False),  # another list, as it may seem
     ],
 )
@@ -282,3 +285,11 @@ def test_settings_in_another_order_are_plainly_the_same_only_where_each_name_is_
     )
     assert alike(one, one.replace(b'"b"', b'"B"')) is False
     assert alike(one, other) is same
+
+
+def test_a_setting_that_is_named_twice_goes_by_its_last_name() -> None:
+    one, other = (
+        jackson.dumps({"config": {"items": found}}).encode().replace(b"also", b"name")
+        for found in ([{"name": "a", "also": "b"}, {"name": "b"}], [{"name": "b"}, {"name": "a", "also": "b"}])
+    )
+    assert alike(one, other) is False
