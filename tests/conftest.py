@@ -44,3 +44,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             report.outcome = "failed"
             report.longrepr = f"{item.nodeid}: a real part is missing, and here it must be there: {reason}"
     return report
+
+
+@pytest.fixture(scope="session")
+def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a lab, now down, that was backed up through the window: one for all tests of this process."""
+    from tests.steps.conftest import lay_out  # most areas need no lab, and no import of one
+
+    return lay_out(tmp_path_factory.mktemp("template") / "lab")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from maint.lab.running import Lab
-from tests.steps.conftest import backed_up, copy, loaded, make
+from tests.steps.conftest import copy, loaded, make
 from tests.steps.operator import Operator
 
-__all__ = ["backed_up", "loaded", "make"]
+__all__ = ["loaded", "make"]
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """The site of the backup tests, and labs."""
 
 from tests.backup.conftest import Place, deployment, place, place_of, run
-from tests.steps.conftest import backed_up, loaded, make
+from tests.steps.conftest import loaded, make
 
-__all__ = ["Place", "backed_up", "deployment", "loaded", "make", "place", "place_of", "run"]
+__all__ = ["Place", "deployment", "loaded", "make", "place", "place_of", "run"]

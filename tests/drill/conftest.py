@@ -1,5 +1,5 @@
 """Labs with backups."""
 
-from tests.steps.conftest import backed_up, loaded, lost, make
+from tests.steps.conftest import loaded, lost, make
 
-__all__ = ["backed_up", "loaded", "lost", "make"]
+__all__ = ["loaded", "lost", "make"]

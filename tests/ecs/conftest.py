@@ -1,5 +1,5 @@
 """Labs with a restorable backup and an ECS cluster, and looks at its hosts."""
 
-from tests.steps.conftest import backed_up, loaded, make
+from tests.steps.conftest import loaded, make
 
-__all__ = ["backed_up", "loaded", "make"]
+__all__ = ["loaded", "make"]

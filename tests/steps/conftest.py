@@ -32,10 +32,8 @@ def back_up(operator: Operator) -> None:
     assert said.code == 0, said.err
 
 
-@pytest.fixture(scope="session")
-def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a lab, now down, that was backed up through the window."""
-    folder = tmp_path_factory.mktemp("template") / "lab"
+def lay_out(folder: Path) -> Path:
+    """Leave the folder of a lab, now down, that was backed up through the window."""
     with Lab(folder, Options(new_password=PASSWORD, switches=FAST)) as lab:
         said = Operator(lab)("backup", "create", "--open-window", "--yes")
         assert said.code == 0, said.err
