@@ -25,16 +25,17 @@ MAX_DIGITS = 1000
 _CORE = "tag:yaml.org,2002:"
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INT = re.compile(r"[-+]?[0-9]+")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEX = re.compile(r"0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+# Every command reads a file, and few files need all of these: `re` compiles one when it is first asked for.
+_INT = r"[-+]?[0-9]+"
+_OCTAL = r"0o[0-7]+"
+_HEX = r"0x[0-9a-fA-F]+"
+_FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+_NOT_FINITE = r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+_MAY_BE_NUMBER = tuple("+-.0123456789")  # what all of these begin with
 # YAML 1.1 breaks lines at the last three, YAML 1.2 does not: an editor and the parser would count lines differently.
-_UNWANTED = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]",
-)
-_BREAK = re.compile(r"\r\n|\r|\n")
+_UNWANTED = "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+_LAYOUT = {ord(character): None for character in "\t\n\r"}
+_BREAK = r"\r\n|\r|\n"
 
 
 class _Mark(Protocol):
@@ -106,20 +107,25 @@ def _decoded(content: bytes, name: str) -> str:
 
 def _place(before: str, name: str) -> Position:
     """Return the position just after a piece of text."""
-    lines = _BREAK.split(before)
+    lines = re.split(_BREAK, before)
     return Position(name, len(lines), len(lines[-1]) + 1)
 
 
 def _refuse_unreadable(text: str, name: str) -> None:
     if len(text) > MAX_CHARACTERS:
         raise Invalid(f"more than {MAX_CHARACTERS} characters", at=Position(name, 1, 1))
-    found = _UNWANTED.search(text)
+    found = _unwanted(text)
     if found:
         raise Invalid(
             f"the character U+{ord(found.group()):04X} does not belong in a YAML file",
             at=_place(text[: found.start()], name),
             hint='leave it out, or write it escaped in double quotes, such as "\\u2028"',
         )
+
+
+def _unwanted(text: str) -> re.Match[str] | None:
+    """Return the first character that has no place in a file; what can be printed has one, which is quickly told."""
+    return None if text.translate(_LAYOUT).isprintable() else re.search(_UNWANTED, text)
 
 
 class _Reader:
@@ -237,7 +243,7 @@ class _Reader:
         return value
 
     def _resolved(self, text: str, event: yaml.Event) -> Json:
-        if _NOT_FINITE.fullmatch(text):
+        if text.startswith(_MAY_BE_NUMBER) and re.fullmatch(_NOT_FINITE, text):
             raise self._invalid("infinite numbers and .nan are not read", event, hint="put it in quotes if it is text")
         try:
             value = resolve(text)
@@ -270,12 +276,14 @@ def resolve(text: str) -> Json:
         return None
     if text in _BOOL:
         return _BOOL[text]
+    if not text.startswith(_MAY_BE_NUMBER):
+        return text
     for shape, start, radix in ((_INT, 0, 10), (_OCTAL, 2, 8), (_HEX, 2, 16)):
-        if shape.fullmatch(text):
+        if re.fullmatch(shape, text):
             if len(text) > MAX_DIGITS:
                 raise ValueError("too many digits")
             return int(text[start:], radix)
-    return float(text) if _FLOAT.fullmatch(text) else text
+    return float(text) if re.fullmatch(_FLOAT, text) else text
 
 
 def _kind(value: Json) -> str:
@@ -301,9 +309,9 @@ class _Writer(yaml.SafeDumper):
 
 def _represent_text(writer: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = None
-    if _UNWANTED.search(text) or "\r" in text:
+    if _unwanted(text) or "\r" in text:
         style = '"'
-    elif _NOT_FINITE.fullmatch(text) or any(shape.fullmatch(text) for shape in (_INT, _OCTAL, _HEX, _FLOAT)):
+    elif any(re.fullmatch(shape, text) for shape in (_NOT_FINITE, _INT, _OCTAL, _HEX, _FLOAT)):
         style = "'"  # PyYAML itself quotes the rest: what YAML 1.1 takes for something else
     return writer.represent_scalar(f"{_CORE}str", text, style=style)
 

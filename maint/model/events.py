@@ -1,10 +1,10 @@
 """What happened, as data: a run is a stream of these and nothing else."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from maint.model.json import Json
+from maint.model.record import Record
 
 
 class Outcome(StrEnum):
@@ -25,8 +25,7 @@ class Happening(StrEnum):
     FINISHED = "finished"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Record):
     """One thing that happened to one action.
 
     Attributes:
@@ -46,8 +45,7 @@ class Event:
     value: Json = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Record):
     """What a step gives back when it ends without failing."""
 
     outcome: Outcome

@@ -1,7 +1,8 @@
 """What a check found out about a host."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from maint.model.record import Record
 
 
 class Severity(StrEnum):
@@ -22,8 +23,7 @@ class State(StrEnum):
     PASS = "pass"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Record):
     """One check on one host.
 
     Attributes:
@@ -47,8 +47,7 @@ class Finding:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class Contact:
+class Contact(Record):
     """Whether a host gave its whole answer, and why not."""
 
     name: str

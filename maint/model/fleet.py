@@ -1,7 +1,8 @@
 """What a fleet of hosts answers, one noun a host."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from maint.model.record import Record
 
 
 class Standing(StrEnum):
@@ -13,8 +14,7 @@ class Standing(StrEnum):
     REVOKED = "revoked"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Record):
     """What a host answered to its script.
 
     Attributes:
@@ -40,8 +40,7 @@ class Reply:
     login_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Presented:
+class Presented(Record):
     """The key that a host presents.
 
     Attributes:

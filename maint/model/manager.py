@@ -1,8 +1,9 @@
 """What a management API says about itself, its clusters and its commands (contract sections 3, 4, 5, 9, 10)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from maint.model.record import Record
 
 
 class Door(StrEnum):
@@ -13,8 +14,7 @@ class Door(StrEnum):
     CLOSED = "closed"  # neither
 
 
-@dataclass(frozen=True, slots=True)
-class Presence:
+class Presence(Record):
     """What an anonymous knock on both ports found.
 
     Attributes:
@@ -30,16 +30,14 @@ class Presence:
     chain: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Record):
     """An account that was let in: its name, and whether it is the bootstrap account of the config."""
 
     name: str
     bootstrap: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Record):
     """A service of a cluster, or the management service."""
 
     name: str
@@ -52,8 +50,7 @@ class Service:
         return self.state in ("STOPPED", "NA")
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Record):
     """A role: where it runs and in what state."""
 
     name: str
@@ -62,8 +59,7 @@ class Role:
     host_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Record):
     """A cluster as `GET /clusters?clusterType=any` lists it; `name` is the immutable one."""
 
     name: str
@@ -78,8 +74,7 @@ class Cluster:
         return self.type == "EXPERIENCE_CLUSTER" or self.version.startswith(("EXPERIENCE", "DATA_SERVICES"))
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Record):
     """A host as the manager knows it."""
 
     host_id: str
@@ -88,8 +83,7 @@ class Host:
     cluster: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Record):
     """An asynchronous command (contract section 4)."""
 
     id: int
@@ -107,8 +101,7 @@ class Command:
         return "; ".join(dict.fromkeys(words)) or "no reason given"
 
 
-@dataclass(frozen=True, slots=True)
-class License:
+class License(Record):
     """An installed licence."""
 
     owner: str
@@ -116,8 +109,7 @@ class License:
     expiration: str
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Record):
     """One server of a highly available manager (`GET /cm/instances`)."""
 
     name: str

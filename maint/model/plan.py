@@ -1,10 +1,11 @@
 """What is going to be done, as data: an Action each, in a Plan whose digest pins it down."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, StrEnum
 
 from maint.model.json import Json, digest
+from maint.model.record import Record
 
 
 class Effect(IntEnum):
@@ -23,16 +24,14 @@ class Phase(StrEnum):
     FINALLY = "finally"
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Record):
     """How often a reading action is tried, and how long to wait in between (seconds)."""
 
     attempts: int = 1
     pause: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Record):
     """One thing to do.
 
     Attributes:
@@ -71,7 +70,7 @@ class Action:
     when: str | None = None
     register: str | None = None
     timeout: float | None = None
-    retry: Retry = Retry()
+    retry: Retry = field(default_factory=Retry)
     lane: str = ""
     within: str = ""
 
@@ -108,8 +107,7 @@ class Action:
         return Action(**fields)  # type: ignore[arg-type]  # written by to_json
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Record):
     """All that a run will do, in order.
 
     Attributes:

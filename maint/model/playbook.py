@@ -1,12 +1,13 @@
 """A playbook as it was written: parameters and steps, each with its place in the file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from maint.errors import Position
 from maint.model.json import Json
 from maint.model.plan import Phase, Retry
+from maint.model.record import Record
 
 
 class ParameterType(StrEnum):
@@ -19,8 +20,7 @@ class ParameterType(StrEnum):
     LIST = "list"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Record):
     """Something that the operator may set."""
 
     name: str
@@ -31,8 +31,7 @@ class Parameter:
     source: str | None = None  # the list that fills it where nothing is given
 
 
-@dataclass(frozen=True, slots=True)
-class StepText:
+class StepText(Record):
     """One step as written; `do` names a step kind, `include` another playbook, and only one of them is set."""
 
     name: str
@@ -50,8 +49,7 @@ class StepText:
     phase: Phase = Phase.MAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Playbook:
+class Playbook(Record):
     """An ordered list of steps with its parameters."""
 
     name: str

@@ -4,22 +4,21 @@ Secrets are references (`file:…`, `env:…`); `ports.Secrets` turns one into a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from maint.errors import Invalid
+from maint.model.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Record):
     """An account: its name, and a reference to its password."""
 
     username: str
     password: str
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerSettings:
+class ManagerSettings(Record):
     """How to reach a manager."""
 
     host: str
@@ -34,8 +33,7 @@ class ManagerSettings:
     insecure: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SshSettings:
+class SshSettings(Record):
     """How to reach hosts; time-outs in seconds."""
 
     user: str = "root"
@@ -50,8 +48,7 @@ class SshSettings:
     sudo_password: str | None = None  # reference
 
 
-@dataclass(frozen=True, slots=True)
-class HostSettings:
+class HostSettings(Record):
     """One host by the name the config gives it."""
 
     name: str
@@ -60,8 +57,7 @@ class HostSettings:
     groups: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Record):
     """How many snapshots of each kind stay."""
 
     last: int = 0
@@ -72,16 +68,14 @@ class Keep:
     yearly: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SftpSettings:
+class SftpSettings(Record):
     """How stores on other hosts are reached, where that differs from the site's hosts."""
 
     key: Path | None = None
     known_hosts: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class S3Settings:
+class S3Settings(Record):
     """How S3-compatible stores are reached; without an endpoint it is the provider's own for the region."""
 
     endpoint: str | None = None
@@ -96,8 +90,7 @@ class S3Settings:
         return self.buckets.get(bucket, self)
 
 
-@dataclass(frozen=True, slots=True)
-class PartsSettings:
+class PartsSettings(Record):
     """Further parts of a snapshot: None: taken where they can be had; True: their lack is a problem; False: never."""
 
     license: bool | None = None
@@ -105,8 +98,7 @@ class PartsSettings:
     manager_files: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BackupSettings:
+class BackupSettings(Record):
     """Where backups go, for whom they are sealed, and what is kept."""
 
     store: str
@@ -119,21 +111,19 @@ class BackupSettings:
     minimum: int = 3
     fingerprint_key: str | None = None  # reference
     copies: Sequence[str] = ()  # further stores
-    parts: PartsSettings = PartsSettings()
-    sftp: SftpSettings = SftpSettings()
-    s3: S3Settings = S3Settings()
+    parts: PartsSettings = field(default_factory=PartsSettings)
+    sftp: SftpSettings = field(default_factory=SftpSettings)
+    s3: S3Settings = field(default_factory=S3Settings)
 
 
-@dataclass(frozen=True, slots=True)
-class TlsPair:
+class TlsPair(Record):
     """A certificate, and a reference to its private key."""
 
     cert: Path
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualClusterUser:
+class VirtualClusterUser(Record):
     """A user of a virtual cluster and the Kerberos identity that its jobs run with."""
 
     name: str
@@ -141,8 +131,7 @@ class VirtualClusterUser:
     keytab: str  # reference
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualClusterSettings:
+class VirtualClusterSettings(Record):
     """One virtual cluster of the Data Engineering service."""
 
     name: str
@@ -158,8 +147,7 @@ class VirtualClusterSettings:
     insecure: bool = False  # only as the vendor's own configuration says
 
 
-@dataclass(frozen=True, slots=True)
-class SiteSettings:
+class SiteSettings(Record):
     """All that is configured for one site."""
 
     name: str

@@ -1,11 +1,12 @@
 """One backup: what was kept, how it was judged, and what became of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
 from maint.model.json import Json
+from maint.model.record import Record
 
 FORMAT = "maint-snapshot/1"
 
@@ -33,8 +34,7 @@ class Trust(StrEnum):
     NOT_VERIFIED = "not verified"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Record):
     """One stored file of a snapshot: name, size and SHA-256 of the stored bytes.
 
     `content_bytes` and `content_sha256` speak of what is inside, before compression and encryption.
@@ -48,8 +48,7 @@ class Part:
     restorable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(Record):
     """A file of a virtual cluster as it lies in the store, once for all snapshots that list it."""
 
     id: str
@@ -57,8 +56,7 @@ class StoredFile:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSummary:
+class ClusterSummary(Record):
     """What a snapshot tells of one virtual cluster.
 
     Attributes:
@@ -79,8 +77,7 @@ class ClusterSummary:
     doubt: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Record):
     """One rule of restorability and what it found; `passed` None means that it could not tell."""
 
     rule: str
@@ -88,8 +85,7 @@ class Finding:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Record):
     """What the stream told while it was captured (verification levels 2 and 3)."""
 
     redaction: Redaction
@@ -99,8 +95,7 @@ class Judgement:
     findings: Sequence[Finding] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Record):
     """One backup; it exists only if its manifest exists."""
 
     id: str

@@ -6,10 +6,10 @@ The object is kept as it came (`raw`), so that keys that nobody knows yet are ca
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from maint.model.json import Json
+from maint.model.record import Record
 
 Object = Mapping[str, Json]
 
@@ -77,8 +77,7 @@ def _items(raw: Object, key: str) -> Sequence[Object]:
     return tuple(item for item in value if isinstance(item, Mapping))
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Record):
     """A file of a resource."""
 
     raw: Object
@@ -95,8 +94,7 @@ class File:
         return number_of(self.raw, "sizeBytes")
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Record):
     """A container of files, or a Python environment."""
 
     raw: Object
@@ -123,8 +121,7 @@ class Resource:
         return next((file for file in self.files if file.path == path), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Record):
     """A definition of what can be run."""
 
     raw: Object
@@ -161,8 +158,7 @@ class Job:
         return text_of(part_of(self.raw, "spark"), "file") or text_of(part_of(self.raw, "airflow"), "dagFile")
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Record):
     """One execution of a job."""
 
     raw: Object

@@ -6,13 +6,13 @@ carrying out receives a `Site`, so that "a dry run changes nothing" is a matter 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from maint.model.json import Json
 from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
+from maint.model.record import Record
 from maint.model.secret import Secret, SecretBytes
 from maint.model.site import SiteSettings
 from maint.ports.hosts import Fleet as Fleet
@@ -59,8 +59,7 @@ class Secrets(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Record):
     """A request body of known length, sent once.
 
     Attributes:

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 from maint.model.fleet import Presented, Reply
+from maint.model.record import Record
 from maint.model.site import HostSettings
 from maint.ports.streams import Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Record):
     """How a command on a host ended."""
 
     status: int

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from maint.model.json import Json
+from maint.model.record import Record
 from maint.model.site import VirtualClusterSettings
 from maint.model.vc import Job, Object, Resource, Run
 from maint.ports.streams import Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Record):
     """The bytes of a file to upload.
 
     Attributes:
@@ -24,8 +23,7 @@ class Content:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Record):
     """A run to be started.
 
     Attributes:
