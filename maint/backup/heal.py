@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from maint import __version__
@@ -36,6 +36,7 @@ from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
 from maint.backup.writing import Writing
 from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.record import Record
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
@@ -46,8 +47,7 @@ Scalar: TypeAlias = str | int | bool
 _ACCOUNT = ("pwHash", "pwSalt", "pwLogin")  # what redacted views leave out of accounts (contract section 7.1)
 
 
-@dataclass(frozen=True, slots=True)
-class Healed:
+class Healed(Record):
     """What came of it: the new snapshot, what its verification said, how many values were filled, which are left."""
 
     snapshot: Snapshot
@@ -80,7 +80,8 @@ def heal(
         WorkFailed: a part is damaged.
     """
     if redacted.judgement.redaction is not Redaction.REDACTED:
-        raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal")
+        hint = f"`maint restore plan --snapshot {redacted.id}` shows what bringing it back would do"
+        raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal", hint=hint)
     document = document_of(site, redacted)
     filled, left = fill(document, values)
     if not filled:

@@ -278,9 +278,9 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
 
 
 def _future(sight: Sight, snapshot: Snapshot) -> Finding:
-    ahead = max(snapshot.taken_at, time_of(snapshot.id)) - sight.clock.now()
-    if ahead > SKEW:
-        return Finding("time", False, f"it says that it was taken in the future: {snapshot.taken_at:%Y-%m-%d %H:%M}")
+    taken = max(snapshot.taken_at, time_of(snapshot.id))
+    if taken - sight.clock.now() > SKEW:
+        return Finding("time", False, f"it says that it was taken in the future: {taken:%Y-%m-%d %H:%M} UTC")
     return Finding("time", True, f"taken {snapshot.taken_at:%Y-%m-%d %H:%M} UTC")
 
 

@@ -127,6 +127,9 @@ def verified(site: ConfiguredSite, screen: Screen, wanted: str, level: int, *, k
     if judged.result is Trust.FAILED:
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]
         raise WorkFailed(f"snapshot {found} is not sound", detail=detail, hint="`maint backup list` shows others")
+    if judged.proven and judged.doubts:
+        hint = "take the backup again; where there really is so little, with `--accept-empty`"
+        raise PartlyDone(f"snapshot {found} holds what is not taken for the truth", detail=judged.doubts, hint=hint)
     if judged.result is Trust.NOT_VERIFIED:
         hint = "verify it on a machine that has the private key"
         raise PartlyDone(f"snapshot {found} could only be verified to level {judged.depth} of {level}", hint=hint)

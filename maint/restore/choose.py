@@ -26,7 +26,8 @@ def chosen(sight: Sight, wanted: str) -> Snapshot:
         raise Refused(
             f"snapshot {snapshot.id} is redacted: its secrets are the word REDACTED, and restoring it would break all",
             detail=[GUARDED],
-            hint="`maint backup list` shows the restorable ones; `maint backup create --open-window` takes one",
+            hint="`maint backup list` shows the restorable ones, `maint backup create --open-window` takes one; "
+            "where nothing but redacted ones exists: `maint help heal`",
         )
     problems = [finding.words for finding in snapshot.judgement.findings if finding.passed is not True]
     raise Refused(

@@ -77,6 +77,10 @@ def test_each_rung_refuses_by_itself(change: dict[str, Any], rule: str, next_ste
     assert next_step in found[rule]
 
 
+def test_what_is_doubted_of_a_virtual_cluster_does_not_keep_the_manager_from_coming_back() -> None:
+    assert broken(verification=replace(SOUND, doubts=("virtual cluster vc1: no jobs are to be seen",))) == {}
+
+
 def test_a_redacted_or_unsound_snapshot_is_refused() -> None:
     redacted = replace(SNAPSHOT, restorable=False, judgement=replace(SNAPSHOT.judgement, redaction=Redaction.REDACTED))
     assert "--open-window" in broken(snapshot=redacted)["redaction"]
