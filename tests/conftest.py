@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import zlib
 from collections.abc import Generator
 from pathlib import Path
 
@@ -16,8 +17,10 @@ settings.register_profile("maint", deadline=None, suppress_health_check=[HealthC
 settings.register_profile("campaign", settings.get_profile("maint"), max_examples=500)
 settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint")
 
-# Each process of a run hands out ports of its own, also those of what is down for now.
-founding.turns = itertools.count(4_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")))
+# Each process of a run hands out ports of its own, also those of what is down for now; another run begins elsewhere.
+_RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode()
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+founding.turns = itertools.count(zlib.crc32(_RUN) + 4_000 * _WORKER)
 
 _TESTS = Path(__file__).parent
 # Files go to whichever process is free: a long one that begins last is waited for by all others.

@@ -181,6 +181,7 @@ class Relay:
 
     def close(self) -> None:
         """Cut, and accept nothing more."""
+        self._server.shutdown(socket.SHUT_RDWR)  # wakes who accepts
         self._server.close()
         self.cut()
 

@@ -136,6 +136,7 @@ def raw() -> Iterator[Callable[..., int]]:
 
     yield start
     for listener in listeners:
+        listener.shutdown(socket.SHUT_RDWR)  # or accept would go on, on whatever gets the number of this file next
         listener.close()
 
 
