@@ -42,7 +42,10 @@ class Pipe:
     def read(self, size: int) -> bytes:
         """Return at most so many bytes, b'' at the end; raises what the writer broke off with."""
         if not self._rest:
-            self._rest = memoryview(self._take())
+            whole = self._take()
+            if len(whole) <= size:
+                return whole
+            self._rest = memoryview(whole)
         block = bytes(self._rest[:size])
         self._rest = self._rest[size:]
         return block

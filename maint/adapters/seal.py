@@ -96,21 +96,12 @@ class AgeSeal:
         keys = _parse_all(identities)
         packed, plain = Pipe(), Pipe()
 
-        def unpack() -> None:
-            with _reading(packed.read) as stream:
-                while block := stream.read(_BLOCK):
-                    plain.write(block)
-            plain.end()
-
-        with beside(lambda: _decrypt(source.read, packed, keys), packed), beside(unpack, plain):
-            stream = io.BufferedReader(_Source(plain.read), _BLOCK)
-            try:
-                yield cast(BinaryIO, stream)
-                # Whoever has read all the bytes but not yet the end still learns whether that end is true.
-                stream.read(1)
-            finally:
-                plain.break_off(Broken())
-                packed.break_off(Broken())
+        with (
+            beside(lambda: _decrypt(source.read, packed, keys), packed),
+            beside(lambda: _decompress(packed.read, plain), plain),
+            _read_from(plain, packed) as stream,
+        ):
+            yield stream
 
     def compress(self, source: Read, target: BinaryIO) -> None:
         """Pull from `source` until b'', compress in a thread beside, and write to `target`."""
@@ -122,12 +113,13 @@ class AgeSeal:
 
     @contextmanager
     def decompress(self, source: BinaryIO) -> Iterator[BinaryIO]:
-        """Give the decompressed stream; it may be left before its end.
+        """Give the decompressed stream, made in a thread beside; it may be left before its end.
 
         Raises:
             WorkFailed: at a read or when the block is left: it is damaged.
         """
-        with _reading(source.read) as stream:
+        plain = Pipe()
+        with beside(lambda: _decompress(source.read, plain), plain), _read_from(plain) as stream:
             yield stream
 
 
@@ -249,49 +241,26 @@ def _compress(read: Read, write: Callable[[bytes], int | None]) -> None:
     write(compressor.flush())
 
 
+def _decompress(read: Read, pipe: Pipe) -> None:
+    try:
+        for block in _frame(io.BufferedReader(_Source(read), _BLOCK)):
+            pipe.write(block)
+    except zstandard.ZstdError as error:
+        raise WorkFailed("it cannot be decompressed: damaged, or no zstd file", detail=[str(error)]) from None
+    pipe.end()
+
+
 @contextmanager
-def _reading(read: Read) -> Iterator[BinaryIO]:
-    unpacked = _Unpacked(read)
-    stream = io.BufferedReader(unpacked, _BLOCK)
-    yield cast(BinaryIO, stream)
-    # Whoever has read all the bytes but not yet the end still learns whether that end is true.
-    if not unpacked.ended:
-        unpacked.pull()
-
-
-class _Unpacked(io.RawIOBase):
-    """The content of exactly one zstd frame; every read after a failure fails again."""
-
-    def __init__(self, read: Read) -> None:
-        self._blocks = _frame(io.BufferedReader(_Source(read), _BLOCK))
-        self._rest = memoryview(b"")
-        self._failure: BaseException | None = None
-        self.ended = False
-
-    def readable(self) -> bool:
-        return True
-
-    def pull(self) -> None:
-        if self._failure:
-            raise self._failure
-        try:
-            block = next(self._blocks, None)
-        except zstandard.ZstdError as error:
-            self._failure = WorkFailed("it cannot be decompressed: damaged, or no zstd file", detail=[str(error)])
-            raise self._failure from None
-        except BaseException as failure:
-            self._failure = failure
-            raise
-        self.ended = block is None
-        self._rest = memoryview(block or b"")
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # its Buffer is named from Python 3.12 on
-        while not self._rest and not self.ended:
-            self.pull()
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
+def _read_from(pipe: Pipe, *behind: Pipe) -> Iterator[BinaryIO]:
+    """Give a pipe as a file; when it is left, whoever writes into it ends, and who writes into those behind it."""
+    stream = io.BufferedReader(_Source(pipe.read), _BLOCK)
+    try:
+        yield cast(BinaryIO, stream)
+        # Whoever has read all the bytes but not yet the end still learns whether that end is true.
+        stream.read(1)
+    finally:
+        for one in (pipe, *behind):
+            one.break_off(Broken())
 
 
 def _frame(source: io.BufferedReader) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from maint.backup.elements import Item, text
 from maint.backup.fold import Fields
 from maint.backup.known import Known
-from maint.backup.marks import REDACTED, hidden, masked, readable, sensitive
+from maint.backup.marks import REDACTED, hidden, masked, plainly_readable, readable, sensitive
 from maint.model.snapshot import Finding, Redaction
 
 SHOWN = 3
@@ -44,15 +44,18 @@ class Redactions:
     def items(self, items: Sequence[Item]) -> None:
         """Take config items that were decoded whole; see `item`."""
         doubtful = [item for item in items if item.sensitive is not False or item.value == REDACTED]  # few
-        self.flagged = self.flagged or len(doubtful) < len(items)
-        self._items += len(items) - len(doubtful)
+        plain = [item.value for item in doubtful if item.sensitive is True and plainly_readable(item.value)]
+        self.flagged = self.flagged or bool(plain) or len(doubtful) < len(items)
+        self._items += len(items) - len(doubtful) + len(plain)
+        self._secret += len(plain)
+        self.readable += len(plain)
+        if self._known is not None:
+            for value in plain:
+                self._known.add(str(value))
+        if len(plain) == len(doubtful):
+            return
         for item in doubtful:
-            if item.sensitive is True and item.value != REDACTED:
-                self.flagged = True
-                self._items += 1
-                self._secret += 1
-                self._show(item.name, text(item.value))
-            else:
+            if not (item.sensitive is True and plainly_readable(item.value)):
                 flag = item.sensitive if isinstance(item.sensitive, bool) else None
                 self.item({"name": text(item.name), "value": text(item.value), "sensitive": flag})
 
