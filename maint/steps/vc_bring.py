@@ -15,8 +15,8 @@ from maint.model.vc_definition import covers, normal_job, normal_resource, senda
 from maint.ports import Site, VirtualCluster, Work
 from maint.ports.vc import Content
 from maint.restore.vc_choose import Decided, definition_of
+from maint.steps.vc_waiting import pauses
 
-_PAUSE = 5.0  # seconds between two looks at an environment
 _BUILD = 3600.0  # seconds that builds may take in all (contract section 5.4 knows of 6 minutes)
 _PARSING = 90.0  # seconds until a DAG file is surely read (contract section 4.4: about 30)
 _PARSED = 45.0  # seconds after which a DAG that starts by itself surely shows the run that it started
@@ -97,11 +97,12 @@ class Bringing:
     def _await(self, environments: Sequence[Resource]) -> Words:
         waiting = [self._decided.resource(one.name) for one in environments]
         with self._site.clock.limit(None if self._work.timeout else _BUILD):
-            while waiting:
+            for pause in pauses() if waiting else ():
                 yield f"waiting until {', '.join(waiting)} is built"
                 waiting = [name for name in waiting if not self._built(name)]
-                if waiting:
-                    self._site.clock.sleep(_PAUSE)
+                if not waiting:
+                    return
+                self._site.clock.sleep(pause)
 
     def _built(self, name: str) -> bool:
         live = self._cluster.resource(name, files=False)
