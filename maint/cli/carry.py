@@ -7,6 +7,7 @@ from inspect import GEN_CLOSED, getgeneratorstate
 from maint.cli.flags import Flags
 from maint.cli.metrics import publish
 from maint.cli.open import limit_of, opened
+from maint.cli.printed import show_output
 from maint.cli.reports import command_to_resume, folder, report_of
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.site import ConfiguredSite
@@ -127,7 +128,10 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
             told = checked(site, past, said)
         screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
         session = Session(site, past.plan, _options(site, flags), past, limit_of(flags), told)
-        return follow(site, screen, session, past.plan)
+        try:
+            return follow(site, screen, session, past.plan)
+        finally:
+            show_output(site, screen, journal.find(site.state, past.id))
 
 
 def _newest(site: ConfiguredSite, screen: Screen, said: Mapping[str, object]) -> journal.Past | None:

@@ -37,6 +37,7 @@ from maint.steps.vc_find import FindCluster
 from maint.steps.vc_init import InitCluster
 from maint.steps.vc_init_user import InitUser
 from maint.steps.vc_jobs import CreateJob, DeleteJob, PauseJob, UpdateJob
+from maint.steps.vc_once import RunOnce
 from maint.steps.vc_recover import RecoverCluster
 from maint.steps.vc_recreate import ForgetOld, KeepJob, PutBack, RecreateJob
 from maint.steps.vc_resources import CreateResource, DeleteResource, UploadFiles
@@ -104,6 +105,7 @@ STEPS: dict[str, Step[Any]] = {  # Any: each kind has its own model of arguments
         DeleteJob(),
         PauseJob(),
         RunJob(),
+        RunOnce(),
         KillRun(),
         ListRuns(),
         CreateResource(),

@@ -1,6 +1,6 @@
 """Resources of a virtual cluster: create, upload into, delete."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -11,7 +11,7 @@ from maint.model.plan import Action, Effect
 from maint.model.units import show_count, show_size
 from maint.model.vc import Object
 from maint.model.vc_definition import covers, normal_resource
-from maint.ports import Sight, Site, Work
+from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.ports.vc import Content
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.vc_step import VcArguments, VcStep, cluster_of
@@ -102,6 +102,27 @@ def placed(files: Iterable[str], folder: str) -> dict[str, str]:
     return found
 
 
+def refuse_other_bytes(cluster: VirtualClusterSight, resource: str, sent: Mapping[str, str]) -> None:
+    """Refuse to believe an upload until the resource shows it.
+
+    Args:
+        cluster: where.
+        resource: which.
+        sent: signatures of what was sent, by path.
+
+    Raises:
+        WorkFailed: a file is not there, or is another one.
+    """
+    live = cluster.resource(resource)
+    wrong = [p for p, s in sent.items() if live is None or (file := live.file(p)) is None or file.signature != s]
+    if wrong:
+        raise WorkFailed(
+            f"resource {resource} does not hold what was uploaded",
+            detail=[f"{path} has another signature, or is not there" for path in wrong],
+            hint="upload again; is somebody else writing into it?",
+        )
+
+
 class UploadFiles(VcStep[UploadArguments]):
     """Uploads local files over whatever is there."""
 
@@ -130,14 +151,7 @@ class UploadFiles(VcStep[UploadArguments]):
         for there, here in files.items():
             yield f"uploading {there}"
             sent[there] = cluster.upload(name, there, local(Path(here)))
-        live = cluster.resource(name)
-        wrong = [p for p, s in sent.items() if live is None or (file := live.file(p)) is None or file.signature != s]
-        if wrong:
-            raise WorkFailed(
-                f"resource {name} does not hold what was uploaded",
-                detail=[f"{path} has another signature, or is not there" for path in wrong],
-                hint="upload again; is somebody else writing into it?",
-            )
+        refuse_other_bytes(cluster, name, sent)
         return done(f"{show_count(len(files), 'file')} put into {name}")
 
 

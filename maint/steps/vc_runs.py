@@ -12,15 +12,14 @@ from maint.ports import Sight, Site, Work
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.vc_jobs import JobArguments
 from maint.steps.vc_step import VcArguments, VcStep, cluster_of
-from maint.steps.vc_waiting import OUTPUT, ended, failure_of, output, start_once, succeeded
+from maint.steps.vc_waiting import ended, failure_of, start_once, succeeded
 
 
 class RunJobArguments(JobArguments):
-    """Which job, with which variables, and whether to wait for the run's end and to keep its output."""
+    """Which job, with which variables, and whether to wait for the run's end."""
 
     wait: bool = False
     variables: dict[str, str] = Field(default_factory=dict)
-    keep_log: bool = False
 
 
 class RunArguments(VcArguments):
@@ -51,9 +50,6 @@ class RunJob(VcStep[RunJobArguments]):
             return done(f"run {number} of job {job} is started", {"id": number})
         yield f"run {number} is started"
         run = yield from ended(cluster, site.clock, number)
-        if action.arguments["keep_log"] and work.noted("log") is None:
-            text = output(cluster, site.clock, number, OUTPUT, wait=60.0 if succeeded(run) else 0.0)
-            work.note("log", site.undo.keep(text or b""))
         if not succeeded(run):
             work.note("told", number)
             raise failure_of(cluster, run)

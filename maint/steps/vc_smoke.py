@@ -8,11 +8,13 @@ from maint.errors import CannotReach, LoginRefused, MaintError, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.site import VirtualClusterSettings
 from maint.model.units import show_duration
-from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
+from maint.model.vc import Object
+from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.ports.vc import Content
 from maint.steps.step import Progress, done, unchanged
+from maint.steps.vc_once import made, ran
 from maint.steps.vc_step import VcArguments, VcStep, cluster_of, own_prefix, temporary
-from maint.steps.vc_waiting import OUTPUT, ended, last_words, output, start_once, succeeded
+from maint.steps.vc_waiting import OUTPUT, last_words, output, succeeded
 
 APPLICATION = "smoke.py"
 _LIMIT = 900.0  # seconds; starting takes 10 to 60 s, more where hosts must be added first (contract section 6.3)
@@ -122,38 +124,24 @@ class Smoke(VcStep[VcArguments]):
         """Make, run, read."""
         cluster, name = cluster_of(action, site), temporary(site.state, "smoke", work.run)
         marker = f"{name} works"
-        yield from made(cluster, name, marker)
+        definition: Object = {"name": name, "type": "spark", "spark": {"file": APPLICATION}}
+        source = _bytes(_SOURCE.format(marker=marker).encode())
+        fresh = yield from made(cluster, definition, {APPLICATION: source})
         try:
             with site.clock.limit(None if work.timeout else _LIMIT):
-                number = start_once(cluster, site, work, name)
-                yield f"run {number} is started"
-                run = yield from ended(cluster, site.clock, number)
+                run = yield from ran(cluster, site, work, name, fresh=fresh)
         except WorkFailed as error:
             raise refused(error, cluster.settings) from None
         if not succeeded(run):
             raise ended_badly(cluster, run.id, run.status)
-        text = output(cluster, site.clock, number, OUTPUT)
+        text = output(cluster, site.clock, run.id, OUTPUT)
         if text is None or marker.encode() not in text:
             raise WorkFailed(
-                f"run {number} has succeeded, and its log does not hold what it printed",
-                detail=last_words(cluster, number),
+                f"run {run.id} has succeeded, and its log does not hold what it printed",
+                detail=last_words(cluster, run.id),
                 hint="a run that succeeds may have done nothing: look at its logs with `maint vc run logs`",
             )
-        return done(f"run {number} printed its marker")
-
-
-def made(cluster: VirtualCluster, name: str, marker: str) -> Generator[str, None, None]:
-    """Make the resource and the job, as far as they are not there."""
-    source = _SOURCE.format(marker=marker).encode()
-    if cluster.resource(name, files=False) is None:
-        yield f"creating resource {name}"
-        cluster.create_resource({"name": name, "hidden": False, "type": "files"})
-    yield f"uploading {APPLICATION}"
-    cluster.upload(name, APPLICATION, _bytes(source))
-    if cluster.job(name) is None:
-        yield f"creating job {name}"
-        mounts = [{"resourceName": name, "dirPrefix": ""}]
-        cluster.create_job({"name": name, "type": "spark", "mounts": mounts, "spark": {"file": APPLICATION}})
+        return done(f"run {run.id} printed its marker")
 
 
 def _bytes(content: bytes) -> Content:

@@ -18,25 +18,32 @@ OUTPUT = "driver/stdout"
 
 
 def pauses() -> Iterator[float]:
-    """Yield the seconds before each look at a run."""
+    """Yield the seconds before each look at a run, or at an environment that is being built."""
     yield from _FIRST
     while True:
         yield _THEN
 
 
 def start_once(
-    cluster: VirtualCluster, site: Site, work: Work, job: str, variables: Mapping[str, Json] | None = None
+    cluster: VirtualCluster,
+    site: Site,
+    work: Work,
+    job: str,
+    variables: Mapping[str, Json] | None = None,
+    *,
+    anew: bool = False,
 ) -> int:
     """Start a run of a job, or return the one that an earlier life of this action started.
 
     A run whose failure was told is not the one that is asked for now, and neither is one from before everything
-    was put back.
+    was put back, or (`anew`) from before the job was made.
     """
     turn = f"{generation(site.state, work.run)}"
     known, told = work.noted("run"), work.noted("told")
-    if work.noted("turn") == turn and isinstance(known, int) and known != told:
+    same = not anew and work.noted("turn") == turn
+    if same and isinstance(known, int) and known != told:
         return known
-    again = work.noted("turn") == turn and work.noted("request") is not None and known is None
+    again = same and work.noted("request") is not None and known is None
     if not again:
         newest = cluster.newest_run(job)
         work.note("after", newest.id if newest else 0)

@@ -33,6 +33,7 @@ class Switches:
     write_fails: int = 0  # so many writes are done and then answered with a page of a proxy; -1: each one
     write_refused: int = 0  # so many writes are answered with a page of a proxy and not done
     throttle: int = 0  # so many calls are answered with 429
+    retry_after: str = "7"  # seconds that those ask for
     unauthorised: int = 0  # so many calls are answered with 401
     role: bool = True
     role_refused: bool = False
@@ -105,7 +106,7 @@ class Api:
         switches = self.switches
         if switches.throttle:
             switches.throttle -= 1
-            return _error(429, "slow down", {"Retry-After": "7"})
+            return _error(429, "slow down", {"Retry-After": switches.retry_after})
         if switches.unauthorised or not request.headers.get("Authorization", "").startswith("Bearer token."):
             switches.unauthorised -= 1
             return Response("<html>log in</html>", 401)

@@ -103,6 +103,26 @@ def test_a_proxy_that_never_lets_a_write_through_ends_in_a_failure(bench: Bench)
     with pytest.raises(WorkFailed, match="502"):
         bench.client(Patience(attempts=2)).create_resource({"name": "r"})
     assert len(bench.api.writes()) == 3
+    assert [words for words in bench.warnings if "502" in words and "asked again, for 2s at the most" in words] != []
+
+
+def test_what_is_waited_for_is_told_while_it_is_waited_for(bench: Bench, server: Any) -> None:
+    server.clear()
+    server.expect_request("/gateway/authtkn/knoxtoken/api/v1/token").respond_with_json({"access_token": "t"})
+    server.expect_request("/dex/api/v1/jobs").respond_with_data("<html>", status=503)
+    with pytest.raises(WorkFailed, match="503"):
+        bench.client().jobs()
+    assert bench.clock.pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    first, *others = bench.warnings
+    assert "503 Service Unavailable" in first and first.endswith("it is asked again, for 4m 2s at the most")
+    assert len(others) == 3, "once a minute is enough"
+
+
+def test_a_short_wait_that_the_server_asks_for_is_not_worth_a_word(bench: Bench, api: Api) -> None:
+    client = bench.client()
+    api.switches.throttle, api.switches.retry_after = 2, "1"
+    client.info()
+    assert bench.warnings == []
 
 
 @pytest.mark.parametrize("answers_id", [True, False])
@@ -164,6 +184,7 @@ def test_a_throttled_call_waits_as_it_is_told(api: Api, bench: Bench) -> None:
     api.switches.throttle = 12
     assert client.info()["appName"] == "Default-VC-abc12345"
     assert bench.clock.pauses == [7.0] * 12
+    assert len(bench.warnings) == 2 and all("throttles us" in words for words in bench.warnings), "once a minute"
     api.switches.throttle = 1
     client.create_resource({"name": "r"})
     assert list(api.resources) == ["r"]

@@ -125,16 +125,32 @@ def test_a_submission_that_fails_is_exit_1_and_leaves_nothing(vc):
     assert (said.code, said.out, left(vc), vc.sealed) == (1, "before it failed\n", [], [])
 
 
+@pytest.mark.parametrize("words", [("smoke",), ("spark", "submit", "app.py")])
+def test_what_failed_runs_anew_when_it_is_taken_up_once_its_cause_is_mended(vc, monkeypatch, words):
+    monkeypatch.chdir(vc.folder)
+    written(vc.folder, "app.py", b'print("mended")\n')
+    vc.api.switches.states = ("failed",)
+    assert (vc(*words, "--yes").code, vc.maint("playbook", "resume").code, left(vc)) == (1, 1, [])
+    vc.api.switches.states = ("succeeded",)
+    said = vc.maint("playbook", "resume")
+    assert (said.code, len(vc.api.runs), left(vc), vc.sealed) == (0, 3, [], []), said.err
+    assert said.out == ("mended\n" if "submit" in words else "")
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_submission_that_is_killed_leaves_nothing_in_the_end(vc, how):
     vc.api.switches.states = ("running",)
-    app = written(vc.folder, "app.py")
+    app = written(vc.folder, "app.py", b'print("hello")\n')
     killed_when(vc, lambda: bool(vc.api.polls), "vc", "spark", "submit", app, "--yes", how=how)
     if how is signal.SIGKILL:
         assert left(vc) != []
         vc.api.switches.states = ("running", "succeeded")
-        assert vc.maint("playbook", "resume").code == 0
-    assert (left(vc), len(vc.api.runs)) == ([], 1)
+        said = vc.maint("playbook", "resume")
+        assert (said.code, said.out) == (0, "hello\n"), said.err
+    assert (left(vc), len(vc.api.runs), vc.sealed) == ([], 1, [])
+    if how is signal.SIGTERM:
+        vc.api.switches.states = ("running", "succeeded")
+        assert (vc.maint("playbook", "resume").code, left(vc), len(vc.api.runs)) == (0, [], 2)
 
 
 def test_a_virtual_cluster_without_its_certificate_is_told_how_to_get_it(vc, tls_server, authority):

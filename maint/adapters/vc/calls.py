@@ -10,7 +10,7 @@ from requests.auth import AuthBase
 from maint.adapters.manager.answers import body
 from maint.adapters.manager.transport import Broken, NotSent
 from maint.adapters.vc import answers
-from maint.adapters.vc.patience import Patience, Throttle
+from maint.adapters.vc.patience import Patience, Throttle, Waits
 from maint.adapters.vc.token import Tokens
 from maint.adapters.vc.transport import Bearer, Call, Timeouts, Transport
 from maint.errors import AnswerMissing, CannotReach, MaintError
@@ -29,7 +29,7 @@ class Calls:
         settings: where it is, and who we are.
         secrets: resolves the password's reference, when it is first needed.
         clock: for pauses and for the token's age.
-        warn: told, in words, when certificates are not verified.
+        warn: told, in words, when certificates are not verified, and what is waited for.
         timeouts: how long to wait for what.
         patience: when to give up.
     """
@@ -47,6 +47,7 @@ class Calls:
         self.settings = settings
         self.clock = clock
         self.patience = patience or Patience()
+        self._waits = Waits(self.patience, clock, warn)
         self.transport = Transport(settings, timeouts or Timeouts(), warn)
         self.tokens = Tokens(settings, secrets, clock, self._patiently)
         self._heard: set[str] = set()  # hosts that have answered: what fails there later may pass
@@ -122,7 +123,7 @@ class Calls:
                 return None
             if attempt > limit:
                 raise trouble
-            self.clock.sleep(self.patience.pause(attempt))
+            self._waits.again(attempt, limit, trouble.message)
         raise AssertionError("the last attempt raises")
 
     def done(self, call: Call, landed: Callable[[], bool]) -> bool:
@@ -165,8 +166,8 @@ class Calls:
         for attempt in range(1, self.patience.attempts + 1):
             try:
                 return body(answer)
-            except CannotReach:
-                self.clock.sleep(self.patience.pause(attempt))
+            except CannotReach as failure:
+                self._waits.again(attempt, self.patience.attempts, failure.message)
                 answer = self.stream(call) or answer
         return body(answer)
 
@@ -181,10 +182,12 @@ class Calls:
                 content = body(answer)
                 if attempt > limit or not answers.is_passing(answer, content):
                     return answer
+                why = answers.refusal(call.what, answer, content, self.settings.login.username).message
             except CannotReach as failure:
                 if attempt > limit or not (isinstance(failure, Broken) or self._may_pass(call, failure)):
                     raise
-            self.clock.sleep(self.patience.pause(attempt))
+                why = failure.message
+            self._waits.again(attempt, limit, why)
         raise AssertionError("the last attempt returns or raises")
 
     def _may_pass(self, call: Call, failure: CannotReach) -> bool:
@@ -206,7 +209,7 @@ class Calls:
         return self._unthrottled(call, lambda: Bearer(token.value))
 
     def _unthrottled(self, call: Call, auth: Callable[[], AuthBase]) -> requests.Response:
-        throttle = Throttle(self.patience, self.clock, call.what)
+        throttle = Throttle(self.patience, self._waits, call.what)
         while True:
             answer = self.transport.send(call, auth())
             self._heard.add(call.url.split("/")[2])

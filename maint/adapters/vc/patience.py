@@ -1,12 +1,18 @@
 """How long to go on asking: pauses that grow, and a limit for being throttled (contract section 3.5)."""
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import requests
 
 from maint.adapters.vc.answers import wait_asked
 from maint.errors import TimedOut
+from maint.model.units import show_duration
 from maint.ports import Clock
+
+_FELT = 5.0  # seconds from which on a wait that the server asks for is told
+_QUIET = 60.0  # seconds in which no second wait is told: a crew of threads waits for the same thing
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +38,56 @@ class Patience:
         return min(self.first * 2.0 ** (attempt - 1), self.longest)
 
 
+class Waits:
+    """The waits of all calls to a virtual cluster: one that is felt is told at once, not when it is over.
+
+    Args:
+        patience: when to give up.
+        clock: time.
+        tell: told, in words, what is waited for.
+    """
+
+    def __init__(self, patience: Patience, clock: Clock, tell: Callable[[str], None]) -> None:
+        self._patience = patience
+        self._clock = clock
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._told: float | None = None
+
+    def again(self, attempt: int, limit: int, why: str) -> None:
+        """Wait before a further try; one that follows at once tells nothing.
+
+        Args:
+            attempt: how many tries there were.
+            limit: how many may follow the first.
+            why: what became of the last one.
+        """
+        if attempt > 1:
+            left = sum(self._patience.pause(one) for one in range(attempt, limit + 1))
+            self._say(f"{why}; it is asked again, for {show_duration(left)} at the most")
+        self._clock.sleep(self._patience.pause(attempt))
+
+    def asked(self, seconds: float, what: str) -> None:
+        """Wait as a server asked that throttles us."""
+        if seconds >= _FELT:
+            self._say(f"{what}: the virtual cluster throttles us, and is asked again in {show_duration(seconds)}")
+        self._clock.sleep(seconds)
+
+    def _say(self, words: str) -> None:
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._told is not None and now - self._told < _QUIET:
+                return
+            self._told = now
+        self._tell(words)
+
+
 class Throttle:
     """What one call has waited because the server asked for it; such waits are no attempts."""
 
-    def __init__(self, patience: Patience, clock: Clock, what: str) -> None:
+    def __init__(self, patience: Patience, waits: Waits, what: str) -> None:
         self._patience = patience
-        self._clock = clock
+        self._waits = waits
         self._what = what
         self._waited = 0.0
 
@@ -55,4 +105,4 @@ class Throttle:
                 hint="try again when fewer programs ask it",
             )
         self._waited += seconds
-        self._clock.sleep(seconds)
+        self._waits.asked(seconds, self._what)

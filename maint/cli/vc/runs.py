@@ -69,8 +69,12 @@ def logs(
     """Print a log of a run."""
     if bool(kind) == show_types:
         raise UsageError("say which log", hint="--type driver/stdout, or --show-types")
+    from urllib.parse import unquote
+
     from maint.adapters.clock import SystemClock
     from maint.steps.vc_waiting import output
+
+    kind = unquote(kind)  # the contract spells them as they stand in an address, too
 
     with reading(flags, vc) as (cluster, screen):
         run = cluster.run(number)

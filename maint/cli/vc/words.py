@@ -26,7 +26,8 @@ class ScheduleWords:
     @property
     def said(self) -> bool:
         """Whether anything was."""
-        return any(getattr(self, name) is not None for name in self.__slots__)
+        parts = (self.enabled, self.start, self.end, self.cron, self.every_days, self.minutes, self.hours)
+        return any(part is not None for part in parts)
 
 
 def schedule(words: ScheduleWords) -> dict[str, Json]:
