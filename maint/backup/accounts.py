@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from maint.backup.fold import Fields
 from maint.backup.hashing import opens
 from maint.backup.known import Known
 from maint.backup.marks import SECRET_FIELDS, readable
+from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding
 
@@ -17,8 +17,7 @@ SHOWN = 3
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Account:
+class _Account(Noun):
     name: str
     logs_in: bool  # not kept by an outside directory
     has_hash: bool

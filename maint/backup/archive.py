@@ -2,13 +2,13 @@
 
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, cast
 
 from maint.backup.parts import Read, Tally
 from maint.backup.read import BLOCK
 from maint.errors import WorkFailed
+from maint.model.noun import Noun
 
 LARGEST = 64 * 1024 * 1024  # bytes of one file; those of a manager are thousands of times smaller
 
@@ -21,8 +21,7 @@ class Kind(StrEnum):
     LINK = "link"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Noun):
     """One member: where it lay on the host, and whose it was.
 
     Attributes:

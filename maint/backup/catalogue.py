@@ -4,7 +4,7 @@ A damaged one is listed with its problem: hidden it would be missed too late, an
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from maint.backup.begun import end, unfinished
@@ -16,6 +16,7 @@ from maint.backup.records import Record, read_records
 from maint.backup.verification import BYTES
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 
@@ -23,8 +24,7 @@ _TOLD = 3  # snapshots of which it is told why they are not offered
 ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Noun):
     """What a verification of a snapshot said.
 
     Attributes:
@@ -37,8 +37,7 @@ class Verified:
     broken: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Noun):
     """A snapshot in the list: either what its manifest says, or why that cannot be believed.
 
     Attributes:

@@ -1,20 +1,19 @@
 """What drills have proven: signed records beside the snapshots, the newest last."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from maint.backup.ids import show_time
 from maint.backup.records import Record, read_records
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.ports import Sight
 
 KIND = "drill"
 PASSED, FAILED = "passed", "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Drill:
+class Drill(Noun):
     """One drill as its record tells it.
 
     Attributes:

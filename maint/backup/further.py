@@ -5,7 +5,6 @@ Each is taken where it can be had. What cannot be had is said and left out: a ba
 
 import shlex
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from maint.backup.host_notes import CERTMANAGER
@@ -13,6 +12,7 @@ from maint.backup.marks import readable
 from maint.backup.outline import Outline
 from maint.backup.parts import LICENSE, MANAGER_FILES, TRUSTSTORE
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
+from maint.model.noun import Noun
 from maint.model.site import PartsSettings, SiteSettings
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight, Site
@@ -24,8 +24,7 @@ SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (
 OPTIONS = "/etc/default/cloudera-scm-server"
 
 
-@dataclass(frozen=True, slots=True)
-class Further:
+class Further(Noun):
     """What came of it: the paths of the manager's files that are kept, and words on each part that is not there."""
 
     manager_files: Sequence[str] = ()

@@ -36,7 +36,7 @@ from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
 from maint.backup.writing import Writing
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.model.record import Record
+from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
@@ -47,7 +47,7 @@ Scalar: TypeAlias = str | int | bool
 _ACCOUNT = ("pwHash", "pwSalt", "pwLogin")  # what redacted views leave out of accounts (contract section 7.1)
 
 
-class Healed(Record):
+class Healed(Noun):
     """What came of it: the new snapshot, what its verification said, how many values were filled, which are left."""
 
     snapshot: Snapshot

@@ -1,20 +1,19 @@
 """Hold snapshots against pruning and release them, in signed records beside them: the store alone tells."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from maint.backup.ids import show_time
 from maint.backup.records import Record, write_record
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.ports import Site
 
 HOLD = "hold"
 RELEASE = "release"
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Noun):
     """Why a snapshot must stay, since when, on whose word, and until when (None: until it is released)."""
 
     reason: str

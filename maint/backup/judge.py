@@ -5,7 +5,6 @@ The rules are those of contract sections 7.1 (redaction), 7.2 (shape) and 8 (wha
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from maint.backup.accounts import Accounts
 from maint.backup.condense import Condenser
@@ -18,12 +17,12 @@ from maint.backup.read import Events
 from maint.backup.redaction import Redactions
 from maint.backup.references import References
 from maint.backup.shape import Shapes
+from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Judgement, Redaction
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Noun):
     """A judgement, and what is in the document."""
 
     judgement: Judgement

@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from maint.errors import Invalid
+from maint.model.noun import Noun
 from maint.model.snapshot import Finding
 
 _DAY = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
-class LicenseText:
+class LicenseText(Noun):
     """What a licence file says of itself; its signature is the vendor's affair.
 
     Attributes:

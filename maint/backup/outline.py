@@ -1,7 +1,9 @@
 """The few facts about a document that a restore has to know before it starts."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from maint.model.noun import Noun
 
 # Manager settings that a restore depends on (contract sections 2.1, 7.2, 11); none of them is secret.
 TLS_SETTINGS = frozenset({"WEB_TLS", "AUTO_TLS_TYPE", "KEYSTORE_PATH", "TRUSTSTORE_PATH"})
@@ -9,8 +11,7 @@ TLS_SETTINGS = frozenset({"WEB_TLS", "AUTO_TLS_TYPE", "KEYSTORE_PATH", "TRUSTSTO
 TRUSTSTORE_SETTINGS = frozenset({"TRUSTSTORE_PASSWORD", "AUTO_TLS_TRUSTSTORE_PASSWORD"})
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(Noun):
     """What is in a deployment, from far away.
 
     Attributes:

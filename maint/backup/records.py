@@ -5,7 +5,7 @@ Named `<site>/records/<time>-<kind>-<id>.json`, the signature in `….json.sig`,
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -14,14 +14,14 @@ import msgspec
 from maint.backup.ids import show_time, stamp
 from maint.errors import WorkFailed
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.ports import Sight, Site
 
 FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Noun):
     """One entry: what kind of happening, to which snapshot, when, and what is told of it."""
 
     kind: str

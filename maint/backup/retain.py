@@ -14,12 +14,12 @@ The rules, in words (`maint help retention` tells them to operators):
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from maint.backup.holds import Hold
 from maint.errors import Refused
+from maint.model.noun import Noun
 from maint.model.site import Keep
 
 OWN_LIFE = timedelta(days=30)  # how long a snapshot stays that is counted by nobody
@@ -34,8 +34,7 @@ _PERIODS: Mapping[str, Callable[[datetime], tuple[int, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Noun):
     """What retention has to know of a snapshot.
 
     Attributes:
@@ -53,8 +52,7 @@ class Candidate:
     damage: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Noun):
     """What becomes of one snapshot, and why."""
 
     id: str
@@ -62,8 +60,7 @@ class Decision:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Noun):
     """What becomes of every snapshot, the oldest first."""
 
     decisions: tuple[Decision, ...]
@@ -149,8 +146,7 @@ def _first_of_each(good: Sequence[Candidate], period: Callable[[datetime], tuple
             yield one
 
 
-@dataclass(frozen=True, slots=True)
-class _Newer:
+class _Newer(Noun):
     """Tells why a snapshot stays that nobody counts."""
 
     good: Sequence[Candidate]

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from maint import __version__
@@ -21,14 +21,14 @@ from maint.backup.verify import record, release_of, verify
 from maint.backup.writing import Writing
 from maint.errors import Invalid, WorkFailed
 from maint.model.manager import Account
+from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.model.units import show_size
 from maint.ports import Sight, Site
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Noun):
     """A snapshot that is stored, and what the read-back proved."""
 
     snapshot: Snapshot
@@ -75,8 +75,7 @@ def take(
     return (yield from or_elsewhere(site, lambda place: _take_into(place, order)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
+class _Order(Noun):
     """What was asked for."""
 
     purpose: Purpose

@@ -1,16 +1,15 @@
 """Remove the files of virtual clusters that no snapshot of a store needs any more."""
 
 from collections.abc import Collection, Generator, Sequence
-from dataclasses import dataclass
 
 from maint.backup.catalogue import entries
 from maint.backup.under_way import others_storing
 from maint.backup.vc_objects import crew, objects_in
+from maint.model.noun import Noun
 from maint.ports import Sight, Site
 
 
-@dataclass(frozen=True, slots=True)
-class Unused:
+class Unused(Noun):
     """What no snapshot of a store needs.
 
     Attributes:

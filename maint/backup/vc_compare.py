@@ -1,12 +1,12 @@
 """Hold a virtual cluster as a snapshot has it against the live one: definitions by meaning, files by signature."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from maint.backup.vc_document import ClusterDocument
 from maint.backup.vc_objects import crew
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.vc import Resource
 from maint.model.vc_definition import normal_job, normal_resource
 from maint.ports import VirtualClusterSight
@@ -14,8 +14,7 @@ from maint.ports import VirtualClusterSight
 Change = Literal["added", "removed", "changed"]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDifference:
+class ClusterDifference(Noun):
     """What is not the same; values are not told, since they may be secrets (contract section 4.2, `conf`, `args`).
 
     Attributes:

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
 from maint.errors import WorkFailed
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot
 from maint.model.vc import Job, Object, Resource
 
@@ -27,8 +27,7 @@ NOT_IN_THE_API = (
 """What no call of the jobs API gives, or what only a running cluster needs (contract sections 9.3 and 14)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDocument:
+class ClusterDocument(Noun):
     """One virtual cluster as it was read.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 
 from maint import __version__
 from maint.backup.catalogue import entries, sweep
@@ -16,13 +15,13 @@ from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
 from maint.backup.writing import Writing
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
+from maint.model.noun import Noun
 from maint.model.snapshot import ClusterSummary, Judgement, Purpose, Redaction, Snapshot, StoredFile
 from maint.model.units import show_size
 from maint.ports import Sight, Site
 
 
-@dataclass(frozen=True, slots=True)
-class Clusters:
+class Clusters(Noun):
     """What came of the virtual clusters: a line each, the files they need, and what is not covered."""
 
     summaries: Sequence[ClusterSummary] = ()
@@ -113,8 +112,7 @@ def _doubt(document: ClusterDocument, before: ClusterSummary | None) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class TakenClusters:
+class TakenClusters(Noun):
     """A snapshot of virtual clusters alone that is stored, and what the read-back proved."""
 
     snapshot: Snapshot

@@ -1,11 +1,11 @@
 """What a verification found: a result, how deep it went, and how many of the parts it saw."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from maint.backup.ids import show_time
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.snapshot import Finding, Trust
 
 # The rules of levels 1 and 2: all others judge what the document says.
@@ -17,8 +17,7 @@ DEPTHS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Noun):
     """The result of a verification.
 
     Attributes:

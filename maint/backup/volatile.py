@@ -1,12 +1,12 @@
 """What changes in a deployment without anyone's doing, and why a comparison passes over it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from maint.model.noun import Noun
 
-@dataclass(frozen=True, slots=True)
-class Volatile:
+
+class Volatile(Noun):
     """A place that may differ: the last segments of a path; `/` first means the whole path."""
 
     path: str

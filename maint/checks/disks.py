@@ -1,9 +1,9 @@
 """Disks: room, inodes, how data is mounted, what became read-only."""
 
-from dataclasses import dataclass
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+from maint.model.noun import Noun
 
 PATHS = (
     "/", "/var", "/var/log", "/var/lib", "/opt", "/tmp", "/usr", "/var/log/cloudera-scm-agent", "/opt/cloudera/parcels",
@@ -29,8 +29,7 @@ QUESTIONS = {
 _REAL = ("ext2", "ext3", "ext4", "xfs", "btrfs")
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Noun):
     """How full a folder's file system is; sizes in KiB."""
 
     path: str

@@ -1,10 +1,11 @@
 """What hosts and manager answered, as checks read it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from maint.model.json import Json
+from maint.model.noun import Noun
 
 NOT_FOUND, TIMED_OUT = 127, 124
 
@@ -17,16 +18,14 @@ class NotApplicable(Exception):
     """A check has nothing to say about this host; the reason is for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Noun):
     """What a question's command printed, and how it ended."""
 
     status: int
     out: str
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostFacts(Noun):
     """One host.
 
     Attributes:
@@ -146,8 +145,7 @@ def _blocks(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerFacts:
+class ManagerFacts(Noun):
     """What the management API answered, or why it did not.
 
     Attributes:
@@ -175,8 +173,7 @@ class ManagerFacts:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Noun):
     """What is configured, as far as checks read it.
 
     Attributes:
@@ -199,8 +196,7 @@ class Setting:
     matrix: Mapping[str, Json] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SiteFacts:
+class SiteFacts(Noun):
     """All hosts, the manager and the time of looking."""
 
     taken_at: datetime

@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from maint.checks.check import Check
@@ -13,6 +12,7 @@ from maint.checks.script import parse, script
 from maint.errors import MaintError
 from maint.model.fleet import Reply
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Fleet, ManagerSight
 
@@ -56,8 +56,7 @@ def questions_of(checks: Sequence[Check], profiles: str) -> dict[str, str]:
     return {name: text for name, text in QUESTIONS.items() if name in wanted}
 
 
-@dataclass(frozen=True, slots=True)
-class Enquiry:
+class Enquiry(Noun):
     """What is asked of whom.
 
     Attributes:

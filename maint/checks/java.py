@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, broken, good, held
 from maint.checks.facts import HostFacts, NotApplicable, SiteFacts
 from maint.checks.thresholds import JAVA, REFERRALS
+from maint.model.noun import Noun
 
 QUESTIONS = {
     "java": 'for j in /usr/java/* /usr/lib/jvm/*; do [ -x $j/bin/java ] && [ ! -L $j ] || continue; echo "home=$j";'
@@ -19,8 +19,7 @@ QUESTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Java:
+class Java(Noun):
     """A JDK of a host."""
 
     home: str

@@ -1,18 +1,18 @@
 """Judge facts: run the chosen checks, and take accepted deviations into account."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 
 from maint.checks.check import Check, Verdict
 from maint.checks.facts import HostFacts, SiteFacts
 from maint.model.finding import Finding, State
+from maint.model.noun import Noun
 
 _FINE = Verdict(State.PASS, "")
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Noun):
     """A known deviation.
 
     Attributes:

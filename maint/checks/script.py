@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from maint.checks.facts import Answered
+from maint.model.noun import Noun
 from maint.render import from_file
 
 FORMAT = 1
@@ -12,8 +12,7 @@ _LIMIT = 20  # seconds that a question may take which is known to hang at times
 _MOST = 1_000_000  # characters of one answer
 
 
-@dataclass(frozen=True, slots=True)
-class Framed:
+class Framed(Noun):
     """What a host's answer held.
 
     Attributes:

@@ -1,9 +1,9 @@
 """When a scheduled backup runs: `--at` and `--every` as systemd and as cron spell them."""
 
 import re
-from dataclasses import dataclass
 
 from maint.errors import UsageError
+from maint.model.noun import Noun
 from maint.model.units import parse_duration
 
 USUAL = "02:15"
@@ -11,8 +11,7 @@ _AT = re.compile(r"(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01]\d|2[0-3]):([0-5]\d)"
 _MOST_JITTER = 900.0
 
 
-@dataclass(frozen=True, slots=True)
-class Calendar:
+class Calendar(Noun):
     """A rhythm: systemd's `OnCalendar`, the five fields of cron, and how far runs may be spread (seconds)."""
 
     systemd: str

@@ -4,7 +4,6 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from maint.engine import journal
 from maint.engine.lock import holder
 from maint.engine.session import abandoned_window
 from maint.errors import MaintError, UsageError
+from maint.model.noun import Noun
 from maint.model.units import parse_duration, show_duration, show_size
 from maint.ports import StoreSight
 from maint.steps.window import CLOSE_COMMAND, remembered
@@ -32,8 +32,7 @@ _SKEW = timedelta(minutes=5)
 _ROOM = 3  # times the newest snapshot that should be free
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Noun):
     """One thing that was looked at."""
 
     label: str

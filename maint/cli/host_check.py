@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from maint.checks.check import RUNNING, Check
@@ -20,6 +19,7 @@ from maint.errors import Invalid, MaintError, UsageError
 from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.site import HostSettings
 from maint.report import checks as reports
 
@@ -28,8 +28,7 @@ _UNKNOWN = 3
 _SLOW_LOGIN = 1.0  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Noun):
     """What the operator asked for; see the command's options."""
 
     hosts: Sequence[str] = ()

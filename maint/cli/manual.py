@@ -1,10 +1,10 @@
 """The manual page and the completion script, made from the commands themselves."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import maint
 from maint.errors import UsageError
+from maint.model.noun import Noun
 
 _EXITS = (
     ("0", "done, or nothing to do"),
@@ -22,16 +22,14 @@ _EXITS = (
 SHELLS = ("bash", "zsh", "fish")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Noun):
     """An option or an argument as the manual shows it."""
 
     names: str
     help: str
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Noun):
     """A command as the manual shows it."""
 
     name: str

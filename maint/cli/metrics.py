@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 
 from maint.backup.catalogue import Entry, entries
@@ -13,14 +12,14 @@ from maint.cli.screen import Screen
 from maint.cli.site import ConfiguredSite
 from maint.engine import journal
 from maint.errors import MaintError, UsageError
+from maint.model.noun import Noun
 from maint.model.snapshot import Purpose
 from maint.model.units import parse_duration, show_duration
 
 STATES = ("done", "failed", "interrupted", "refused", "unfinished")
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Noun):
     """The figures of one site, times in seconds since 1970 (None: never)."""
 
     site: str

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from maint.cli.waiver import NoSafetyNet, lifted
 from maint.cli.way import MANAGER
 from maint.errors import MaintError, Unfinished
 from maint.model.json import Json
+from maint.model.noun import Noun
 
 group = typer.Typer(no_args_is_help=True, help="From an empty manager back to a snapshot.")
 SnapshotOption = Annotated[str, typer.Option("--snapshot", help="Its id; else the newest restorable one.")]
@@ -118,8 +118,7 @@ def _way_round() -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Noun):
     """What the operator wants restored."""
 
     snapshot: str

@@ -5,12 +5,12 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from maint.cli.calendar import Calendar
 from maint.config.layers import Settings
 from maint.errors import Refused, WorkFailed
+from maint.model.noun import Noun
 from maint.model.site import BackupSettings, SiteSettings
 from maint.render import from_file
 
@@ -20,8 +20,7 @@ STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
 MARK = "# maint-schedule"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Noun):
     """How the schedule is to be.
 
     Attributes:
@@ -41,8 +40,7 @@ class Wanted:
     folder: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(Noun):
     """Something that runs by itself: its name, when, what it does, and its commands after `--site NAME`."""
 
     name: str
@@ -51,8 +49,7 @@ class _Job:
     commands: Sequence[Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Noun):
     """A file of the schedule."""
 
     path: Path

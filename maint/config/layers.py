@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from maint.config import rules, sites, yaml
@@ -13,6 +13,7 @@ from maint.config.words import did_you_mean, dotted
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.site import SiteSettings
 
 GENERAL: dict[str, str] = {
@@ -57,8 +58,7 @@ _NUMBERS = frozenset({"plain_port", "tls_port", "port", "at_once", "minimum"})
 _NO_CONFIG_HINT = "maint config init writes a first configuration; maint lab up brings up a manager to try things on"
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
+class Flags(Noun):
     """What was given on the command line.
 
     Attributes:
@@ -73,8 +73,7 @@ class Flags:
     values: Mapping[str, tuple[Json, str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Noun):
     """A value and where it came from; a secret is shown as its reference."""
 
     key: str
@@ -82,8 +81,7 @@ class Origin:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
+class _Loaded(Noun):
     """A configuration file that was read, decoded and checked."""
 
     path: Path

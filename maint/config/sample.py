@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import get_origin
 
 from pydantic import BaseModel
@@ -15,6 +14,7 @@ from maint.config.schema import Config
 from maint.config.secrets import FORMS
 from maint.config.yaml import resolve
 from maint.model.json import Json
+from maint.model.noun import Noun
 
 SITE = "prod"
 _PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9_/.@:+-]*[A-Za-z0-9_/.@+-]|[A-Za-z0-9]")
@@ -27,8 +27,7 @@ _HEAD = f"""\
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Noun):
     """A key of the configuration, for the reference."""
 
     name: str

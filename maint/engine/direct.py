@@ -1,17 +1,17 @@
 """Make a plan of steps that a command names itself, without a playbook: what users typed is never a template."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from maint.engine.freeze import refuse_amid
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.plan import Phase, Plan
 from maint.ports import Sight
 from maint.steps.registry import STEPS
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Noun):
     """One step.
 
     Attributes:

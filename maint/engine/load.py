@@ -12,6 +12,7 @@ from maint.config.yaml import Document
 from maint.config.yaml import load as load_yaml
 from maint.errors import Invalid, Position
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.plan import Effect, Phase, Retry
 from maint.model.playbook import Parameter, ParameterType, Playbook, StepText
 from maint.model.units import parse_duration
@@ -65,8 +66,7 @@ class _Playbook(_Model):
     finally_: list[_Step] = Field(default_factory=list, alias="finally")
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Noun):
     """The playbooks that can be named, by name, as text."""
 
     texts: Mapping[str, str]

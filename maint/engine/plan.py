@@ -1,7 +1,7 @@
 """Make a plan of a playbook, by looking only."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -10,6 +10,7 @@ from maint.engine.freeze import refuse_amid
 from maint.engine.load import Library, convert, is_template
 from maint.errors import Invalid, MaintError, Position
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.plan import Action, Phase, Plan
 from maint.model.playbook import Playbook, StepText
 from maint.ports import Sight
@@ -62,8 +63,7 @@ def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(Noun):
     """Where steps stand: in which phase, in which lane, in which included playbook."""
 
     phase: Phase = Phase.MAIN
@@ -71,8 +71,7 @@ class _Frame:
     within: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Planner:
+class _Planner(Noun):
     sight: Sight
     library: Library
     waived: str = ""

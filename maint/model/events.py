@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from maint.model.json import Json
-from maint.model.record import Record
+from maint.model.noun import Noun
 
 
 class Outcome(StrEnum):
@@ -25,7 +25,7 @@ class Happening(StrEnum):
     FINISHED = "finished"
 
 
-class Event(Record):
+class Event(Noun):
     """One thing that happened to one action.
 
     Attributes:
@@ -45,7 +45,7 @@ class Event(Record):
     value: Json = None
 
 
-class Result(Record):
+class Result(Noun):
     """What a step gives back when it ends without failing."""
 
     outcome: Outcome

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from maint.model.record import Record
+from maint.model.noun import Noun
 
 
 class Severity(StrEnum):
@@ -23,7 +23,7 @@ class State(StrEnum):
     PASS = "pass"
 
 
-class Finding(Record):
+class Finding(Noun):
     """One check on one host.
 
     Attributes:
@@ -47,7 +47,7 @@ class Finding(Record):
     host: str
 
 
-class Contact(Record):
+class Contact(Noun):
     """Whether a host gave its whole answer, and why not."""
 
     name: str

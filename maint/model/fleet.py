@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from maint.model.record import Record
+from maint.model.noun import Noun
 
 
 class Standing(StrEnum):
@@ -14,7 +14,7 @@ class Standing(StrEnum):
     REVOKED = "revoked"
 
 
-class Reply(Record):
+class Reply(Noun):
     """What a host answered to its script.
 
     Attributes:
@@ -40,7 +40,7 @@ class Reply(Record):
     login_seconds: float = 0.0
 
 
-class Presented(Record):
+class Presented(Noun):
     """The key that a host presents.
 
     Attributes:

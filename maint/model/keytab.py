@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
-from maint.model.record import Record
+from maint.model.noun import Noun
 
 _MAGIC, _NATIVE, _BIG = 5, 1, 2  # first byte; second byte: version 1 in the writer's byte order, version 2 big-endian
 USABLE = {17: "aes128-cts", 18: "aes256-cts", 19: "aes128-sha2", 20: "aes256-sha2"}
@@ -19,7 +19,7 @@ class BadKeytab(ValueError):
     """No keytab, or one that breaks off."""
 
 
-class Key(Record):
+class Key(Noun):
     """One key of a keytab.
 
     Attributes:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 
-from maint.model.record import Record
+from maint.model.noun import Noun
 
 
 class Door(StrEnum):
@@ -14,7 +14,7 @@ class Door(StrEnum):
     CLOSED = "closed"  # neither
 
 
-class Presence(Record):
+class Presence(Noun):
     """What an anonymous knock on both ports found.
 
     Attributes:
@@ -30,14 +30,14 @@ class Presence(Record):
     chain: str | None = None
 
 
-class Account(Record):
+class Account(Noun):
     """An account that was let in: its name, and whether it is the bootstrap account of the config."""
 
     name: str
     bootstrap: bool
 
 
-class Service(Record):
+class Service(Noun):
     """A service of a cluster, or the management service."""
 
     name: str
@@ -50,7 +50,7 @@ class Service(Record):
         return self.state in ("STOPPED", "NA")
 
 
-class Role(Record):
+class Role(Noun):
     """A role: where it runs and in what state."""
 
     name: str
@@ -59,7 +59,7 @@ class Role(Record):
     host_id: str
 
 
-class Cluster(Record):
+class Cluster(Noun):
     """A cluster as `GET /clusters?clusterType=any` lists it; `name` is the immutable one."""
 
     name: str
@@ -74,7 +74,7 @@ class Cluster(Record):
         return self.type == "EXPERIENCE_CLUSTER" or self.version.startswith(("EXPERIENCE", "DATA_SERVICES"))
 
 
-class Host(Record):
+class Host(Noun):
     """A host as the manager knows it."""
 
     host_id: str
@@ -83,7 +83,7 @@ class Host(Record):
     cluster: str | None = None
 
 
-class Command(Record):
+class Command(Noun):
     """An asynchronous command (contract section 4)."""
 
     id: int
@@ -101,7 +101,7 @@ class Command(Record):
         return "; ".join(dict.fromkeys(words)) or "no reason given"
 
 
-class License(Record):
+class License(Noun):
     """An installed licence."""
 
     owner: str
@@ -109,7 +109,7 @@ class License(Record):
     expiration: str
 
 
-class Instance(Record):
+class Instance(Noun):
     """One server of a highly available manager (`GET /cm/instances`)."""
 
     name: str

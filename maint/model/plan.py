@@ -5,7 +5,7 @@ from dataclasses import field
 from enum import IntEnum, StrEnum
 
 from maint.model.json import Json, digest
-from maint.model.record import Record
+from maint.model.noun import Noun
 
 
 class Effect(IntEnum):
@@ -24,14 +24,14 @@ class Phase(StrEnum):
     FINALLY = "finally"
 
 
-class Retry(Record):
+class Retry(Noun):
     """How often a reading action is tried, and how long to wait in between (seconds)."""
 
     attempts: int = 1
     pause: float = 5.0
 
 
-class Action(Record):
+class Action(Noun):
     """One thing to do.
 
     Attributes:
@@ -107,7 +107,7 @@ class Action(Record):
         return Action(**fields)  # type: ignore[arg-type]  # written by to_json
 
 
-class Plan(Record):
+class Plan(Noun):
     """All that a run will do, in order.
 
     Attributes:

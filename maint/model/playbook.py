@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from maint.errors import Position
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.plan import Phase, Retry
-from maint.model.record import Record
 
 
 class ParameterType(StrEnum):
@@ -20,7 +20,7 @@ class ParameterType(StrEnum):
     LIST = "list"
 
 
-class Parameter(Record):
+class Parameter(Noun):
     """Something that the operator may set."""
 
     name: str
@@ -31,7 +31,7 @@ class Parameter(Record):
     source: str | None = None  # the list that fills it where nothing is given
 
 
-class StepText(Record):
+class StepText(Noun):
     """One step as written; `do` names a step kind, `include` another playbook, and only one of them is set."""
 
     name: str
@@ -49,7 +49,7 @@ class StepText(Record):
     phase: Phase = Phase.MAIN
 
 
-class Playbook(Record):
+class Playbook(Noun):
     """An ordered list of steps with its parameters."""
 
     name: str

@@ -8,17 +8,17 @@ from dataclasses import field
 from pathlib import Path
 
 from maint.errors import Invalid
-from maint.model.record import Record
+from maint.model.noun import Noun
 
 
-class Login(Record):
+class Login(Noun):
     """An account: its name, and a reference to its password."""
 
     username: str
     password: str
 
 
-class ManagerSettings(Record):
+class ManagerSettings(Noun):
     """How to reach a manager."""
 
     host: str
@@ -33,7 +33,7 @@ class ManagerSettings(Record):
     insecure: bool = False
 
 
-class SshSettings(Record):
+class SshSettings(Noun):
     """How to reach hosts; time-outs in seconds."""
 
     user: str = "root"
@@ -48,7 +48,7 @@ class SshSettings(Record):
     sudo_password: str | None = None  # reference
 
 
-class HostSettings(Record):
+class HostSettings(Noun):
     """One host by the name the config gives it."""
 
     name: str
@@ -57,7 +57,7 @@ class HostSettings(Record):
     groups: Sequence[str] = ()
 
 
-class Keep(Record):
+class Keep(Noun):
     """How many snapshots of each kind stay."""
 
     last: int = 0
@@ -68,14 +68,14 @@ class Keep(Record):
     yearly: int = 0
 
 
-class SftpSettings(Record):
+class SftpSettings(Noun):
     """How stores on other hosts are reached, where that differs from the site's hosts."""
 
     key: Path | None = None
     known_hosts: Path | None = None
 
 
-class S3Settings(Record):
+class S3Settings(Noun):
     """How S3-compatible stores are reached; without an endpoint it is the provider's own for the region."""
 
     endpoint: str | None = None
@@ -90,7 +90,7 @@ class S3Settings(Record):
         return self.buckets.get(bucket, self)
 
 
-class PartsSettings(Record):
+class PartsSettings(Noun):
     """Further parts of a snapshot: None: taken where they can be had; True: their lack is a problem; False: never."""
 
     license: bool | None = None
@@ -98,7 +98,7 @@ class PartsSettings(Record):
     manager_files: bool | None = None
 
 
-class BackupSettings(Record):
+class BackupSettings(Noun):
     """Where backups go, for whom they are sealed, and what is kept."""
 
     store: str
@@ -116,14 +116,14 @@ class BackupSettings(Record):
     s3: S3Settings = field(default_factory=S3Settings)
 
 
-class TlsPair(Record):
+class TlsPair(Noun):
     """A certificate, and a reference to its private key."""
 
     cert: Path
     key: str
 
 
-class VirtualClusterUser(Record):
+class VirtualClusterUser(Noun):
     """A user of a virtual cluster and the Kerberos identity that its jobs run with."""
 
     name: str
@@ -131,7 +131,7 @@ class VirtualClusterUser(Record):
     keytab: str  # reference
 
 
-class VirtualClusterSettings(Record):
+class VirtualClusterSettings(Noun):
     """One virtual cluster of the Data Engineering service."""
 
     name: str
@@ -147,7 +147,7 @@ class VirtualClusterSettings(Record):
     insecure: bool = False  # only as the vendor's own configuration says
 
 
-class SiteSettings(Record):
+class SiteSettings(Noun):
     """All that is configured for one site."""
 
     name: str

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from maint.model.json import Json
-from maint.model.record import Record
+from maint.model.noun import Noun
 
 FORMAT = "maint-snapshot/1"
 
@@ -34,7 +34,7 @@ class Trust(StrEnum):
     NOT_VERIFIED = "not verified"
 
 
-class Part(Record):
+class Part(Noun):
     """One stored file of a snapshot: name, size and SHA-256 of the stored bytes.
 
     `content_bytes` and `content_sha256` speak of what is inside, before compression and encryption.
@@ -48,7 +48,7 @@ class Part(Record):
     restorable: bool = False
 
 
-class StoredFile(Record):
+class StoredFile(Noun):
     """A file of a virtual cluster as it lies in the store, once for all snapshots that list it."""
 
     id: str
@@ -56,7 +56,7 @@ class StoredFile(Record):
     sha256: str
 
 
-class ClusterSummary(Record):
+class ClusterSummary(Noun):
     """What a snapshot tells of one virtual cluster.
 
     Attributes:
@@ -77,7 +77,7 @@ class ClusterSummary(Record):
     doubt: str = ""
 
 
-class Finding(Record):
+class Finding(Noun):
     """One rule of restorability and what it found; `passed` None means that it could not tell."""
 
     rule: str
@@ -85,7 +85,7 @@ class Finding(Record):
     words: str
 
 
-class Judgement(Record):
+class Judgement(Noun):
     """What the stream told while it was captured (verification levels 2 and 3)."""
 
     redaction: Redaction
@@ -95,7 +95,7 @@ class Judgement(Record):
     findings: Sequence[Finding] = ()
 
 
-class Snapshot(Record):
+class Snapshot(Noun):
     """One backup; it exists only if its manifest exists."""
 
     id: str

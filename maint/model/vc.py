@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from maint.model.json import Json
-from maint.model.record import Record
+from maint.model.noun import Noun
 
 Object = Mapping[str, Json]
 
@@ -77,7 +77,7 @@ def _items(raw: Object, key: str) -> Sequence[Object]:
     return tuple(item for item in value if isinstance(item, Mapping))
 
 
-class File(Record):
+class File(Noun):
     """A file of a resource."""
 
     raw: Object
@@ -94,7 +94,7 @@ class File(Record):
         return number_of(self.raw, "sizeBytes")
 
 
-class Resource(Record):
+class Resource(Noun):
     """A container of files, or a Python environment."""
 
     raw: Object
@@ -121,7 +121,7 @@ class Resource(Record):
         return next((file for file in self.files if file.path == path), None)
 
 
-class Job(Record):
+class Job(Noun):
     """A definition of what can be run."""
 
     raw: Object
@@ -158,7 +158,7 @@ class Job(Record):
         return text_of(part_of(self.raw, "spark"), "file") or text_of(part_of(self.raw, "airflow"), "dagFile")
 
 
-class Run(Record):
+class Run(Noun):
     """One execution of a job."""
 
     raw: Object

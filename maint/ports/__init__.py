@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol
 
 from maint.model.json import Json
 from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
-from maint.model.record import Record
+from maint.model.noun import Noun
 from maint.model.secret import Secret, SecretBytes
 from maint.model.site import SiteSettings
 from maint.ports.hosts import Fleet as Fleet
@@ -59,7 +59,7 @@ class Secrets(Protocol):
         """
 
 
-class Body(Record):
+class Body(Noun):
     """A request body of known length, sent once.
 
     Attributes:

@@ -5,12 +5,12 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from maint.model.fleet import Presented, Reply
-from maint.model.record import Record
+from maint.model.noun import Noun
 from maint.model.site import HostSettings
 from maint.ports.streams import Answer
 
 
-class Ran(Record):
+class Ran(Noun):
     """How a command on a host ended."""
 
     status: int

@@ -5,13 +5,13 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
 from maint.model.json import Json
-from maint.model.record import Record
+from maint.model.noun import Noun
 from maint.model.site import VirtualClusterSettings
 from maint.model.vc import Job, Object, Resource, Run
 from maint.ports.streams import Answer
 
 
-class Content(Record):
+class Content(Noun):
     """The bytes of a file to upload.
 
     Attributes:
@@ -23,7 +23,7 @@ class Content(Record):
     size: int
 
 
-class Start(Record):
+class Start(Noun):
     """A run to be started.
 
     Attributes:

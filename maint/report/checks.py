@@ -3,10 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from maint.model.finding import Contact, Finding, State
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.ranges import fold
 from maint.render import from_file
 
@@ -18,8 +18,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"
 _NAGIOS = {State.FAIL: (2, "CRITICAL"), State.ERROR: (3, "UNKNOWN"), State.WARN: (1, "WARNING")}
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Noun):
     """Findings that say the same of several hosts."""
 
     finding: Finding

@@ -2,13 +2,13 @@
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from maint.model.noun import Noun
 
 _NEVER = (None, "")  # as the schedule of a DAG: only ever by hand
 
 
-@dataclass(frozen=True, slots=True)
-class Dag:
+class Dag(Noun):
     """What a DAG's source tells.
 
     Attributes:

@@ -22,6 +22,7 @@ from maint.backup.verify import verify
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Door
+from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot, Trust
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.outline import outline_of
@@ -30,8 +31,7 @@ LIMIT = 3600.0  # seconds that the PUT may take
 _SHOWN = 5  # differences named in a reason
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Noun):
     """One phase and how long it took."""
 
     name: str

@@ -7,13 +7,14 @@ users end (contract section 7.2). Other text that names an old host is left as i
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from maint.backup.flatten import identity
 from maint.config.words import did_you_mean
 from maint.errors import Refused, UsageError
 from maint.model.json import Json
 from maint.model.manager import Host
+from maint.model.noun import Noun
 from maint.restore.document import Doc, items_of, services_of, text_of
 
 _LONGEST_NAME = 64  # characters; a generated role name is cut to them
@@ -21,8 +22,7 @@ _FEWEST_HEX = 8  # of an md5 that tell a cut one from a word
 _RENAMED = {"hostId": "id", "hostname": "name", "ipAddress": "address"}
 
 
-@dataclass(frozen=True, slots=True)
-class HostChange:
+class HostChange(Noun):
     """One host of a snapshot and the machine that takes its place."""
 
     old_id: str

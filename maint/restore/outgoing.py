@@ -7,7 +7,7 @@ because a part sent with `deleteCurrentDeployment=true` would delete all the res
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import BytesIO
 from typing import BinaryIO, cast
 
@@ -18,6 +18,7 @@ from maint.backup.parts import DEPLOYMENT, open_deployment
 from maint.backup.read import blocks
 from maint.backup.tree import Tree
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.document import document_of, spell
@@ -25,8 +26,7 @@ from maint.restore.hosts import HostChange, changes_of, leftovers, rewrite
 from maint.restore.partial import Choice, choice_of, left_out, part_of
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Noun):
     """What is done to a snapshot's document before it is sent, fixed when the plan is made.
 
     Attributes:
@@ -66,8 +66,7 @@ class Edit:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(Noun):
     """A document to send.
 
     Attributes:

@@ -5,18 +5,17 @@ nothing that exists on the server already may be in it, since it is added to wha
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from maint.backup.tree import Items, Tree
 from maint.config.words import did_you_mean
 from maint.errors import Refused
 from maint.model.manager import Cluster, Host
+from maint.model.noun import Noun
 from maint.restore.choose import GUARDED
 from maint.restore.document import Doc, items_of, text_of
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Noun):
     """What of a document is brought back.
 
     Attributes:

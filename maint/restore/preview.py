@@ -1,7 +1,6 @@
 """What a restore would meet and do, for people to read before they agree: endpoints, secrets by name, hosts, losses."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from maint.backup.compare import Comparison, Difference, compare
@@ -9,6 +8,7 @@ from maint.backup.ids import show_time
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.manager import Presence
+from maint.model.noun import Noun
 from maint.model.site import SiteSettings
 from maint.model.snapshot import Snapshot
 from maint.model.units import show_duration
@@ -20,8 +20,7 @@ from maint.restore.present import meaning, tree_of_server
 _SHOWN = 20  # differences that people see; programs get all
 
 
-@dataclass(frozen=True, slots=True)
-class HostFate:
+class HostFate(Noun):
     """One host of the document that is sent: where it was, where it will be, and whether the manager knows it."""
 
     name: str
@@ -31,8 +30,7 @@ class HostFate:
     known: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Noun):
     """What a restore would meet and do.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Decide what becomes of each job and resource of a snapshot in a virtual cluster, before anything is touched."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from maint.backup.catalogue import entries, find, newest_restorable
@@ -9,6 +9,7 @@ from maint.backup.vc_document import ClusterDocument, part_name
 from maint.backup.vc_objects import open_object
 from maint.errors import Refused
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.model.units import show_count
 from maint.model.vc import Job, Object, Resource, part_of, text_of
@@ -21,8 +22,7 @@ _LONGEST_DAG = 4 * 1024 * 1024  # bytes
 _SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Noun):
     """What becomes of what: all that is not named here is created under its own name.
 
     Attributes:

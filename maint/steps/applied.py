@@ -1,7 +1,6 @@
 """Decide by reading whether a deployment that was sent has been applied (contract section 8, ladder item 7)."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
@@ -10,6 +9,7 @@ from maint.backup.compare import Comparison, compare
 from maint.backup.tree import Tree
 from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.units import show_duration
 from maint.ports import Sight, Site, Work
 from maint.restore.present import tree_of_server
@@ -35,8 +35,7 @@ class Evidence(Protocol):
         """Look; whether the deployment is in force."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Noun):
     """What a read of the present deployment shows, held against the one that is wanted."""
 
     comparison: Comparison

@@ -1,12 +1,12 @@
 """An ECS cluster as the manager knows it: its hosts, and where it keeps data (contract section 6.1)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.manager import Cluster, Host
+from maint.model.noun import Noun
 from maint.ports import ManagerSight, Sight
 from maint.steps.clusters import resolve, restless
 from maint.steps.host_choice import configured_as
@@ -16,8 +16,7 @@ from maint.steps.server import require_ssh
 _DATA = {"DOCKER": ("defaultDataPath",), "ECS": ("defaultDataPath", "lsoDataPath")}
 
 
-@dataclass(frozen=True, slots=True)
-class Ecs:
+class Ecs(Noun):
     """An ECS cluster.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from maint.model.json import Json
+from maint.model.noun import Noun
 
 LISTED = (
     "/var/lib/longhorn", "/var/lib/calico", "/var/lib/docker", "/var/lib/docker_server", "/var/log/pods",
@@ -32,16 +33,14 @@ _CONTAINERS = re.compile(r"overlay|tmpfs|nsfs|proc|sysfs|mqueue|cgroup2?|devpts|
 _ODD = re.compile(r"[\x00-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Noun):
     """A file system: where it is mounted, and of which kind."""
 
     target: str
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Noun):
     """What a host says about one path.
 
     Attributes:
@@ -57,8 +56,7 @@ class Found:
     leads: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
+class Removal(Noun):
     """What goes from a host.
 
     Attributes:

@@ -1,11 +1,11 @@
 """The docker registry of an ECS cluster: stop it, remove it with its volumes and its image (contract 6.1, step 1)."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Cluster
+from maint.model.noun import Noun
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.clusters import DeleteArguments, proof_words, proven
@@ -20,8 +20,7 @@ _ABSENT = 5  # status of the script where docker does not answer
 _LIMIT = 300.0  # seconds for one host
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Noun):
     """A container as `docker ps` shows it."""
 
     id: str

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.ports import ShellSight, Sight
 from maint.steps.ecs_cluster import UNCLEANED, Ecs
 from maint.steps.ecs_paths import LISTED, UNMOUNTED, Found, Mount, Removal, judged, spelled
@@ -17,8 +17,7 @@ PACKAGE = "iscsi-initiator-utils"
 _BEGIN, _END = b"maint-ecs 1\0", b"end\0"
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Noun):
     """What is on one host.
 
     Attributes:

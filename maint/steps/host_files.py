@@ -5,11 +5,11 @@ import re
 import secrets
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.plan import Action, Effect
 from maint.model.units import show_size
 from maint.ports import ShellSight, Sight, Site, Work
@@ -25,8 +25,7 @@ MODE = re.compile(r"[0-7]{3,4}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(Noun):
     """What a file on a host is; only a `file` has the rest.
 
     Attributes:

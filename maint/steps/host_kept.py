@@ -4,17 +4,17 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from maint.model.noun import Noun
 from maint.ports import Site
 
 _RECORD = "host-files.json"
 _AT_MOST = 5  # of each thing; what is older is forgotten
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Noun):
     """One thing that was on a host.
 
     Attributes:

@@ -4,11 +4,11 @@ import contextlib
 import os
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from maint.errors import Invalid, Refused
 from maint.model.certificate import end_of, first_of
+from maint.model.noun import Noun
 from maint.model.secret import SecretBytes
 from maint.model.site import VirtualClusterSettings
 from maint.ports import Secrets
@@ -18,8 +18,7 @@ _REASONS = {9: "is not valid yet", 10: "has expired", 62: "is not for {host}"}  
 _HINT = "mend `tls: {cert: …, key: …}` of the virtual cluster in the config"
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Noun):
     """A certificate with its chain, and its key.
 
     Attributes:

@@ -6,11 +6,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from maint.errors import Invalid, Refused
 from maint.model.keytab import BadKeytab, Key, newest_usable, parse
+from maint.model.noun import Noun
 from maint.model.secret import SecretBytes
 from maint.model.site import VirtualClusterSettings, VirtualClusterUser
 from maint.ports import Secrets
@@ -34,8 +35,7 @@ _UNTOLD = (
 _STALE = ("preauthentication failed", "password incorrect", "decrypt integrity", "key version", "pre-authentication")
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Noun):
     """What a user's jobs log in with.
 
     Attributes:

@@ -5,12 +5,13 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from maint.errors import WorkFailed
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.vc import File, Object
 from maint.ports import Undo
 from maint.ports.streams import Answer
@@ -19,8 +20,7 @@ from maint.ports.vc import Content
 CHUNK = 16 * 1024 * 1024  # bytes of a file that are sealed, and held in memory, at once
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFile:
+class KeptFile(Noun):
     """A file in pieces."""
 
     path: str
@@ -28,8 +28,7 @@ class KeptFile:
     chunks: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Noun):
     """What a run keeps.
 
     Attributes:

@@ -3,10 +3,10 @@
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.noun import Noun
 from maint.model.site import SiteSettings, VirtualClusterSettings
 from maint.ports import Ran, ShellSight, Sight
 
@@ -27,8 +27,7 @@ export PATH KUBECONFIG NO_PROXY
 """What every script on that host begins with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Noun):
     """What the name of a virtual cluster's host tells (sections 1 and 11.3)."""
 
     host: str
@@ -110,8 +109,7 @@ def master_of(sight: Sight) -> str:
     return hosts[0].name
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Noun):
     """What the master says.
 
     Attributes:

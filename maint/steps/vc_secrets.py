@@ -6,11 +6,11 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.ports import Ran, Shell, ShellSight
 from maint.steps.vc_master import kubectl, last_words
 
@@ -23,8 +23,7 @@ _ABSENT = "notfound"
 Manifest = Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Noun):
     """The names of a user's two secrets."""
 
     principal: str

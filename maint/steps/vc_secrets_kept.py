@@ -4,17 +4,16 @@ import hashlib
 import json
 import os
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from maint.model.noun import Noun
 from maint.ports import Shell, Undo
 from maint.steps.vc_secrets import Cabinet, Manifest, contents_of
 
 _FOLDER = "user-secrets"
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Noun):
     """The old secrets of a user.
 
     Attributes:

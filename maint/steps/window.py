@@ -4,12 +4,12 @@ import hashlib
 import json
 import os
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Instance
+from maint.model.noun import Noun
 from maint.model.plan import Action, Effect
 from maint.model.site import HostSettings, SiteSettings
 from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
@@ -23,8 +23,7 @@ _ABSENT = "absent"
 CLOSE_COMMAND = "maint manager export --close-window"
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Noun):
     """An open window, as the state folder remembers it.
 
     Attributes:

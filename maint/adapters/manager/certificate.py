@@ -4,11 +4,11 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from maint.errors import Invalid
+from maint.model.noun import Noun
 from maint.model.site import ManagerSettings
 
 _ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for
@@ -26,8 +26,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Presented:
+class Presented(Noun):
     """A certificate that a server showed, for people to look at."""
 
     subject: str

@@ -3,7 +3,7 @@
 import ssl
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 import requests
@@ -16,12 +16,12 @@ from maint.adapters.manager.failure import root_of, words_for
 from maint.adapters.manager.wire import Wire
 from maint.errors import CannotReach, MaintError
 from maint.model.manager import Door
+from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.site import ManagerSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Noun):
     """How long to wait, in seconds.
 
     Attributes:
@@ -65,8 +65,7 @@ class Basic(AuthBase):
         return request
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Noun):
     """One request to come.
 
     Attributes:

@@ -5,14 +5,13 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from maint.model.fleet import Standing as Standing
+from maint.model.noun import Noun
 
 
-@dataclass(frozen=True, slots=True)
-class HostKey:
+class HostKey(Noun):
     """A public key: its type, such as ssh-ed25519, and its bytes as SSH sends them."""
 
     type: str
@@ -24,8 +23,7 @@ class HostKey:
         return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Noun):
     marker: str
     patterns: tuple[str, ...]
     key: HostKey

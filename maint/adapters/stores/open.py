@@ -3,18 +3,18 @@
 import getpass
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from maint.adapters.stores.local import LocalStore
 from maint.errors import Invalid
+from maint.model.noun import Noun
 from maint.model.site import BackupSettings, HostSettings, SshSettings
 from maint.ports import Secrets, Store
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Noun):
     """What opens a store that is not a local folder.
 
     Attributes:

@@ -6,7 +6,6 @@ The client is botocore: the one whose retries can be switched off and which pass
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, BinaryIO, cast
@@ -14,6 +13,7 @@ from typing import Any, BinaryIO, cast
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
 from maint.adapters.stores.writers import is_left_over
 from maint.errors import Invalid, MaintError, StoreFailed
+from maint.model.noun import Noun
 from maint.model.secret import Secret
 
 try:
@@ -35,8 +35,7 @@ _HINTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Noun):
     """Where and how an S3-compatible service is reached; no endpoint is Amazon's own."""
 
     endpoint: str | None

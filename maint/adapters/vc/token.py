@@ -5,7 +5,6 @@ import threading
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
 import requests
@@ -15,6 +14,7 @@ from maint.adapters.manager.transport import Basic
 from maint.adapters.vc.transport import Call
 from maint.errors import CannotReach, LoginRefused
 from maint.model.json import Json
+from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.site import VirtualClusterSettings
 from maint.ports import Clock, Secrets
@@ -26,8 +26,7 @@ _SHORTEST_MILLISECONDS = 10**12
 Send = Callable[[Call, Basic], requests.Response]
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Noun):
     """A token and until when it is used.
 
     Attributes:

@@ -3,7 +3,7 @@
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -19,14 +19,14 @@ from maint.adapters.vc.multipart import Form
 from maint.adapters.vc.trust import rules
 from maint.adapters.vc.wire import Wire, host_header
 from maint.errors import MaintError
+from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.site import VirtualClusterSettings
 
 _UNSENT = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError, ssl.SSLCertVerificationError)
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Noun):
     """How long to wait, in seconds.
 
     Attributes:
@@ -52,8 +52,7 @@ class Bearer(AuthBase):
         return request
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Noun):
     """One request to come.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Records are frozen dataclasses from their first object on."""
+"""Nouns are frozen dataclasses from their first object on."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -7,10 +7,10 @@ from dataclasses import FrozenInstanceError, asdict, field, fields, is_dataclass
 
 import pytest
 
-from maint.model.record import Record, made
+from maint.model.noun import Noun, made
 
 
-class Point(Record):
+class Point(Noun):
     """A place."""
 
     x: int
@@ -28,7 +28,7 @@ class Named(Point):
             raise ValueError(self.name)
 
 
-def test_a_record_is_compared_shown_and_copied_as_a_dataclass_is():
+def test_a_noun_is_compared_shown_and_copied_as_a_dataclass_is():
     one = Point(1, marks={"a": 1})
     assert one == Point(1, 0, {"a": 1}) != Point(1)
     assert repr(one) == "Point(x=1, y=0, marks={'a': 1})"
@@ -39,7 +39,7 @@ def test_a_record_is_compared_shown_and_copied_as_a_dataclass_is():
             assert (x, y) == (1, 0)
 
 
-def test_a_record_is_never_changed_and_takes_nothing_it_does_not_know():
+def test_a_noun_is_never_changed_and_takes_nothing_it_does_not_know():
     one = Point(1)
     for name in ("x", "other"):
         with pytest.raises(FrozenInstanceError):
@@ -50,14 +50,14 @@ def test_a_record_is_never_changed_and_takes_nothing_it_does_not_know():
         Point()  # type: ignore[call-arg]  # what is tried here
 
 
-def test_a_record_may_build_on_another_and_look_at_what_it_is_given():
+def test_a_noun_may_build_on_another_and_look_at_what_it_is_given():
     assert [one.name for one in fields(Named(1))] == ["x", "y", "marks", "name"]
     with pytest.raises(ValueError, match="\n"):
         Named(1, name="\n")
 
 
-def test_a_record_can_be_asked_for_before_there_is_an_object_of_it():
-    class Later(Record):
+def test_a_noun_can_be_asked_for_before_there_is_an_object_of_it():
+    class Later(Noun):
         number: int
 
     assert not is_dataclass(Later)
@@ -65,10 +65,10 @@ def test_a_record_can_be_asked_for_before_there_is_an_object_of_it():
     assert hash(Later(1)) == hash(Later(1))
 
 
-def test_threads_that_need_a_record_for_the_first_time_at_once_all_get_one():
+def test_threads_that_need_a_noun_for_the_first_time_at_once_all_get_one():
     for _ in range(20):
 
-        class Fresh(Record):
+        class Fresh(Noun):
             number: int
             more: list[int] = field(default_factory=list)
 
