@@ -9,15 +9,9 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_ssh_private_key,
-)
 
 from maint.adapters.durable import create_once, read_private
+from maint.adapters.private_key import seed_of
 from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret
 
@@ -44,7 +38,7 @@ class SshSigner:
 
     def __init__(self, key: Ed25519PrivateKey, trusted: Sequence[str] = ()) -> None:
         self._key = key
-        self._own = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self._own = key.public_key().public_bytes_raw()
         self._trusted = {self._own, *(_parse_public(line) for line in trusted)}
 
     @property
@@ -123,23 +117,39 @@ def _make(path: Path, content: bytes) -> bytes:
 
 
 def _fresh_private() -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
     return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
 
 
 def _parse_private(content: bytes, what: str) -> Ed25519PrivateKey:
-    try:
-        # A reference drops the final newline, which the format wants back.
-        key = load_ssh_private_key(content.rstrip() + b"\n", password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        # The library's own words may quote the key.
+    content = content.rstrip() + b"\n"  # a reference drops the final newline, which the format wants back
+    found = seed_of(content)
+    key = _plain_private(*found) if found else _any_private(content)
+    if key is None:
         raise Invalid(
             f"{what} is no usable private key",
             detail=["expected: OpenSSH's own format, without a passphrase"],
             hint="ssh-keygen -t ed25519 -N '' -f FILE makes one",
-        ) from None
+        )
     if not isinstance(key, Ed25519PrivateKey):
         raise Invalid(f"{what} is no Ed25519 key", hint="ssh-keygen -t ed25519 -N '' -f FILE makes one")
     return key
+
+
+def _plain_private(seed: bytes, public: bytes) -> Ed25519PrivateKey | None:
+    key = Ed25519PrivateKey.from_private_bytes(seed)
+    return key if key.public_key().public_bytes_raw() == public else None
+
+
+def _any_private(content: bytes) -> object | None:
+    """Return a private key of whatever kind, None where it is none that can be used."""
+    from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
+    try:
+        return load_ssh_private_key(content, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # whose words may quote the key
+        return None
 
 
 def _parse_public(line: str) -> bytes:

@@ -1,0 +1,54 @@
+"""Read an Ed25519 private key as `ssh-keygen -N ''` writes it, without the parts that other kinds of key need.
+
+The format (OpenSSH's PROTOCOL.key) is a frame of fixed fields around the key. What fits it to the last byte is read
+here; whatever does not is for the library, which knows all kinds and takes longer to load than this whole command.
+"""
+
+import base64
+import binascii
+
+_BEGIN, _END = b"-----BEGIN OPENSSH PRIVATE KEY-----\n", b"-----END OPENSSH PRIVATE KEY-----\n"
+_ALGORITHM = b"ssh-ed25519"
+_KEY_BYTES = 32
+_BLOCK = 8  # bytes that the secret part is padded to
+_TWICE = 4  # bytes of a number that stands there twice
+
+
+def seed_of(content: bytes) -> tuple[bytes, bytes] | None:
+    """Return the seed of a private key and its public key, 32 bytes each; None where it is not plainly one."""
+    if not (content.startswith(_BEGIN) and content.endswith(_END)):
+        return None
+    try:
+        frame = base64.b64decode(content.removeprefix(_BEGIN).removesuffix(_END).replace(b"\n", b""), validate=True)
+    except binascii.Error:
+        return None
+    public = frame[len(_head(b"")) :][:_KEY_BYTES]
+    head = _head(public)
+    secret = frame[len(head) + 4 :]
+    if frame != head + _string(secret) or secret[:_TWICE] != secret[_TWICE : 2 * _TWICE]:
+        return None
+    return _of_secret(secret[2 * _TWICE :], public)
+
+
+def _head(public: bytes) -> bytes:
+    """Return all that stands before the secret part: no cipher, no passphrase, one key."""
+    none = _string(b"none")
+    return b"openssh-key-v1\0" + none + none + _string(b"") + (1).to_bytes(4, "big") + _string(_blob(public))
+
+
+def _blob(public: bytes) -> bytes:
+    return _string(_ALGORITHM) + _string(public)
+
+
+def _of_secret(secret: bytes, public: bytes) -> tuple[bytes, bytes] | None:
+    seed = secret[len(_blob(public)) + 4 :][:_KEY_BYTES]
+    start = _blob(public) + _string(seed + public)
+    size = int.from_bytes(secret[len(start) : len(start) + 4], "big")
+    comment = secret[len(start) + 4 :][:size]
+    known = start + _string(comment)
+    padding = bytes(range(1, -(len(known) + 2 * _TWICE) % _BLOCK + 1))
+    return (seed, public) if secret == known + padding else None
+
+
+def _string(content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + content
