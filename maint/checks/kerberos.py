@@ -1,13 +1,16 @@
 """Kerberos: configuration, keytabs, tickets, key distribution centres, rights in the directory."""
 
 import re
+from collections.abc import Sequence
 
-from maint.checks.check import FAIL, WARN, Check, Verdict, broken, good, held
+from maint.checks.check import FAIL, WARN, Check, Verdict, broken, failed, good, held
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
 
-_KEYTABS = "/var/run/cloudera-scm-agent/process/*/*.keytab"
-_NEWEST = (
-    f'k=; for f in {_KEYTABS}; do [ -e $f ] && k=$f; done; [ -n "$k" ] || {{ echo none; exit 0; }}; echo "keytab=$k";'
+_PROCESSES = "/var/run/cloudera-scm-agent/process"
+_NEWEST = (  # where folders are closed to this account, nobody knows what is in them
+    f'k=$(ls -1t {_PROCESSES}/*/*.keytab | sed -n 1p); [ -n "$k" ] || {{ d=none;'
+    f" for p in {_PROCESSES} {_PROCESSES}/*; do [ -d $p ] && ! [ -r $p ] && d=denied; done; echo $d; exit 0; }};"
+    ' echo "keytab=$k";'
 )
 _KDCS = (
     "r=$(sed -n 's/^ *default_realm *= *//p' /etc/krb5.conf 2>/dev/null); [ -n \"$r\" ] || exit 0;"
@@ -20,7 +23,8 @@ QUESTIONS = {
     "keytab": f'{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }}; echo "mode=$(stat -c %a $k)"; klist -kte $k',
     "kinit": f"{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }};"
     " p=$(klist -kt $k | sed -n '$s/.* //p');"
-    ' KRB5CCNAME=MEMORY:maint $maint_limit kinit -r 1d -kt $k $p; echo "status=$?"',
+    ' case $p in *@*) KRB5CCNAME=MEMORY:maint $maint_limit kinit -r 1d -kt $k $p 2>&1; echo "status=$?";;'
+    " *) command -v klist > /dev/null; echo status=no-principal-$?;; esac",
     "kdc": f'for k in $({_KDCS}); do h=${{k%:*}}; p=${{k##*:}}; [ "$p" = "$h" ] && p=88;'
     " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
     ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "$h:$p=$?"; done; true',
@@ -72,8 +76,10 @@ def keytab(host: HostFacts) -> Verdict:
     lines = _given(host, "keytab")
     mode = next((line.partition("=")[2] for line in lines if line.startswith("mode=")), "777")
     keys = [line for line in lines if "@" in line]
+    if not keys and not any(line.startswith("Keytab name:") for line in lines):
+        raise CouldNotTell("klist is not installed, or does not answer")
     if not keys:
-        raise CouldNotTell("klist shows no principal")
+        return failed("klist finds no key in it: it is cut off, or no keytab")
     wrong = [f"mode {mode}"] if int(mode, 8) & 0o077 else []
     wrong += [] if any(f"@{host.realm}" in key for key in keys) else [f"no principal of {host.realm}"]
     wrong += ["weak keys alone"] if all(any(weak in key.lower() for weak in _WEAK) for key in keys) else []
@@ -88,11 +94,19 @@ def keytab(host: HostFacts) -> Verdict:
 ).host_rule  # fmt: skip
 def ticket(host: HostFacts) -> Verdict:
     """Judge krb.kinit."""
-    told = dict(line.partition("=")[::2] for line in _given(host, "kinit"))
-    status = told.get("status", "")
-    if status == "127":
-        raise CouldNotTell("kinit is not installed")
-    return held(status == "0", "a ticket came" if status == "0" else f"kinit ended with {status or 'nothing'}")
+    lines = _given(host, "kinit")
+    status = next((line.removeprefix("status=") for line in lines if line.startswith("status=")), "")
+    if status in ("127", "no-principal-1", "no-principal-127"):
+        raise CouldNotTell("klist or kinit is not installed")
+    if status == "no-principal-0":
+        return broken("the keytab names no principal to try")
+    return good("a ticket came") if status == "0" else broken(said_by_kinit(lines, status))
+
+
+def said_by_kinit(lines: Sequence[str], status: str) -> str:
+    """Return why kinit gave no ticket, in its own words where it said something."""
+    words = [line.partition("kinit: ")[2] for line in lines if "kinit: " in line]
+    return f"kinit: {words[-1]}" if words else f"kinit ended with {status or 'nothing'}"
 
 
 @Check(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, broken, failed, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.kerberos import said_by_kinit
 from maint.checks.tls import until
 from maint.model.json import Json
 
@@ -12,11 +13,13 @@ QUESTIONS = {
     ' -servername ${e%:*} -verify_hostname ${e%:*} -verify_return_error < /dev/null > /dev/null; echo "status=$?";'
     " $maint_limit openssl s_client -connect $e -servername ${e%:*} < /dev/null | openssl x509 -noout -enddate -text |"
     " grep -e notAfter= -e DNS: ; done; true",
-    "service_keytabs": "for k in /opt/cloudera/cde/*.keytab /etc/security/keytabs/cde*.keytab; do"
-    " [ -e $k ] || continue;"
+    "service_keytabs": "for d in /opt/cloudera/cde /etc/security/keytabs; do [ -d $d ] && ! [ -r $d ] &&"
+    " printf 'keytab=%s\\ndenied\\n' $d/; done;"
+    " for k in /opt/cloudera/cde/*.keytab /etc/security/keytabs/cde*.keytab; do [ -e $k ] || continue;"
     ' echo "keytab=$k"; [ -r $k ] || { echo denied; continue; }; klist -kt $k | sed -n "4,\\$p";'
     " p=$(klist -kt $k | sed -n '$s/.* //p');"
-    ' KRB5CCNAME=MEMORY:maint $maint_limit kinit -kt $k $p; echo "kinit=$?"; done; true',
+    " case $p in *@*) KRB5CCNAME=MEMORY:maint $maint_limit kinit -kt $k $p 2>&1;"
+    ' echo "kinit=$?";; *) command -v klist > /dev/null || echo kinit=127;; esac; done; true',
 }
 
 
@@ -100,21 +103,22 @@ def keytab(host: HostFacts) -> Verdict:
     if not blocks:
         raise NotApplicable("no keytab lies where the service's usually do")
     told = {block.splitlines()[0]: block.splitlines()[1:] for block in blocks}
-    wrong = [f"{path}: no principal of {realm}" for path, lines in told.items() if not _of_realm(lines, realm)]
-    wrong += [f"{path}: kinit ended with {status}" for path, lines in told.items() if (status := _status(lines))]
-    if not wrong and any("kinit=127" in lines or "denied" in lines for lines in told.values()):
-        raise CouldNotTell("kinit is not installed, or this account may not read the keytabs")
+    wrong = [f"{path}: {words}" for path, lines in told.items() if (words := _wrong(lines, realm))]
+    if not wrong and any({"kinit=127", "denied"} & set(lines) for lines in told.values()):
+        raise CouldNotTell("klist or kinit is not installed, or this account may not read the keytabs")
     return held(not wrong, "; ".join(wrong) or f"{len(blocks)} keytabs, and kinit with each works")
 
 
-def _of_realm(lines: Sequence[str], realm: str) -> bool:
-    return "denied" in lines or any(f"@{realm}" in line for line in lines)
-
-
-def _status(lines: Sequence[str]) -> str:
-    """Return how kinit ended where it did not end well; nothing where it could not even be tried."""
-    found = next((line.removeprefix("kinit=") for line in lines if line.startswith("kinit=")), "")
-    return "" if found in ("0", "127") else found
+def _wrong(lines: Sequence[str], realm: str) -> str:
+    """Return what is wrong with a keytab; nothing where it could not even be looked at."""
+    status = next((line.removeprefix("kinit=") for line in lines if line.startswith("kinit=")), "")
+    keys = [line for line in lines if "@" in line and "kinit: " not in line]
+    if "denied" in lines or (not keys and status == "127"):
+        return ""
+    wrong = [] if any(f"@{realm}" in key for key in keys) else [f"no principal of {realm}"]
+    if keys and status not in ("0", "127"):
+        wrong.append(said_by_kinit(lines, status))
+    return ", ".join(wrong)
 
 
 CHECKS = (ozone, endpoint, keytab)

@@ -139,7 +139,7 @@ def break_(
     target: Annotated[str, typer.Argument(help="manager, database, or a host's name.")] = "",
     fault: Annotated[str, typer.Argument(help="A fault's name.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List the faults.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Clear the named fault, or all of them.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Clear a fault, all faults of a target, or all.")] = False,
     folder: Folder = "",
 ) -> None:
     """Set a fault in the lab, list them, or clear them."""
@@ -156,7 +156,7 @@ def break_(
         data = [dict(zip(("name", "target", "meaning"), row, strict=True)) for row in rows]
         screen.emit({"faults": data}, table(["FAULT", "TARGET", "MEANING"], rows))
     elif repair:
-        cleared = control.repair(lab_folder(folder), fault or target)
+        cleared = control.repair(lab_folder(folder), fault or target, target if fault else "")
         screen.emit({"cleared": cleared}, f"{cleared} faults cleared")
     elif fault == _LOST and target in _LOSSES:
         words, lose = _LOSSES[target]

@@ -85,9 +85,14 @@ def break_(folder: Path, target: str, fault: str) -> None:
     ask(folder, "break", target=target, fault=fault)
 
 
-def repair(folder: Path, fault: str = "") -> int:
-    """Clear a fault, or all of them, on manager and hosts; return how many there were."""
-    return int(ask(folder, "repair", fault=fault)["cleared"])
+def repair(folder: Path, fault: str = "", target: str = "") -> int:
+    """Clear a fault, or all of them, on manager and hosts, or at one target; return how many there were.
+
+    Raises:
+        Invalid: there is no such fault or target.
+        CannotReach: no lab is up.
+    """
+    return int(ask(folder, "repair", fault=fault, target=target)["cleared"])
 
 
 def lose_database(folder: Path) -> None:

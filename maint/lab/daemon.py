@@ -47,7 +47,7 @@ class Orders(socketserver.ThreadingTCPServer):
         if order == "break":
             lab.break_(str(words["target"]), str(words["fault"]))
         elif order == "repair":
-            return {"cleared": lab.repair(str(words["fault"]))}
+            return {"cleared": lab.repair(str(words["fault"]), str(words.get("target", "")))}
         elif order == "switch":
             lab.switch(str(words["name"]), str(words["value"]))
         elif order == "lose-database":

@@ -85,10 +85,11 @@ class FaultBox:
             raise UnknownFault(f"fault {name} strikes {', '.join((fault.target, *fault.targets))}, not {target!r}")
         self.active.append((name, target))
 
-    def clear(self, name: str = "") -> int:
-        """Take a fault away, or all; return how many went."""
+    def clear(self, name: str = "", target: str = "") -> int:
+        """Take a fault away, or all, everywhere or at one target; return how many went."""
         before = len(self.active)
-        self.active = [entry for entry in self.active if name and entry[0] != name]
+        going = [(fault, at) for fault, at in self.active if name in ("", fault) and target in ("", at)]
+        self.active = [entry for entry in self.active if entry not in going]
         return before - len(self.active)
 
     def strikes(self, name: str, call: str = "") -> bool:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from maint.lab.shell.facts import default_fact
 from maint.lab.shell.tree import Tree
@@ -12,10 +12,22 @@ from maint.lab.vc.utility import Files
 
 _SSH = 22
 LOG = "/var/log/lab-commands.log"
+TRUSTED = "/etc/pki/tls/certs/ca-bundle.crt"  # the authorities that a host trusts
 KeystoreOpens = Callable[[bytes, str], Sequence[str] | None]
 
 
 Utility = Callable[[list[str], str, Files], tuple[int, str, str]]
+
+
+_NOBODY = "not found in Kerberos database"
+
+
+class Shown(NamedTuple):
+    """What a TLS port shows: its certificate (PEM); number and words of what OpenSSL finds wrong, 0 for nothing."""
+
+    certificate: bytes
+    number: int
+    words: str
 
 
 class Unit(Protocol):
@@ -52,7 +64,10 @@ class Machine:
         keystore_opens: given a keystore's bytes and a password, returns its aliases, or None where it does not open.
         listening: returns the TCP ports that something listens on.
         reaches: returns whether a host and port can be reached from here.
-        shows: returns the certificate (PEM) that a host and port show, None where nobody answers.
+        shows: given a host name, a port and the authorities that are trusted (PEM), returns the certificate (PEM) that
+            is shown there, and what OpenSSL finds wrong with its chain; None where nobody answers.
+        login: given a principal and a keytab's bytes, returns why the realm gives no ticket for them, "" where it does;
+            without a keytab, whether it knows the principal.
         utility: given arguments, working folder and the host's files, does what the virtual-cluster utility does there
             and returns its status, output and errors; None where no cluster answers.
         kubernetes: what kubectl talks to there, None where no cluster answers.
@@ -80,7 +95,8 @@ class Machine:
         self.keystore_opens: KeystoreOpens = _opens_nothing
         self.listening: Callable[[], Collection[int]] = lambda: (_SSH,)
         self.reaches: Callable[[str, int], bool] = lambda host, port: host == "localhost" and port in self.listening()
-        self.shows: Callable[[str, int], bytes | None] = lambda host, port: None  # noqa: ARG005 - nobody there
+        self.shows: Callable[[str, int, bytes], Shown | None] = lambda *_: None
+        self.login: Callable[[str, bytes | None], str] = lambda principal, _: f"Client '{principal}' {_NOBODY}"
         self.utility: Utility | None = None
         self.kubernetes: Kubernetes | None = None
         self.shells: set[int] = set()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Protocol
 
-from maint.lab.machine import Machine
+from maint.lab.machine import Machine, Shown
 
 _SSH, _AGENTS, _DATABASE, _KDC = 22, 7182, 5432, 88
 
@@ -59,8 +59,8 @@ class Neighbours:
             port: where the lab's service really listens, on loopback.
         """
 
-        def shows(host: str, _: int) -> bytes | None:
-            return _certificate(host, port) if host.endswith(f".{domain}") else None
+        def shows(host: str, _: int, authorities: bytes) -> Shown | None:
+            return _shown(host, port, authorities) if host.endswith(f".{domain}") else None
 
         for machine in self._machines.values():
             known = machine.fact("dns")
@@ -78,7 +78,7 @@ class Neighbours:
 
     def _answers(self, own: str, host: str, port: int) -> bool:
         if host.startswith("kdc.") and port == _KDC:
-            return True
+            return self._machines[own].fact("cut_off_from") != "kdc"
         for name, machine in self._machines.items():
             known = (name, machine.fact("fqdn"), machine.address)
             if host in known or (host in ("localhost", "127.0.0.1") and name == own):
@@ -86,14 +86,29 @@ class Neighbours:
         return False
 
 
-def _certificate(name: str, port: int) -> bytes | None:
-    """Return the certificate that the lab's own port shows for a name."""
-    rules = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    rules.check_hostname, rules.verify_mode = False, ssl.CERT_NONE  # it is looked at, not believed
+def _shown(name: str, port: int, authorities: bytes) -> Shown | None:
+    """Return what the lab's own port shows for a name, and whether the authorities vouch for it."""
+    looking, judging = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    looking.check_hostname, looking.verify_mode = False, ssl.CERT_NONE  # it is looked at, not believed
+    judging.check_hostname = False  # a name is judged by whoever asks for it
+    with suppress(ssl.SSLError):
+        judging.load_verify_locations(cadata=authorities.decode("ascii", "replace"))
+    try:
+        certificate = ssl.DER_cert_to_PEM_cert(_peer(looking, name, port)).encode()
+    except OSError:
+        return None
+    try:
+        _peer(judging, name, port)
+    except ssl.SSLCertVerificationError as error:
+        return Shown(certificate, error.verify_code, error.verify_message)
+    except OSError:
+        return None
+    return Shown(certificate, 0, "ok")
+
+
+def _peer(rules: ssl.SSLContext, name: str, port: int) -> bytes:
     with (
-        suppress(OSError),
         socket.create_connection(("127.0.0.1", port), 5) as plain,
         rules.wrap_socket(plain, server_hostname=name) as tls,
     ):
-        return ssl.DER_cert_to_PEM_cert(tls.getpeercert(binary_form=True) or b"").encode()
-    return None
+        return tls.getpeercert(binary_form=True) or b""

@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from maint.lab import ecs, jks, pki
+from maint.lab import credentials, ecs, jks, pki
 from maint.lab.ailments import AILMENTS, Ailments
-from maint.lab.faults import UnknownFault
+from maint.lab.faults import FAULTS, TARGETS, UnknownFault
 from maint.lab.files import write_whole
 from maint.lab.founding import found
 from maint.lab.loading import Options
 from maint.lab.machine import Machine, Unit
 from maint.lab.neighbours import Neighbours
+from maint.lab.realm import Realm
 from maint.lab.requestlog import RequestLog, counts
 from maint.lab.server import ManagerServer
 from maint.lab.shell.furnish import furnish
@@ -60,13 +61,16 @@ class Lab:
         self.world: World = self._storage.load()
         self.log = RequestLog(self.folder / "requests.jsonl")
         self.server = self._server()
+        self._realm = Realm(self.folder / "realm.json")
         self.machines = {name: self._machine(name) for name in self._facts["hosts"]}
         self._neighbours = Neighbours(self.machines, self.manager_host, self.server, self.world.release)
         self._neighbours.introduce()
         if new:
             for machine in self.machines.values():
                 furnish(machine)
-            ecs.furnish_cluster(self.machines, json.loads((self.folder / "blueprint.json").read_bytes()))
+            blueprint = json.loads((self.folder / "blueprint.json").read_bytes())
+            ecs.furnish_cluster(self.machines, blueprint)
+            credentials.furnish(self.machines, blueprint, self._realm, self._bundle.read_bytes())
         self._ssh: SshLab | None = None
         self.service = self._service()
         if self.service:
@@ -128,10 +132,26 @@ class Lab:
             self.world.faults.add(target, fault)
             self._storage.save(self.world)
 
-    def repair(self, fault: str = "") -> int:
-        """Clear a fault, or all, on manager and hosts; return how many there were."""
+    def repair(self, fault: str = "", target: str = "") -> int:
+        """Clear a fault, or all, on manager and hosts, or at one target; return how many there were.
+
+        Args:
+            fault: the fault; a target's name alone clears all that is wrong there.
+            target: where; everywhere when empty.
+
+        Raises:
+            UnknownFault: there is no such fault or target.
+        """
+        faults, targets = {*FAULTS, *HOST_FAULTS}, {*TARGETS, *self.machines}
+        if fault in targets and not target:
+            fault, target = "", fault
+        for name, known, kind in ((fault, faults, "fault"), (target, targets, "target")):
+            if name and name not in known:
+                raise UnknownFault(f"there is no {kind} {name!r}; known are {', '.join(sorted(known))}")
         cleared = 0
         for machine in self.machines.values():
+            if target not in ("", machine.name):
+                continue
             if machine.fault and fault in ("", machine.fault):
                 machine.fault = None
                 cleared += 1
@@ -139,7 +159,7 @@ class Lab:
             cleared += len(machine.ailments) - len(kept)
             machine.ailments = kept
         with self.world.lock:
-            cleared += self.world.faults.clear(fault)
+            cleared += self.world.faults.clear(fault, target)
             self._storage.save(self.world)
         return cleared
 
@@ -242,7 +262,8 @@ class Lab:
         machine = Machine(name, self._root(name), units, address=self._facts["addresses"].get(name, "127.0.0.1"))
         machine.keystore_opens = _aliases
         machine.docker = lambda: ecs.runs_docker(self.world, name)
-        Ailments(machine, lambda: self._expired(name))
+        machine.login = self._realm.login
+        Ailments(machine, lambda: self._expired(name), _strangers)
         return machine
 
     def _equip(self, service: Service, *, new: bool) -> None:
@@ -312,6 +333,10 @@ class Lab:
         if self.service:
             site["virtual_clusters"] = told.config(self.service, self._bundle)
         return {"state": str(folder / "state"), "sites": {SITE: site}}
+
+
+def _strangers() -> bytes:
+    return pki.Authority.create(datetime.now(UTC), "Somebody Else's").root.pem
 
 
 def _aliases(content: bytes, password: str) -> list[str] | None:

@@ -35,11 +35,24 @@ PLANTED = {
     "expired-host-certificate": ({"tls.expiry": "fail", "tls.match": "fail"}, 1),
     "wrong-dns": ({"net.dns.fwd": "fail", "net.dns.peers": "fail"}, 1),
     "redaction-twice": ({"cm.redaction": "fail"}, 1),
+    "keytab-wrong-principal": ({"krb.kinit": "fail"}, 1),
+    "keytab-rc4": ({"krb.keytab": "fail", "krb.kinit": "fail"}, 1),
+    "keytab-stale": ({"krb.kinit": "fail"}, 1),
+    "keytab-truncated": ({"krb.keytab": "fail", "krb.kinit": "fail"}, 1),
+    "keytab-readable": ({"krb.keytab": "fail"}, 1),
+    "kdc-silent": ({"krb.kdc": "fail", "krb.kinit": "fail"}, 1),
+}
+ON_MASTER = {  # the same, where users' keytabs lie and the service's endpoints are asked for
+    "keytab-wrong-principal": "'cde/elsewhere.invalid@EXAMPLE.INTERNAL' not found in Kerberos database",
+    "keytab-rc4": "No key table entry found for cde@EXAMPLE.INTERNAL",
+    "keytab-stale": "Preauthentication failed",
+    "keytab-truncated": "no principal of EXAMPLE.INTERNAL",
+    "untrusted-chain": "the host does not trust the chain",
 }
 
 
 def test_every_ailment_of_the_lab_is_tried() -> None:
-    assert set(AILMENTS) <= set(PLANTED)
+    assert set(AILMENTS) <= {*PLANTED, *ON_MASTER}
 
 
 @pytest.mark.parametrize("fault", PLANTED)
@@ -57,11 +70,28 @@ def test_a_planted_problem_is_found_and_no_other(sick: Operator, fault: str) -> 
     } >= {FIRST}
 
 
+@pytest.mark.parametrize("fault", ON_MASTER)
+def test_what_ails_the_master_of_the_data_services_is_found_and_told_why(sick: Operator, fault: str) -> None:
+    sick.lab.break_("ds-01.example.internal", fault)
+    said = sick("host", "check", "--group", "virtual-cluster", "-o", "json")
+    (found,) = [f for f in said.json["findings"] if f["state"] in ("fail", "warn", "error")]
+    assert (found["check"], found["state"]) == ("cde.endpoint" if "chain" in fault else "cde.keytab", "fail")
+    assert ON_MASTER[fault] in found["observed"]
+    assert sick.lab.repair("ds-01.example.internal") == 1
+    assert loud(sick("host", "check", "--group", "virtual-cluster", "-o", "json")) == {}
+
+
+def test_a_chain_of_another_authority_at_the_service_is_found(sick: Operator) -> None:
+    sick.lab.break_("jobs-engine", "vc-unknown-ca-certificate")
+    said = sick("host", "check", "--check", "cde.endpoint", "-o", "json")
+    assert (loud(said), said.code) == ({"cde.endpoint": "fail"}, 1)
+
+
 def test_whatever_ails_one_host_at_once_is_found_and_gone_when_repaired(sick: Operator) -> None:
     for ailment in AILMENTS:
         sick.lab.break_(FIRST, ailment)
     found = loud(sick("host", "check", "-o", "json"))
-    assert found.keys() == {check for ailment in AILMENTS for check in PLANTED[ailment][0]}
+    assert found.keys() == {check for ailment in AILMENTS if ailment in PLANTED for check in PLANTED[ailment][0]}
     sick.lab.repair("wrong-dns")
     assert loud(sick("host", "check", "-o", "json")).keys() == found.keys() - PLANTED["wrong-dns"][0].keys()
     assert sick.lab.repair() == len(AILMENTS) - 1

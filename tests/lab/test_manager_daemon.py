@@ -57,7 +57,10 @@ def test_another_process_breaks_repairs_and_switches(up):
     control.break_(folder, "version", "error-500")
     assert version(status).status_code == 500
     assert control.status(folder)["faults"] == [{"fault": "error-500", "target": "version"}]
-    assert control.repair(folder) == 1
+    for strange in ("eror-500", "base-99"):
+        with pytest.raises(Invalid, match=f"no fault '{strange}'; known are .*error-500.*swappiness-60"):
+            control.repair(folder, strange)
+    assert [control.repair(folder, *words) for words in (("error-500", "export"), ("version",))] == [0, 1]
     control.switch(folder, "version-body", "quoted")
     assert version(status).text == '"v49"'
     with pytest.raises(Invalid, match="no fault"):

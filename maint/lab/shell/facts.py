@@ -25,6 +25,7 @@ FACTS: dict[str, str] = {
     "iptables_backend": "legacy or nf_tables",
     "iptables_rules": "rules beyond the default policies, `;` between",
     "mounts_in_use": "mount points that programs hold, `;` between",
+    "cut_off_from": "`kdc`: the realm's key distribution centre cannot be reached from it",
     "clock_offset": "seconds by which the host believes to be off",
     "clock_drift": "seconds by which the clock is off in truth",
     "clock_skew": "seconds by which the clock is off under the fault clock-skew",

@@ -8,7 +8,7 @@ from pathlib import Path
 from maint.lab import pki
 from maint.lab.files import write_whole
 
-_FAKE = "Kubernetes Ingress Controller Fake Certificate"
+_OTHERS = {"fake": "Kubernetes Ingress Controller Fake Certificate", "strange": "Somebody Else's"}
 
 
 class Certificates:
@@ -18,7 +18,7 @@ class Certificates:
         folder: where PEM files for the TLS library are put; `HOST.pem` there is shown for that host.
         names: what the lab's own certificate carries.
         ready: tells whether a host has its certificate.
-        expired: tells whether certificates are to be expired.
+        spoiled: tells which bad certificate is to be shown, `expired` or `strange` (of another authority); "" for none.
     """
 
     def __init__(
@@ -27,10 +27,10 @@ class Certificates:
         authority: pki.Authority,
         names: list[str],
         ready: Callable[[str], bool],
-        expired: Callable[[], bool],
+        spoiled: Callable[[], str],
     ) -> None:
         self._folder, self._authority, self._names = folder, authority, names
-        self._ready, self._expired = ready, expired
+        self._ready, self._spoiled = ready, spoiled
         self._contexts: dict[str, ssl.SSLContext] = {}
 
     def write_own(self, now: datetime) -> tuple[Path, Path]:
@@ -51,9 +51,7 @@ class Certificates:
             connection.context = self._chosen((name or "").lower(), now)
 
         first.sni_callback = choose  # type: ignore[assignment]
-        if self._expired():
-            return self._of("expired", now)
-        return first
+        return self._of(self._spoiled() or "own", now)
 
     def _chosen(self, name: str, now: datetime) -> ssl.SSLContext:
         if name and name not in pki.LOOPBACK and not self._ready(name):
@@ -68,7 +66,7 @@ class Certificates:
                 certificate, key = self.write_own(now)
                 write_whole(path, key.read_bytes() + certificate.read_bytes(), 0o600)
             else:
-                authority = pki.Authority.create(now, _FAKE) if kind == "fake" else self._authority
+                authority = pki.Authority.create(now, _OTHERS[kind]) if kind in _OTHERS else self._authority
                 make = authority.expired if kind == "expired" else authority.server
                 pair = make(["ingress.local"] if kind == "fake" else self._names, now)
                 write_whole(path, pair.key_pem + authority.chain_pem(pair), 0o600)

@@ -56,5 +56,8 @@ VC_FAULTS: dict[str, Fault] = {
     "vc-kubectl-down": Fault("kubectl", "kubectl reaches no API server", UNTIL_CLEARED, _KUBECTL),
     "vc-node-not-ready": Fault("jobs-engine", "Kubernetes' first node is not ready", UNTIL_CLEARED),
     "vc-vault-sealed": Fault("jobs-engine", "the embedded vault is sealed", UNTIL_CLEARED),
+    "vc-unknown-ca-certificate": Fault(
+        "jobs-engine", "gateway and API show a chain of another authority", UNTIL_CLEARED
+    ),
     "vc-expired-certificate": Fault("jobs-engine", "gateway and API show an expired certificate", UNTIL_CLEARED),
 }

@@ -56,7 +56,7 @@ class Service:
         self._ended = threading.Event()
         self._listener: Port | None = None
         names = [f"*.cde-{self.id}.{self._domain}", *pki.LOOPBACK]
-        self.certificates = Certificates(folder / "tls", authority, names, self._ready, self._expired)
+        self.certificates = Certificates(folder / "tls", authority, names, self._ready, self._spoiled)
         self.tls_pair = self.certificates.write_own(datetime.now(UTC))
         self.gateway = self._gateway()
 
@@ -218,8 +218,10 @@ class Service:
             return cluster.tls_ready
         return self.is_gateway(host) and any(each.tls_ready for each in self.clusters())
 
-    def _expired(self) -> bool:
-        return self._strikes("vc-expired-certificate", "")
+    def _spoiled(self) -> str:
+        """Return which kind of bad certificate is shown now, "" for none."""
+        kinds = {"expired": "vc-expired-certificate", "strange": "vc-unknown-ca-certificate"}
+        return next((kind for kind, fault in kinds.items() if self._strikes(fault, "")), "")
 
     def _tick(self) -> None:
         while not self._ended.wait(_TICK):

@@ -1,8 +1,10 @@
 """openssl: look at certificates and keys of the host."""
 
 from maint.lab import pki
+from maint.lab.machine import TRUSTED
 from maint.lab.shell.call import Call, Failed, NotSimulated
 
+_OTHER_NAME = (62, "hostname mismatch")
 _SHOWN = ("enddate", "issuer", "subject", "text", "pubkey")
 
 
@@ -78,15 +80,40 @@ def _pkey(call: Call, words: list[str]) -> int:
 
 
 def _s_client(call: Call, words: list[str]) -> int:
-    options, _ = _options(words, ("verify_return_error",), ("connect", "servername", "verify_hostname"))
+    valued = ("connect", "servername", "verify_hostname", "CAfile")
+    options, _ = _options(words, ("verify_return_error",), valued)
     host, _, port = options.get("connect", "").rpartition(":")
-    shown = call.machine.shows(options.get("servername") or host, int(port)) if port.isdigit() else None
+    authorities = _trusted(call, options.get("CAfile", ""))
+    shown = call.machine.shows(options.get("servername") or host, int(port), authorities) if port.isdigit() else None
     if shown is None:
         raise Failed("connect: Connection refused")
-    call.out("CONNECTED(00000003)\n---\nServer certificate\n")
-    call.stdout.write(shown)
-    call.out("---\n")
+    number, why = shown.number, shown.words
+    if not number and not _named(shown.certificate, options.get("verify_hostname", "")):
+        number, why = _OTHER_NAME
+    call.out("CONNECTED(00000003)\n---\n")
+    if number:
+        call.stderr.write(f"verify error:num={number}:{why}\n".encode())
+        if "verify_return_error" in options:
+            call.out("no peer certificate available\n---\n")
+            return 1
+    call.out("Server certificate\n")
+    call.stdout.write(shown.certificate)
+    call.out(f"---\n    Verify return code: {number} ({why})\n---\n")
     return 0
+
+
+def _trusted(call: Call, name: str) -> bytes:
+    """Return the authorities that are believed: those of a file, else those of the host."""
+    if name:
+        return _read(call, name)
+    return call.files.read(TRUSTED) if call.files.exists(TRUSTED) else b""
+
+
+def _named(certificate: bytes, name: str) -> bool:
+    """Return whether a certificate is for a name, as far as one was asked for."""
+    shown = pki.described(certificate)
+    names = [one.removeprefix("DNS:").lower() for one in shown.names] if shown else []
+    return not name or name.lower() in names or f"*.{name.lower().partition('.')[2]}" in names
 
 
 def _verify(call: Call, words: list[str]) -> int:
