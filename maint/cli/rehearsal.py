@@ -91,10 +91,11 @@ class LabRehearsal:
         sweep()
         with private_folder(size) as folder:
             path = folder / "deployment.json"
+            options = Options(deployment=path, fresh=True, ssh=False, alone=True, switches=switches)
             with path.open("xb") as file:
                 shutil.copyfileobj(document, file, 1 << 18)
             try:
-                lab = Lab(folder / "lab", Options(deployment=path, fresh=True, ssh=False, switches=switches))
+                lab = Lab(folder / "lab", options)
             except (OSError, ValueError) as problem:
                 raise WorkFailed(f"no throw-away manager can be made of this deployment: {problem}") from None
             with lab:

@@ -38,6 +38,8 @@ def found(folder: Path, storage: Storage, options: Options, chance: random.Rando
     authority.save(folder / "ca")
     identity, recipient = pki.age_key()
     names = _host_names(loaded.blueprint)
+    if options.alone:
+        names = dict(itertools.islice(names.items(), 1))
     licence = make_license("Laboratory", _LICENSE_DAYS, now)
     if not options.fresh:  # a manager that runs clusters has one
         loaded.world.license, loaded.world.license_counts = read_license(licence, now), True
@@ -77,10 +79,8 @@ def found(folder: Path, storage: Storage, options: Options, chance: random.Rando
 
 def _host_names(blueprint: Doc) -> dict[str, list[str]]:
     """Return the hosts with their groups; the first carries the manager."""
-    found: dict[str, list[str]] = {}
-    for host in hosts(blueprint):
-        name = _folder_name(host)
-        found[name] = list(groups_of(blueprint, str(host.get("hostId"))))
+    groups = groups_of(blueprint)
+    found = {_folder_name(host): list(groups.get(str(host.get("hostId")), ())) for host in hosts(blueprint)}
     if not found:
         return {"cm": ["manager"]}
     first = next(iter(found))

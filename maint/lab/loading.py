@@ -30,6 +30,7 @@ class Options:
         plain_port, tls_port: 0 chooses a free one.
         ssh_ports: port by host name; others are chosen free.
         ssh: whether hosts are served over SSH.
+        alone: only the manager's own host is made, whatever hosts the manager will know: enough where none is visited.
         virtual_clusters: names of empty virtual clusters, besides the default one of a deployment with data services.
     """
 
@@ -44,6 +45,7 @@ class Options:
     tls_port: int = 0
     ssh_ports: dict[str, int] = field(default_factory=dict)
     ssh: bool = True
+    alone: bool = False
     virtual_clusters: Sequence[str] = ()
 
 

@@ -27,18 +27,24 @@ def _lines(value: Any, indent: str = "") -> list[str]:  # Any: texts, numbers, l
     return lines
 
 
-def groups_of(deployment: Doc, host_id: str) -> Sequence[str]:
-    """Return the groups of a host, told by the roles it carries."""
-    found = set()
+def groups_of(deployment: Doc) -> Mapping[str, Sequence[str]]:
+    """Return the groups of each host that carries roles, by its id, told by these roles."""
+    found: dict[str, set[str]] = {}
     for cluster in deployment.get("clusters") or []:
-        types = {
-            str(role.get("type"))
-            for service in cluster.get("services") or []
-            for role in service.get("roles") or []
-            if (role.get("hostRef") or {}).get("hostId") == host_id
-        }
-        if types & {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}:
-            found |= {"ecs"} | ({"ecs-master"} if "ECS_SERVER" in types else set())
-        elif types:
-            found.add("base")
-    return sorted(found)
+        for host, types in _types(cluster).items():
+            groups = found.setdefault(host, set())
+            if types & {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}:
+                groups |= {"ecs"} | ({"ecs-master"} if "ECS_SERVER" in types else set())
+            else:
+                groups.add("base")
+    return {host: sorted(groups) for host, groups in found.items()}
+
+
+def _types(cluster: Doc) -> dict[str, set[str]]:
+    """Return the types of the roles of a cluster, by the host's id."""
+    found: dict[str, set[str]] = {}
+    for service in cluster.get("services") or []:
+        for role in service.get("roles") or []:
+            if isinstance(host := (role.get("hostRef") or {}).get("hostId"), str):
+                found.setdefault(host, set()).add(str(role.get("type")))
+    return found

@@ -5,6 +5,7 @@ import os
 import signal
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,13 @@ def test_an_interrupted_drill_leaves_nothing(loaded: Operator) -> None:
     process.communicate()
     assert left_over(process.pid) == []
     assert records(loaded) == []
+
+
+def test_a_drill_makes_the_managers_host_alone_whatever_hosts_come_back(tmp_path: Path) -> None:
+    """A large site has a thousand, and nobody visits them."""
+    options = Options(deployment=DEPLOYMENTS[-1], fresh=True, ssh=False, alone=True)
+    assert len(Lab(tmp_path / "lab", options).machines) == 1
+    assert len(Lab(tmp_path / "all", replace(options, alone=False)).machines) > 1
 
 
 @pytest.mark.parametrize("hash_rule", ["other"])

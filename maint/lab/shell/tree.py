@@ -236,12 +236,14 @@ class Tree:
     def make_folders(self, path: str, mode: int = 0o755, user: str = "root") -> None:
         """Make a folder and those above it where missing; one that stands is left as it is."""
         with self._lock:
-            if self.exists(path):
-                if not self.entry(path).is_folder:
-                    raise failure(errno.EEXIST, path)
+            try:
+                stands = self.entry(path)
+            except OSError:
+                self.make_folders(path.rstrip("/").rsplit("/", 1)[0] or "/", user=user)
+                self.make_folder(path, mode, user)
                 return
-            self.make_folders(path.rstrip("/").rsplit("/", 1)[0] or "/", user=user)
-            self.make_folder(path, mode, user)
+            if not stands.is_folder:
+                raise failure(errno.EEXIST, path)
 
     def link(self, target: str, path: str) -> None:
         """Make a symbolic link; its text may be anything, it is resolved inside the tree whenever it is followed."""
