@@ -2,12 +2,14 @@
 
 The first store leads. A snapshot that went into a copy because the first could not be written is marked there by a
 record (`detour`) until it has come home (`home`); so what was pruned from the first store never comes back from a copy.
+
+A copy that was found damaged is looked at again, and taken anew once the original has proven sound, manifest first.
 """
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import nullcontext
 
-from maint.backup.catalogue import entries, files, sweep
+from maint.backup.catalogue import Entry, entries, files, sweep
 from maint.backup.elsewhere import Elsewhere
 from maint.backup.manifest import MANIFEST, SIGNATURE
 from maint.backup.parts import Tally
@@ -15,10 +17,11 @@ from maint.backup.read import BLOCK
 from maint.backup.records import Record, read_records, write_record
 from maint.backup.under_way import storing
 from maint.backup.vc_objects import crew, object_name, objects_in
+from maint.backup.vc_verify import spoiled_files
 from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
 from maint.errors import StoreFailed, WorkFailed
-from maint.model.snapshot import Part, Snapshot, StoredFile, Trust
+from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Site
 
 DETOUR = "detour"
@@ -67,7 +70,7 @@ def note_detour(target: Site, snapshot_id: str, first: str) -> None:
     write_record(target, Record(DETOUR, snapshot_id, target.settings.name, target.clock.now(), facts))
 
 
-def _come_home(source: Site, target: Site, problems: list[str]) -> Iterator[str]:
+def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str, None, None]:
     """Bring to the first store what only a copy could take."""
     records = list(read_records(source))
     arrived = {record.snapshot for record in records if record.kind == HOME}
@@ -76,27 +79,58 @@ def _come_home(source: Site, target: Site, problems: list[str]) -> Iterator[str]
         return
     there = _committed(target)
     for entry in entries(source):
-        if entry.snapshot is not None and entry.id in stray:
-            if entry.id not in there:
-                yield from _copy(source, target, entry.snapshot, problems)
+        if entry.snapshot is None or entry.id not in stray:
+            continue
+        if entry.id in there or (yield from _copy(source, target, entry.snapshot, problems)):
             write_record(source, Record(HOME, entry.id, source.settings.name, source.clock.now()))
 
 
-def _copy_all(source: Site, target: Site, problems: list[str]) -> Iterator[str]:
+def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str, None, None]:
     sweep(target, target.clock.now())
-    there = _committed(target)
+    there = {entry.id: entry for entry in entries(target)}
     for entry in entries(source):
-        if entry.id in there:
+        copied = there.get(entry.id)
+        if copied is not None and not _suspect(copied):
             continue
         if entry.snapshot is None:
             problems.append(f"{entry.id} was not copied to {target.store.location}: {entry.problem}")
-            continue
-        yield from _copy(source, target, entry.snapshot, problems)
+        elif copied is None or (yield from _cleared(source, target, entry.snapshot, problems)):
+            yield from _copy(source, target, entry.snapshot, problems)
     _copy_records(source, target)
 
 
-def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -> Iterator[str]:
-    """Copy one snapshot, verify the copy, and keep the result beside it."""
+def _suspect(copied: Entry) -> bool:
+    """Tell whether a copy was found damaged when it was looked at last."""
+    return copied.snapshot is None or (copied.verified is not None and copied.verified.broken)
+
+
+def _cleared(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -> Generator[str, None, bool]:
+    """Look again at a copy that was found damaged; make room for another one where the original is sound.
+
+    The manifest goes first: from then on there is no snapshot in the copy, whatever happens.
+    """
+    if not verify(target, snapshot.id, level=1).failures:  # it could only not be read then
+        record(target, _proof(target, snapshot))
+        return False
+    words = f"the copy of {snapshot.id} in {target.store.location} is damaged"
+    if verify(source, snapshot.id, level=1).failures:
+        way = "`maint backup prune --damaged` lets such go"
+        problems.append(f"{words}, and so is what {source.store.location} holds: neither is touched; {way}")
+        return False
+    yield f"{words}: it is taken anew, the original is sound"
+    folder = f"{snapshot.site}/{snapshot.id}"
+    with storing(target) if snapshot.objects else nullcontext():
+        spoiled = spoiled_files(target, snapshot)
+        target.store.remove(f"{folder}/{MANIFEST}")
+        for name in sorted(files(target, snapshot.id)):
+            target.store.remove(f"{folder}/{name}")
+        for one in spoiled:
+            target.store.remove(object_name(snapshot.site, one.id))
+    return True
+
+
+def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -> Generator[str, None, bool]:
+    """Copy one snapshot, verify the copy, and keep the result beside it; return whether it stands there, and sound."""
     yield f"copying {snapshot.id} to {target.store.location}"
     folder = f"{snapshot.site}/{snapshot.id}"
     try:
@@ -110,12 +144,13 @@ def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -
         raise
     except WorkFailed as failure:
         problems.append(f"{snapshot.id} was not copied to {target.store.location}: {failure.message}")
-        return
+        return False
     verification = _proof(target, snapshot)
     record(target, verification)
     yield f"{target.store.location}: {verification.words}"
-    if verification.result is not Trust.VERIFIED:
+    if not verification.proven:
         problems.append(f"the copy of {snapshot.id} in {target.store.location} is not sound: {verification.words}")
+    return verification.proven
 
 
 def _proof(target: Site, snapshot: Snapshot) -> Verification:
@@ -124,8 +159,7 @@ def _proof(target: Site, snapshot: Snapshot) -> Verification:
     A rule that no longer holds, such as a licence in date, says nothing against the copy: then the bytes count alone.
     """
     deep = verify(target, snapshot.id, level=3 if snapshot.restorable else 2, opening=False)
-    sound = deep.result is Trust.VERIFIED or deep.broken_bytes
-    return deep if sound else verify(target, snapshot.id, level=1)
+    return deep if deep.proven or deep.broken_bytes else verify(target, snapshot.id, level=1)
 
 
 def _copy_file(source: Site, target: Site, name: str, part: Part | StoredFile | None = None) -> None:

@@ -51,6 +51,13 @@ def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Iterator
         yield Finding("files", True, f"{len(snapshot.objects)} files of virtual clusters {how}")
 
 
+def spoiled_files(sight: Sight, snapshot: Snapshot) -> Sequence[StoredFile]:
+    """Return the files that a store lacks, or holds with other bytes."""
+    with crew() as (hands, _):
+        wrong = list(hands.map(lambda one: _stored_file(sight, snapshot.site, one, True), snapshot.objects))
+    return [one for one, words in zip(snapshot.objects, wrong, strict=True) if words]
+
+
 def _stored_file(sight: Sight, site: str, one: StoredFile, reading: bool) -> str:
     name = object_name(site, one.id)
     if not reading:

@@ -15,7 +15,7 @@ from maint.backup.elsewhere import Elsewhere
 from maint.backup.manifest import MANIFEST
 from maint.backup.records import Record, read_records, write_record
 from maint.backup.take import take
-from maint.backup.verify import verify
+from maint.backup.verify import record, verify
 from maint.errors import StoreFailed
 from maint.model.snapshot import Purpose, Trust
 
@@ -182,6 +182,80 @@ def test_a_copy_that_rots_is_told_apart_from_its_original(place: Any, second: Pa
     part.write_bytes(part.read_bytes()[:-1] + b"?")
     assert verify(place, snapshot, 1).result is Trust.VERIFIED
     assert verify(Elsewhere(place, place.copies[0]), snapshot, 1).result is Trust.FAILED
+
+
+def rot(part: Path) -> bytes:
+    """Change a file's last byte; return what it was."""
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    return whole
+
+
+def found_damaged(place: Any, store: Any, snapshot: str) -> None:
+    place.clock.sleep(60)
+    copy: Any = Elsewhere(place, store)
+    verification = verify(copy, snapshot, 1)
+    assert verification.result is Trust.FAILED
+    record(copy, verification)
+    place.clock.sleep(60)
+
+
+@pytest.mark.parametrize("name", ["deployment.json.zst.age", "RESTORE.txt", "manifest.json", "manifest.json.sig"])
+def test_a_copy_that_was_found_damaged_is_taken_anew(place: Any, second: Path, run: Run, name: str) -> None:
+    snapshot = taken(place, run)
+    run(spread(place))
+    rot(second / "prod" / snapshot / name)
+    found_damaged(place, place.copies[0], snapshot)
+    assert run(spread(place)) == []
+    assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
+    (entry,) = entries(Elsewhere(place, place.copies[0]))
+    assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
+    place.clock.sleep(60)
+    assert run(spread(place)) == []
+
+
+def test_where_the_original_is_damaged_too_neither_is_touched_and_every_run_says_so(
+    place: Any, second: Path, run: Run
+) -> None:
+    snapshot = taken(place, run)
+    run(spread(place))
+    rot(second / "prod" / snapshot / "deployment.redacted.json.zst")
+    rot(place.folder(snapshot) / "deployment.json.zst.age")
+    before = bytes_of(second / "prod" / snapshot), bytes_of(place.folder(snapshot))
+    found_damaged(place, place.copies[0], snapshot)
+    for _ in range(2):
+        (problem,) = run(spread(place))
+        assert "is damaged, and so is what" in problem
+    assert (bytes_of(second / "prod" / snapshot), bytes_of(place.folder(snapshot))) == before
+
+
+def test_a_copy_that_could_only_not_be_read_then_stays(place: Any, second: Path, run: Run) -> None:
+    snapshot = taken(place, run)
+    run(spread(place))
+    part = second / "prod" / snapshot / "RESTORE.txt"
+    whole = rot(part)
+    found_damaged(place, place.copies[0], snapshot)
+    part.write_bytes(whole)
+    inode = part.stat().st_ino
+    assert run(spread(place)) == []
+    assert part.stat().st_ino == inode
+    (entry,) = entries(Elsewhere(place, place.copies[0]))
+    assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
+
+
+def test_what_could_not_come_home_is_tried_again(place: Any, second: Path, run: Run) -> None:
+    block(place.root)
+    stray = taken(place, run)
+    unblock(place.root)
+    place.root.mkdir(exist_ok=True)
+    part = second / "prod" / stray / "deployment.json.zst.age"
+    whole = rot(part)
+    (problem,) = run(spread(place))
+    assert "is not what was stored" in problem
+    part.write_bytes(whole)
+    place.clock.sleep(60)
+    assert run(spread(place)) == []
+    assert ids(place, place.store) == [stray]
 
 
 def test_holds_go_along_and_verifications_do_not(place: Any, second: Path, run: Run) -> None:
