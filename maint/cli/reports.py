@@ -77,7 +77,8 @@ def _line(past: Past, index: int, action: Action) -> Line:
         outcome, detail = record.result.outcome.value, record.result.detail
     elif record.begun:
         outcome = "begun"
-    return Line(action.name, action.target, action.effect.name, outcome, detail)
+    partly = record.result is not None and record.result.partly
+    return Line(action.name, action.target, action.effect.name, outcome, detail, partly)
 
 
 def folder(state: Path) -> Path:

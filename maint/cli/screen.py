@@ -13,6 +13,7 @@ from maint.model.plan import Effect, Plan
 
 SCHEMA = "maint/1"
 _MARKS = {Outcome.DONE: "✓", Outcome.UNCHANGED: "=", Outcome.SKIPPED: "-", Outcome.FAILED: "✗", Outcome.WAITING: "…"}
+_PARTLY = "!"  # done, but for what it says is left
 _COLOURS = {Outcome.DONE: "32", Outcome.UNCHANGED: "36", Outcome.SKIPPED: "33", Outcome.FAILED: "31"}
 _COLOURS[Outcome.WAITING] = "33"
 
@@ -91,7 +92,8 @@ class Screen:
         elif event.what is Happening.PROGRESSED:
             self._passing(f"{place} {action.name}: {event.detail}")
         elif event.outcome is not None and self._shows(event.outcome):
-            mark = self._paint(_COLOURS[event.outcome], _MARKS[event.outcome])
+            half = event.partly and event.outcome is Outcome.DONE
+            mark = self._paint("33", _PARTLY) if half else self._paint(_COLOURS[event.outcome], _MARKS[event.outcome])
             detail = f": {event.detail}" if event.detail else ""
             self._line(f"{mark} {printable(f'{place} {action.name}{detail}')}")
 

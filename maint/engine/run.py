@@ -183,7 +183,8 @@ class Runner:
             raise
         self._outcome(index, result)
         self._remember(action, result)
-        yield self._event(index, Happening.FINISHED, result.detail, result.outcome, result.value)
+        told = (result.detail, result.outcome, result.value, result.partly)
+        yield Event(self._site.clock.now(), index, Happening.FINISHED, *told)
 
     def _work(self, index: int, action: Action) -> Doing:
         """Return what is known of an action: from an earlier life, or from an earlier try in this one."""
@@ -268,10 +269,8 @@ class Runner:
         detail = _words(failure) if failure else ""
         self._journal.write("ended", state=state, time=self._now(), detail=detail, **more)
 
-    def _event(
-        self, index: int, what: Happening, detail: str, outcome: Outcome | None = None, value: Json = None
-    ) -> Event:
-        return Event(self._site.clock.now(), index, what, detail, outcome, value)
+    def _event(self, index: int, what: Happening, detail: str, outcome: Outcome | None = None) -> Event:
+        return Event(self._site.clock.now(), index, what, detail, outcome)
 
     def _now(self) -> str:
         return self._site.clock.now().isoformat()

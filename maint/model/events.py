@@ -35,6 +35,7 @@ class Event(Noun):
         detail: words for the operator.
         outcome: how it ended; only when finished.
         value: what the step registered; only when finished; never a secret.
+        partly: whether it is done, but not all that was hoped for; only when finished.
     """
 
     time: datetime
@@ -43,6 +44,7 @@ class Event(Noun):
     detail: str = ""
     outcome: Outcome | None = None
     value: Json = None
+    partly: bool = False
 
 
 class Result(Noun):

@@ -19,6 +19,7 @@ class Line:
     effect: str
     outcome: str
     detail: str
+    partly: bool = False  # done, but for what the detail says is left
 
 
 @dataclass(frozen=True, slots=True)

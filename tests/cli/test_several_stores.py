@@ -68,10 +68,12 @@ def test_a_copy_that_is_down_makes_the_run_partly_done_and_the_next_one_catches_
     said = stores.create()
     assert (said.code, said.error["exit"]) == (7, 7)
     assert str(stores.second) in stores.outcome("snapshot.copy")
+    shown = [line for line in stores.operator("backup", "create").err.splitlines() if str(stores.second) in line]
+    assert [line[:3] for line in shown if "] " in line][-1] == "! [", shown
     up(stores.second)
     assert stores.create().code == 0
     assert stores.ids(stores.second) == stores.ids(stores.first)
-    assert len(stores.ids(stores.second)) == 3
+    assert len(stores.ids(stores.second)) == 4
 
 
 def test_when_the_first_store_is_down_the_backup_lies_in_the_copy_and_comes_home(stores: Stores) -> None:
