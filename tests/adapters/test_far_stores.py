@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -144,8 +143,6 @@ def test_a_connection_cut_in_the_middle_is_a_failure_with_words_and_leaves_no_fi
         relay.cut()
         for _ in range(100):
             file.write(b"x" * 1_000_000)
-    with suppress(WorkFailed):  # on a busy machine the cut is noticed once more, by the next call
-        list(store.names())
     assert list(store.names()) == []
     put(store, "prod/1/a")
     assert list(store.names()) == ["prod/1/a"]

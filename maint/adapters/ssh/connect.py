@@ -19,7 +19,8 @@ from maint.adapters.ssh.library import (
     SSHException,
     Transport,
 )
-from maint.adapters.ssh.wire import Factory, Wire, transport_factory
+from maint.adapters.ssh.transports import Factory, transport_factory
+from maint.adapters.ssh.wire import Wire
 from maint.errors import CannotReach, Invalid, LoginRefused
 from maint.model.noun import Noun
 from maint.model.site import SshSettings
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 Opening: TypeAlias = Callable[[socket.socket | Channel], None]
+JUMP_LOST = "the connection to the jump host was lost"
+_REFUSALS = ("No authentication methods", "Too many authentication failures")  # the client's words, and OpenSSH's
 _SECOND_NAMES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # one key, several ways to sign with it
 
 
@@ -140,7 +143,12 @@ class Connector:
 
     def _tunnel(self, address: Address, through: Transport) -> Channel:
         target = (address.host, address.port)
-        return through.open_channel("direct-tcpip", target, ("", 0), timeout=self._settings.connect_timeout)
+        try:
+            return through.open_channel("direct-tcpip", target, ("", 0), timeout=self._settings.connect_timeout)
+        except (SSHException, EOFError) as error:
+            if through.is_active():
+                raise OSError(f"the jump host does not get there: {error}") from None
+            raise OSError(JUMP_LOST) from None
 
     def client(self, address: Address, through: Transport | None = None, opening: Opening | None = None) -> SSHClient:
         """Return a connection without Fabric around it, whose import alone takes longer than many a host's answer.
@@ -261,26 +269,32 @@ def explain(address: Address, error: Exception, settings: SshSettings) -> NoRetu
         LoginRefused: the account was not let in.
         CannotReach: anything else.
     """
-    if isinstance(error, AuthenticationException) or "No authentication methods" in str(error):
+    if isinstance(error, AuthenticationException) or any(words in str(error) for words in _REFUSALS):
         raise LoginRefused(
             f"{address}: {address.user} was not let in",
             detail=[str(error)],
             hint="look at ssh.user and ssh.key, and at authorized_keys on the host",
         ) from None
     raise CannotReach(
-        f"{address}: {_reason(error, settings.connect_timeout)}",
+        f"{address}: {reason(error, settings.connect_timeout)}",
         hint=f"try: ssh -p {address.port} {address.user}@{address.host}",
     ) from None
 
 
-def _reason(error: Exception, limit: float) -> str:
+def reason(error: Exception, limit: float) -> str:
+    """Return what a failure of a connection means.
+
+    Args:
+        error: what was raised.
+        limit: seconds that an answer was waited for.
+    """
     if isinstance(error, socket.gaierror):
         return f"its address cannot be resolved: {error.strerror}"
     if isinstance(error, TimeoutError):
         return f"no answer within {limit:g} s"
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    return f"no SSH connection: {error or 'closed by the host'}"
+    return f"no SSH connection: {str(error) or 'closed by the host'}"
 
 
 def transport_of(connection: "Connection") -> Transport:

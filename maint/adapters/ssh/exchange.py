@@ -3,7 +3,8 @@
 import select
 from collections.abc import Callable
 
-from maint.adapters.ssh.library import Channel, Transport
+from maint.adapters.ssh.library import Channel
+from maint.adapters.ssh.outlet import outlet_of, request
 from maint.adapters.ssh.sudo import SudoGate
 from maint.errors import CannotReach, TimedOut
 from maint.ports import Ran
@@ -19,11 +20,10 @@ class Lost(CannotReach):
 
 
 class Exchange:
-    """A command that has been sent, until it ends.
+    """A command on a channel, until it ends.
 
     Args:
         host: where, for messages.
-        transport: the connection.
         channel: what it runs on.
         stdin: its input.
         held: whether the input stays open afterwards; else its end follows.
@@ -35,7 +35,6 @@ class Exchange:
     def __init__(
         self,
         host: str,
-        transport: Transport,
         channel: Channel,
         *,
         stdin: bytes,
@@ -45,7 +44,6 @@ class Exchange:
         monotonic: Callable[[], float],
     ) -> None:
         self._host = host
-        self._transport = transport
         self._channel = channel
         self._stdin = stdin
         self._gate = gate
@@ -57,6 +55,19 @@ class Exchange:
         self._input_ended = held
         self._out = bytearray()
         self._err = bytearray()
+
+    def begin(self, command: str) -> None:
+        """Send the command, and wait until the host has taken it.
+
+        Raises:
+            TimedOut: it did not in time.
+            OSError, SSHException, EOFError: it said no, or the connection was lost.
+        """
+        line = self._gate.command(command) if self._gate else command
+        try:
+            request(self._channel, "exec", line, self._timeout)
+        except TimeoutError:
+            raise self._late() from None
 
     def finish(self) -> Ran:
         """Return how it ended; the status is -1 when a signal killed it.
@@ -115,12 +126,15 @@ class Exchange:
             return _IDLE_PAUSE
         left = self._deadline - self._monotonic()
         if left <= 0:
-            raise TimedOut(
-                f"{self._host}: a command did not end within {self._timeout:g} s",
-                detail=["it may still run there"],
-                hint="give it more time (ssh.command_timeout, or the step's timeout)",
-            )
+            raise self._late()
         return left
+
+    def _late(self) -> TimedOut:
+        return TimedOut(
+            f"{self._host}: a command did not end within {self._timeout:g} s",
+            detail=["it may still run there"],
+            hint="give it more time (ssh.command_timeout, or the step's timeout)",
+        )
 
     def _read(self) -> None:
         while self._channel.recv_ready():
@@ -144,8 +158,7 @@ class Exchange:
             pass
         if self._channel.exit_status != -1:
             return self._channel.exit_status
-        # Without a status: killed by a signal, or the connection is going away, which takes a moment to show.
-        self._transport.join(_WINDOW_PAUSE * 10)
-        if self._channel.eof_received and self._transport.is_active():
+        # Without a status: killed by a signal, after which the host closes the channel; or the connection is gone.
+        if outlet_of(self._channel).hung_up:
             return KILLED
         raise Lost(f"{self._host}: the connection was lost while a command ran")

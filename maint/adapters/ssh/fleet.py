@@ -161,8 +161,7 @@ class Crew(Generic[T]):
                 self._waiting.get_nowait()
             except queue.Empty:
                 break
-        if any(thread.is_alive() for thread in self._threads):
-            self._ends.end()
+        self._ends.end()  # also when all threads have gone: the connection to a jump host is nobody's own
         until = time.monotonic() + _LEAVE
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))

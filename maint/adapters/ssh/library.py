@@ -21,61 +21,17 @@ def _load() -> None:
 
 _load()
 
-from paramiko import (  # noqa: E402 - only now may it be loaded
-    Channel,
-    Message,
-    MissingHostKeyPolicy,
-    PKey,
-    SFTPAttributes,
-    SFTPClient,
-    SSHClient,
-    Transport,
-)
-from paramiko.packet import Packetizer  # noqa: E402 - as above
-from paramiko.sftp import (  # noqa: E402 - as above
-    CMD_CLOSE,
-    CMD_DATA,
-    CMD_EXTENDED,
-    CMD_INIT,
-    CMD_OPEN,
-    CMD_READ,
-    CMD_STATUS,
-    CMD_VERSION,
-    CMD_WRITE,
-    SFTP_FLAG_CREATE,
-    SFTP_FLAG_EXCL,
-    SFTP_FLAG_READ,
-    SFTP_FLAG_WRITE,
-    SFTPError,
-    int64,
-)
-from paramiko.ssh_exception import AuthenticationException, SSHException  # noqa: E402 - as above
-
-__all__ = [
-    "CMD_CLOSE",
-    "CMD_DATA",
-    "CMD_EXTENDED",
-    "CMD_INIT",
-    "CMD_OPEN",
-    "CMD_READ",
-    "CMD_STATUS",
-    "CMD_VERSION",
-    "CMD_WRITE",
-    "SFTP_FLAG_CREATE",
-    "SFTP_FLAG_EXCL",
-    "SFTP_FLAG_READ",
-    "SFTP_FLAG_WRITE",
-    "AuthenticationException",
-    "Channel",
-    "Message",
-    "MissingHostKeyPolicy",
-    "PKey",
-    "Packetizer",
-    "SFTPAttributes",
-    "SFTPClient",
-    "SFTPError",
-    "SSHClient",
-    "SSHException",
-    "Transport",
-    "int64",
-]
+# ruff: noqa: E402 - only now may it be loaded
+from paramiko import Channel as Channel
+from paramiko import Message as Message
+from paramiko import MissingHostKeyPolicy as MissingHostKeyPolicy
+from paramiko import PKey as PKey
+from paramiko import SFTPAttributes as SFTPAttributes
+from paramiko import SFTPClient as SFTPClient
+from paramiko import SFTPError as SFTPError
+from paramiko import SSHClient as SSHClient
+from paramiko import Transport as Transport
+from paramiko import sftp as sftp
+from paramiko.packet import Packetizer as Packetizer
+from paramiko.ssh_exception import AuthenticationException as AuthenticationException
+from paramiko.ssh_exception import SSHException as SSHException

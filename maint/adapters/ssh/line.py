@@ -6,10 +6,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from maint.adapters.ssh.connect import Address, Connector, Opening, transport_of
+from maint.adapters.ssh.connect import Address, Connector, Opening, reason, transport_of
 from maint.adapters.ssh.exchange import Exchange, Lost
 from maint.adapters.ssh.known_hosts import KnownHosts
-from maint.adapters.ssh.library import Channel, Message, SSHException, Transport
+from maint.adapters.ssh.library import Channel, SSHException, Transport
+from maint.adapters.ssh.outlet import send_signal
 from maint.adapters.ssh.stream import Stream
 from maint.adapters.ssh.sudo import SudoGate
 from maint.errors import CannotReach, Invalid
@@ -20,7 +21,6 @@ from maint.ports import Ran
 if TYPE_CHECKING:
     from fabric import Connection
 
-_CHANNEL_REQUEST = b"\x62"  # RFC 4250, 4.1.2
 E = TypeVar("E", bound=Exchange)
 
 
@@ -53,11 +53,11 @@ class Line:
 
     def run(self, command: str, *, stdin: bytes, timeout: float | None, repeatable: bool) -> Ran:
         """Run a command; see `ports.ShellSight.ask`."""
-        transport, channel, reused = self._open_channel()
+        transport, channel, reused = self.open_channel()
         try:
-            return self._run(transport, channel, command, stdin, timeout)
+            return self._run(channel, command, stdin, timeout)
         except Lost as lost:
-            self.drop()
+            self.drop(transport)
             if repeatable and reused:
                 return self.run(command, stdin=stdin, timeout=timeout, repeatable=False)
             if repeatable:
@@ -71,15 +71,15 @@ class Line:
     @contextmanager
     def stream(self, command: str, *, timeout: float | None) -> Iterator[Stream]:
         """Run a command and give out what it prints; see `ports.ShellSight.stream`."""
-        transport, channel, _ = self._open_channel()
+        transport, channel, _ = self.open_channel()
         try:
-            yield self._begun(Stream, transport, channel, command, b"", timeout)
+            yield self._begun(Stream, channel, command, b"", timeout)
         except Lost:
-            self.drop()
+            self.drop(transport)
             raise
         finally:
             if not channel.closed and not channel.eof_received:  # whoever read it has stopped before its end
-                _terminate(transport, channel)
+                _terminate(channel)
             with suppress(SSHException, EOFError, OSError):
                 channel.close()
 
@@ -87,10 +87,15 @@ class Line:
         """Return what channels to this host go through, connected anew where it must be."""
         return self._live()[0]
 
-    def drop(self) -> None:
-        """Close the connection; the next command opens another one."""
+    def drop(self, dead: Transport | None = None) -> None:
+        """Close the connection; the next command opens another one.
+
+        Args:
+            dead: the connection that is meant: where another thread has replaced it already, the new one stays.
+        """
         with self._lock:
-            self._close()
+            if dead is None or (self._connection is not None and transport_of(self._connection) is dead):
+                self._close()
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -107,22 +112,38 @@ class Line:
             self._connection = self._connect()
             return transport_of(self._connection), False
 
-    def _open_channel(self) -> tuple[Transport, Channel, bool]:
-        # Until a command is sent nothing has begun, so a dead connection may be replaced whatever the command is.
+    def open_channel(self) -> tuple[Transport, Channel, bool]:
+        """Return the connection, a new session on it, and whether the connection was there before.
+
+        Until something is sent nothing has begun, so a dead connection is replaced whatever is to come.
+
+        Raises:
+            CannotReach: no connection, or the host opens no session.
+        """
         transport, reused = self._live()
         try:
             return transport, transport.open_session(timeout=self._settings.connect_timeout), reused
         except (SSHException, EOFError, OSError) as error:
-            self.drop()
-            if not reused:
-                raise CannotReach(f"{self._address}: no session: {error or 'closed by the host'}") from None
-        return self._open_channel()
+            if not self.gave_up(transport, error) or not reused:
+                words = reason(error, self._settings.connect_timeout)
+                raise CannotReach(f"{self._address}: no session: {words}") from None
+        return self.open_channel()
 
-    def _run(self, transport: Transport, channel: Channel, command: str, stdin: bytes, timeout: float | None) -> Ran:
+    def gave_up(self, transport: Transport, error: BaseException) -> bool:
+        """Return whether a failure was the connection's own; it is dropped then.
+
+        A connection that only said no is left to the other threads that use it.
+        """
+        dead = isinstance(error, TimeoutError) or not transport.is_active()
+        if dead:
+            self.drop(transport)
+        return dead
+
+    def _run(self, channel: Channel, command: str, stdin: bytes, timeout: float | None) -> Ran:
         try:
-            return self._begun(Exchange, transport, channel, command, stdin, timeout).finish()
+            return self._begun(Exchange, channel, command, stdin, timeout).finish()
         except BaseException:
-            _terminate(transport, channel)
+            _terminate(channel)
             raise
         finally:
             with suppress(SSHException, EOFError, OSError):
@@ -131,31 +152,27 @@ class Line:
     def _begun(
         self,
         kind: type[E],
-        transport: Transport,
         channel: Channel,
         command: str,
         stdin: bytes,
         timeout: float | None,
     ) -> E:
         """Send a command, and return its exchange."""
-        gate = self._gate()
         exchange = kind(
             str(self._address),
-            transport,
             channel,
             stdin=stdin,
-            gate=gate,
+            gate=sudo_gate(str(self._address), self._settings, self._password),
             timeout=self._settings.command_timeout if timeout is None else timeout,
             monotonic=self._monotonic,
         )
         try:
-            channel.exec_command(gate.command(command) if gate else command)
+            exchange.begin(command)
         except (SSHException, EOFError, OSError) as error:
-            raise Lost(f"{self._address}: the command could not be sent: {error or 'connection lost'}") from None
+            failure = CannotReach if channel.get_transport().is_active() else Lost
+            words = reason(error, self._settings.connect_timeout)
+            raise failure(f"{self._address}: the command was not taken: {words}") from None
         return exchange
-
-    def _gate(self) -> SudoGate | None:
-        return sudo_gate(str(self._address), self._settings, self._password)
 
 
 def sudo_gate(host: str, settings: SshSettings, password: Callable[[], Secret | None]) -> SudoGate | None:
@@ -163,18 +180,10 @@ def sudo_gate(host: str, settings: SshSettings, password: Callable[[], Secret | 
     return SudoGate(host, password()) if settings.sudo or settings.sudo_password else None
 
 
-def _terminate(transport: Transport, channel: Channel) -> None:
-    # Closing a channel leaves the command running. SSH can pass a signal on (RFC 4254, 6.9), which OpenSSH does for all
-    # accounts but root; paramiko has no call for it, so the message is made by hand.
-    request = Message()
-    request.add_byte(_CHANNEL_REQUEST)
-    request.add_int(channel.remote_chanid)
-    request.add_string("signal")
-    request.add_boolean(False)
-    request.add_string("TERM")
+def _terminate(channel: Channel) -> None:
+    # Closing a channel leaves the command running.
     with suppress(SSHException, EOFError, OSError):
-        if not channel.closed and transport.is_active():
-            transport._send_user_message(request)  # type: ignore[attr-defined]  # absent from the stub
+        send_signal(channel, "TERM")
 
 
 class Lines:

@@ -11,28 +11,10 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from maint.adapters.ssh.library import (
-    CMD_CLOSE,
-    CMD_DATA,
-    CMD_EXTENDED,
-    CMD_INIT,
-    CMD_OPEN,
-    CMD_READ,
-    CMD_STATUS,
-    CMD_VERSION,
-    CMD_WRITE,
-    SFTP_FLAG_CREATE,
-    SFTP_FLAG_EXCL,
-    SFTP_FLAG_READ,
-    SFTP_FLAG_WRITE,
-    Message,
-    SFTPAttributes,
-    SFTPClient,
-    SFTPError,
-    SSHException,
-    int64,
-)
+from maint.adapters.ssh.library import Message, SFTPAttributes, SFTPClient, SFTPError, SSHException, Transport
+from maint.adapters.ssh.library import sftp as protocol
 from maint.adapters.ssh.line import Line
+from maint.adapters.ssh.outlet import request
 
 BROKEN = (OSError, EOFError, SSHException, SFTPError)  # what a failing server or connection raises
 Facts = SFTPAttributes
@@ -46,16 +28,35 @@ class Session(SFTPClient):
     """One SFTP channel, for one user at a time; knows what the server offers beyond the standard."""
 
     offered: frozenset[bytes] = frozenset()
+    silent = False  # whether an answer was waited for in vain
 
     def _send_version(self) -> int:
         message = Message()
         message.add_int(_VERSION)
-        self._send_packet(CMD_INIT, message)  # type: ignore[attr-defined]  # absent from the stub
-        kind, content = self._read_packet()  # type: ignore[attr-defined]  # absent from the stub
-        if kind != CMD_VERSION or len(content) < 4:
+        self._send_packet(protocol.CMD_INIT, message)
+        kind, content = self._read_packet()
+        if kind != protocol.CMD_VERSION or len(content) < 4:
             raise SSHException("it does not speak SFTP")
         self.offered = frozenset(_pairs(content[4:]))
         return int(struct.unpack(">I", content[:4])[0])
+
+    # Both are the names by which paramiko sends and reads everything.
+    def _send_packet(self, kind: int, packet: Message) -> None:
+        with self._noticing():
+            super()._send_packet(kind, packet)  # type: ignore[misc]  # absent from the stub
+
+    def _read_packet(self) -> tuple[int, bytes]:
+        with self._noticing():
+            read: tuple[int, bytes] = super()._read_packet()  # type: ignore[misc]  # absent from the stub
+        return read
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError:
+            self.silent = True
+            raise
 
     def ask(self, kind: int, *fields: object) -> Message:
         """Send one request and return its answer; OSError says what the server said."""
@@ -87,9 +88,9 @@ class _Pipeline:
     def __init__(self, session: Session, path: str, flags: int, mode: int) -> None:
         self._session = session
         attributes = SFTPAttributes()
-        if flags & SFTP_FLAG_CREATE:
+        if flags & protocol.SFTP_FLAG_CREATE:
             attributes.st_mode = mode
-        answer = session.ask(CMD_OPEN, path.encode(), flags, attributes)
+        answer = session.ask(protocol.CMD_OPEN, path.encode(), flags, attributes)
         self._handle = answer.get_binary()
         self._answers: dict[int, tuple[int, Message]] = {}
 
@@ -106,7 +107,7 @@ class _Pipeline:
         return self._answers.pop(number)
 
     def _end(self) -> None:
-        self._session.ask(CMD_CLOSE, self._handle)
+        self._session.ask(protocol.CMD_CLOSE, self._handle)
 
 
 class Upload(_Pipeline):
@@ -121,7 +122,9 @@ class Upload(_Pipeline):
     """
 
     def __init__(self, session: Session, path: str) -> None:
-        super().__init__(session, path, SFTP_FLAG_WRITE | SFTP_FLAG_CREATE | SFTP_FLAG_EXCL, 0o600)
+        super().__init__(
+            session, path, protocol.SFTP_FLAG_WRITE | protocol.SFTP_FLAG_CREATE | protocol.SFTP_FLAG_EXCL, 0o600
+        )
         self._waiting = bytearray()
         self._sent: deque[int] = deque()
         self._offset = 0
@@ -141,20 +144,20 @@ class Upload(_Pipeline):
         while self._sent:
             self._settle()
         if _FSYNC in self._session.offered:
-            self._session.ask(CMD_EXTENDED, _FSYNC, self._handle)
+            self._session.ask(protocol.CMD_EXTENDED, _FSYNC, self._handle)
         self._end()
 
     def _push(self, content: bytes) -> None:
         for start in range(0, len(content), _BLOCK):
             block = content[start : start + _BLOCK]
-            self._sent.append(self._send(CMD_WRITE, int64(self._offset), block))
+            self._sent.append(self._send(protocol.CMD_WRITE, protocol.int64(self._offset), block))
             self._offset += len(block)
             if len(self._sent) > _UNDER_WAY:
                 self._settle()
 
     def _settle(self) -> None:
         kind, message = self._answer(self._sent.popleft())
-        if kind != CMD_STATUS:
+        if kind != protocol.CMD_STATUS:
             raise SFTPError("a write was answered with something else")
         self._session.judge(message)
 
@@ -169,7 +172,7 @@ class Download(_Pipeline, io.RawIOBase):
     """
 
     def __init__(self, session: Session, path: str, size: int) -> None:
-        super().__init__(session, path, SFTP_FLAG_READ, 0)
+        super().__init__(session, path, protocol.SFTP_FLAG_READ, 0)
         self._size = size
         self._asked = 0
         self._sent: deque[tuple[int, int, int]] = deque()  # number, offset, bytes
@@ -203,7 +206,7 @@ class Download(_Pipeline, io.RawIOBase):
             return b""
         number, offset, wanted = self._sent.popleft()
         kind, message = self._answer(number)
-        if kind != CMD_DATA:
+        if kind != protocol.CMD_DATA:
             self._session.judge(message)
             raise SFTPError("a read was answered with something else")
         content = message.get_binary()
@@ -214,7 +217,7 @@ class Download(_Pipeline, io.RawIOBase):
         return content
 
     def _request_block(self, offset: int, size: int) -> None:
-        self._sent.append((self._send(CMD_READ, int64(offset), size), offset, size))
+        self._sent.append((self._send(protocol.CMD_READ, protocol.int64(offset), size), offset, size))
 
 
 class Sessions:
@@ -228,7 +231,7 @@ class Sessions:
     def __init__(self, line: Line, timeout: float) -> None:
         self._line = line
         self._timeout = timeout
-        self._free: list[Session] = []
+        self._free: list[tuple[Transport, Session]] = []
         self._lock = threading.Lock()
 
     @contextmanager
@@ -239,15 +242,17 @@ class Sessions:
             CannotReach: no connection.
             OSError, EOFError, SSHException: what SFTP and SSH say.
         """
-        session = self._borrowed()
+        transport, session = self._borrowed()
         try:
             yield session
         except BaseException:
             with suppress(OSError, EOFError, SSHException):  # it may be dead already
                 session.close()
+            if session.silent or not transport.is_active():
+                self._line.drop(transport)  # it is told once: whoever comes next gets a new one
             raise
         with self._lock:
-            self._free.append(session)
+            self._free.append((transport, session))
 
     def close(self) -> None:
         """Close the connection."""
@@ -255,18 +260,27 @@ class Sessions:
             self._free.clear()
         self._line.drop()
 
-    def _borrowed(self) -> Session:
+    def _borrowed(self) -> tuple[Transport, Session]:
         transport = self._line.transport()
         with self._lock:
             while self._free:
-                session = self._free.pop()
+                of, session = self._free.pop()
                 channel = session.get_channel()
-                if channel is not None and channel.get_transport() is transport and not channel.closed:
-                    return session
-        channel = transport.open_session(timeout=self._timeout)
-        channel.settimeout(self._timeout)
-        channel.invoke_subsystem("sftp")
-        return Session(channel)
+                if of is transport and channel is not None and not channel.closed:
+                    return transport, session
+        return self._opened()
+
+    def _opened(self) -> tuple[Transport, Session]:
+        transport, channel, reused = self._line.open_channel()
+        try:
+            channel.settimeout(self._timeout)
+            request(channel, "subsystem", "sftp", self._timeout)
+            return transport, Session(channel)
+        except BROKEN as error:
+            if not self._line.gave_up(transport, error) or not reused:
+                raise
+        # Nothing has begun: a connection that turns out dead is replaced.
+        return self._opened()
 
 
 def is_missing(error: OSError) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from maint.adapters.ssh.connect import Address, Opening, explain
+from maint.adapters.ssh.connect import JUMP_LOST, Address, Opening, explain, reason
 from maint.adapters.ssh.exchange import Exchange
 from maint.adapters.ssh.known_hosts import HostKey, recorded_name
 from maint.adapters.ssh.leash import leashed
 from maint.adapters.ssh.library import Channel, SSHClient, SSHException, Transport
 from maint.adapters.ssh.line import Lines
-from maint.errors import CannotReach, MaintError, TimedOut
+from maint.errors import CannotReach, LoginRefused, MaintError, TimedOut
 from maint.model.fleet import Presented, Reply
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, SshSettings
@@ -88,36 +88,48 @@ class Visits:
 
     def _converse(self, address: Address, script: bytes, stay: "_Stay") -> None:
         with self._watched() as opening:
-            client = self._lines.connector.client(address, self._through(), opening)
+            through = self._through()
             try:
-                exchange = self._begun(address, _transport(address, client), script, stay)
-                try:
-                    stay.status = exchange.finish().status
-                finally:
-                    stay.out = exchange.received
-                    stay.received = self._now()
+                self._visit(address, through, opening, script, stay)
+            except CannotReach as failure:
+                # What a host behind it fails of then is not that host's own.
+                if through is None or through.is_active() or isinstance(failure, LoginRefused):
+                    raise
+                raise CannotReach(
+                    f"{address}: {JUMP_LOST}", hint="look at the jump host (ssh.jump), then again"
+                ) from None
+
+    def _visit(
+        self, address: Address, through: Transport | None, opening: Opening, script: bytes, stay: "_Stay"
+    ) -> None:
+        client = self._lines.connector.client(address, through, opening)
+        try:
+            exchange = self._begun(address, _transport(address, client), script, stay)
+            try:
+                stay.status = exchange.finish().status
             finally:
-                with suppress(SSHException, EOFError, OSError):  # it may be dead already
-                    client.close()
+                stay.out = exchange.received
+                stay.received = self._now()
+        finally:
+            with suppress(SSHException, EOFError, OSError):  # it may be dead already
+                client.close()
 
     def _begun(self, address: Address, transport: Transport, script: bytes, stay: "_Stay") -> Exchange:
-        gate = self._lines.gate(str(address))
         try:
             channel = transport.open_session(timeout=self._settings.connect_timeout)
             exchange = Exchange(
                 str(address),
-                transport,
                 channel,
                 stdin=leashed(script),
                 held=True,
-                gate=gate,
+                gate=self._lines.gate(str(address)),
                 timeout=self._settings.command_timeout,
                 monotonic=self._monotonic,
             )
             stay.left()
-            channel.exec_command(gate.command(_SHELL) if gate else _SHELL)
+            exchange.begin(_SHELL)
         except (SSHException, EOFError, OSError) as error:
-            raise CannotReach(f"{address}: no session: {error or 'closed by the host'}") from None
+            raise CannotReach(f"{address}: no session: {reason(error, self._settings.connect_timeout)}") from None
         return exchange
 
     def _presented(self, address: Address) -> HostKey:
