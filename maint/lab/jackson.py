@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -16,6 +17,9 @@ def quote(text: str) -> str:
     if "\\u" in quoted:
         return _LOWER_ESCAPE.sub(lambda found: f"{found[1]}\\u{found[2].upper()}", quoted)
     return quoted
+
+
+_name = lru_cache(maxsize=1024)(quote)  # a document repeats few of them very often
 
 
 def dumps(value: Any) -> str:  # Any: whatever JSON can spell
@@ -48,8 +52,11 @@ def _write(value: Any, indent: str, out: Callable[[str], None]) -> None:  # Any:
 def _write_object(value: dict[str, Any], indent: str, out: Callable[[str], None]) -> None:
     inner, lead = indent + "  ", "{\n"
     for name, member in value.items():
-        out(f"{lead}{inner}{quote(name)} : ")
-        _write(member, inner, out)
+        if type(member) is str:  # which most are
+            out(f"{lead}{inner}{_name(name)} : {quote(member)}")
+        else:
+            out(f"{lead}{inner}{_name(name)} : ")
+            _write(member, inner, out)
         lead = ",\n"
     out("{ }" if lead == "{\n" else f"\n{indent}}}")
 

@@ -12,11 +12,12 @@ from maint import __version__
 from maint.backup.compare import Comparison, compare
 from maint.backup.drills import FAILED, KIND, PASSED
 from maint.backup.fingerprint import site_fingerprint
-from maint.backup.flatten import flatten
+from maint.backup.flatten import flatten, uncollected
 from maint.backup.outline import Outline
 from maint.backup.parts import DEPLOYMENT, LICENSE, open_deployment, read_part
 from maint.backup.read import BLOCK, blocks
 from maint.backup.records import Record, write_record
+from maint.backup.tree import Pool
 from maint.backup.verification import Verification
 from maint.backup.verify import verify
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
@@ -181,11 +182,13 @@ class _Rehearsed:
             raise LoginRefused(f"{self._site.settings.manager.login.username} is not let in after the restore")
 
     def _compare(self, stage: Stage) -> Comparison:
-        fingerprint = site_fingerprint(self._site)
+        fingerprint, pool = site_fingerprint(self._site), Pool()
         with open_deployment(self._site, self._snapshot) as stream:
-            wanted = flatten(blocks(stream.read), fingerprint)
+            wanted = flatten(blocks(stream.read), fingerprint, pool)
         with stage.manager.deployment() as answer:
-            return compare(wanted, flatten(blocks(answer.read), fingerprint))
+            present = flatten(blocks(answer.read), fingerprint, pool)
+        with uncollected():
+            return compare(wanted, present)
 
     def _judge(self, comparison: Comparison) -> None:
         self._found.comparison = comparison
