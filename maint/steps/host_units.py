@@ -7,11 +7,11 @@ from maint.errors import CannotReach, DeadlinePassed, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Host
 from maint.model.plan import Action, Effect
-from maint.ports import Sight, Site, Work
+from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.commands import pauses
 from maint.steps.ecs_cluster import items_of
 from maint.steps.host_choice import HostsArguments, configured_as, picked
-from maint.steps.host_many import folded, insisted, on_each, texts
+from maint.steps.host_many import folded, insisted, looked_at, on_each, texts
 from maint.steps.server import START_LIMIT, UNIT, await_version, require_ssh
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
@@ -123,13 +123,14 @@ class _Agents(Step[HostsArguments]):
         every = [host.name for host in sight.settings.hosts]
         require_ssh(sight, "hosts")
         hosts = picked(sight, args, every) if every or args.hosts or args.groups else []
-        words = (
-            f"{self.verb} {AGENT} on {len(hosts)} hosts"
-            if hosts
-            else "the config lists no hosts: agents are left alone"
-        )
+        words = self.words(sight, hosts) if hosts else "the config lists no hosts: agents are left alone"
         effect = self.effect if hosts else Effect.READ
         yield self.action(f"{AGENT} on {len(hosts)} hosts", words, {"hosts": hosts}, effect=effect)
+
+    def words(self, sight: Sight, hosts: Sequence[str]) -> str:
+        """Return what a plan says will be done on these hosts."""
+        del sight
+        return f"{self.verb} {AGENT} on {len(hosts)} hosts"
 
 
 class StartAgents(_Agents):
@@ -139,6 +140,16 @@ class StartAgents(_Agents):
     help = "Start the agent on hosts where it does not run; on every host of the config unless some are named."
     verb = "start"
 
+    def words(self, sight: Sight, hosts: Sequence[str]) -> str:
+        """Return where it will be started as things stand: earlier steps may stop it, so all are asked again."""
+        states = looked_at(sight, hosts, lambda host: _state(sight.shell, host), "asking for the agents' state")
+        idle = [host for host in hosts if states[host] == _IDLE]
+        silent = [host for host in hosts if states[host] == _SILENT]
+        running = len(hosts) - len(idle) - len(silent)
+        words = f"start {AGENT} on {folded(idle)}" if idle else f"start {AGENT} where it has stopped by then"
+        words += f"; it runs already on {running} of {len(hosts)} hosts" if running else ""
+        return f"{words}; these do not answer now, and are asked again: {folded(silent)}" if silent else words
+
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Ask each host first; one that fails does not hide the others."""
         hosts = texts(action.arguments["hosts"])
@@ -146,6 +157,17 @@ class StartAgents(_Agents):
             return skipped("the config lists no hosts")
         started = yield from switched(site, hosts, "start", [AGENT], when=False)
         return done(f"{len(started)} agents started") if started else unchanged(f"all {len(hosts)} agents run already")
+
+
+_RUNS, _IDLE, _SILENT = "runs", "idle", "silent"
+
+
+def _state(shell: ShellSight, host: str) -> str:
+    """Return whether the agent runs on a host; one that does not answer now may by the time it is needed."""
+    try:
+        return _RUNS if shell.ask(host, f"systemctl is-active --quiet {AGENT}").ok else _IDLE
+    except (CannotReach, TimedOut):
+        return _SILENT
 
 
 class StopAgents(_Agents):

@@ -15,6 +15,7 @@ from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
 _LIMIT = 1800.0  # seconds
 LAG = 30.0  # seconds that states may lag behind a command whose answer was lost to a kill
 _SENT = "roles sent"
+_NOT_IDLE = ("STARTED", "STARTING", "BUSY", "NA")
 
 
 class RolesArguments(Arguments):
@@ -41,10 +42,13 @@ class StartManagement(Step[RolesArguments]):
             return
         roles = [role for role in sight.manager.management_roles() if _wanted(role, args)]
         _refuse_unknown(sight.manager.management_roles(), args)
-        names, types = [role.name for role in roles], sorted({role.type for role in roles})
+        names = [role.name for role in roles]
+        idle = sorted({role.type for role in roles if role.state not in _NOT_IDLE})
+        running = sorted({role.type for role in roles} - set(idle))
+        words = f"start {', '.join(idle) or 'no role'}"
         yield self.action(
             "management service",
-            f"start {', '.join(types) or 'no role'}",
+            f"{words}; running already: {', '.join(running)}" if running else words,
             {"roles": names},
             effect=Effect.CHANGE if names else Effect.READ,
             undo="stop these roles in the manager",
@@ -86,7 +90,7 @@ def _roles(site: Site, names: Sequence[str]) -> list[Role]:
 
 
 def _idle(site: Site, names: Sequence[str]) -> list[Role]:
-    return [role for role in _roles(site, names) if role.state not in ("STARTED", "STARTING", "BUSY", "NA")]
+    return [role for role in _roles(site, names) if role.state not in _NOT_IDLE]
 
 
 def _idle_after_all(site: Site, names: Sequence[str]) -> list[Role]:

@@ -183,6 +183,10 @@ def test_a_platform_comes_up_monitors_first(lost):
     posts = [line.split("?")[0] for line in lost.sent]
     assert posts[-1] == "POST /api/v45/clusters/base/commands/start"
     assert all("/cm/service/" in line for line in posts[:-1]) and len(posts) == 3
+    planned = lost("manager", "start", "--dry-run", "-o", "json").json["plan"]["actions"]
+    running = "EVENTSERVER, HOSTMONITOR, REPORTSMANAGER, SERVICEMONITOR"
+    assert "it runs already on 5 of 5 hosts" in planned[0]["summary"]
+    assert planned[2]["summary"] == f"start no role; running already: ALERTPUBLISHER, {running}"
     again = lost("manager", "start", "--cluster", "base", "--yes", "-o", "json")
     assert {action["outcome"] for action in again.json["actions"]} <= {"unchanged", "skipped"}
 
