@@ -8,7 +8,7 @@ from maint.model.manager import Command
 from maint.model.units import show_duration
 from maint.ports import Clock, ManagerSight
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 T = TypeVar("T")
 _FORGIVEN = 5  # transient answers in a row that official clients live through (contract section 2.4)
 
@@ -18,7 +18,7 @@ def pauses() -> Generator[float, None, None]:
     pause = _FIRST_PAUSE
     while True:
         yield pause
-        pause = min(pause * 1.5, _LONGEST_PAUSE)
+        pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 def finish(manager: ManagerSight, clock: Clock, command: Command, limit: float) -> Generator[str, None, Command | None]:
