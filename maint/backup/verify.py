@@ -9,30 +9,17 @@ in the signed manifest, and level 1 proves that these are still the bytes that w
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
-from maint.backup.archive import paths
 from maint.backup.catalogue import files, load
-from maint.backup.condense import Condenser
-from maint.backup.elements import proven
-from maint.backup.further import truststore, usable
+from maint.backup.further import truststore
 from maint.backup.ids import time_of
-from maint.backup.judge import Judge, Verdict
+from maint.backup.inside import Content, content_of, failed, password_of
+from maint.backup.judge import Verdict
 from maint.backup.license import check
 from maint.backup.manifest import MANIFEST, SIGNATURE
-from maint.backup.parts import (
-    DEPLOYMENT,
-    LICENSE,
-    MANAGER_FILES,
-    REDACTED_COPY,
-    TRUSTSTORE,
-    Tally,
-    drained,
-    from_bytes,
-    stored,
-)
-from maint.backup.read import BLOCK, Events
+from maint.backup.parts import DEPLOYMENT, TRUSTSTORE, drained
 from maint.backup.records import Record, write_record
 from maint.backup.vc_verify import doubts, opened_clusters, stored_files, whole
 from maint.backup.verification import DEPTHS, Verification
@@ -42,15 +29,6 @@ from maint.model.snapshot import Finding, Part, Redaction, Snapshot
 from maint.ports import Sight, Site
 
 SKEW = timedelta(minutes=5)  # how far clocks may disagree before a snapshot counts as coming from the future
-
-
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """What was found inside the parts."""
-
-    findings: Sequence[Finding]
-    verdict: Verdict | None = None
-    license: bytes | None = None
 
 
 def verify(
@@ -76,7 +54,7 @@ def verify(
     try:
         snapshot = load(sight, snapshot_id)
     except WorkFailed as failure:
-        return replace(empty, findings=(_failed("manifest", failure),))
+        return replace(empty, findings=(failed("manifest", failure),))
     bytes_found = [*_stored_bytes(sight, snapshot), *stored_files(sight, snapshot, reading=reading)]
     sound = [finding for finding in bytes_found if finding.rule == "part" and finding.passed]
     seen = replace(empty, parts=len(snapshot.parts), parts_checked=len(sound), findings=bytes_found)
@@ -96,7 +74,7 @@ def record(site: Site, verification: Verification) -> str:
 
 def _deeper(sight: Sight, snapshot: Snapshot, seen: Verification, identities: Sequence[Secret]) -> Verification:
     has_deployment = any(part.name == DEPLOYMENT for part in snapshot.parts)
-    content = _open(sight, snapshot, identities) if identities else _Content(())
+    content = content_of(sight, snapshot, identities) if identities else Content(())
     clusters = list(opened_clusters(sight, snapshot)) if identities else []
     inside = [*content.findings, *clusters]
     findings = [*seen.findings, *inside]
@@ -128,7 +106,7 @@ def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
 
 def _stored_part(sight: Sight, snapshot: Snapshot, part: Part) -> Finding:
     try:
-        with sight.store.open(_path(snapshot, part)) as file:
+        with sight.store.open(f"{snapshot.site}/{snapshot.id}/{part.name}") as file:
             found = drained(file.read)
     except FileNotFoundError:
         return Finding("part", False, f"{part.name} is missing")
@@ -140,111 +118,14 @@ def _stored_part(sight: Sight, snapshot: Snapshot, part: Part) -> Finding:
     return Finding("part", True, f"{part.name}: {part.bytes} bytes as stored")
 
 
-def _open(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret]) -> _Content:
-    """Level 2: open every part, and parse what is JSON."""
-    content = _Content(())
-    for part in snapshot.parts:
-        try:
-            content = _open_part(sight, snapshot, part, identities, content)
-        except (OSError, WorkFailed, Invalid) as failure:
-            content = replace(content, findings=(*content.findings, _failed("content", failure, part.name)))
-    return content
-
-
-def _open_part(
-    sight: Sight, snapshot: Snapshot, part: Part, identities: Sequence[Secret], content: _Content
-) -> _Content:
-    path = _path(snapshot, part)
-    if part.name == DEPLOYMENT:
-        judge = _judge(sight)
-        with sight.store.open(path) as file, sight.seal.unwrap(file, identities) as stream:
-            _same(part, _fed(Tally(stream.read), judge))
-        verdict = judge.close()
-        return replace(content, verdict=verdict, findings=(*content.findings, _counts(snapshot, verdict)))
-    if part.name == LICENSE:
-        with sight.store.open(path) as file, sight.seal.decrypt(file, identities) as stream:
-            licence = stream.read()
-        _same(part, drained(from_bytes(licence)))
-        return replace(content, license=licence)
-    if part.name == TRUSTSTORE:
-        with sight.store.open(path) as file, sight.seal.decrypt(file, identities) as stream:
-            password = stream.read()
-        _same(part, drained(from_bytes(password)))
-        if not usable(password):
-            raise WorkFailed("it holds no password")
-    elif part.name == REDACTED_COPY:
-        with stored(sight.store, path) as (file, _), sight.seal.decompress(file) as stream:
-            _same(part, _parsed(Tally(stream.read)))
-    elif part.name == MANAGER_FILES:
-        with sight.store.open(path) as file, sight.seal.unwrap(file, identities) as stream:
-            _listed(snapshot, part, Tally(stream.read))
-    elif part.name.endswith(".zst.age"):
-        with sight.store.open(path) as file, sight.seal.unwrap(file, identities) as stream:
-            _same(part, drained(stream.read))
-    elif part.name.endswith(".age"):
-        with sight.store.open(path) as file, sight.seal.decrypt(file, identities) as stream:
-            _same(part, drained(stream.read))
-    return content
-
-
-def _listed(snapshot: Snapshot, part: Part, found: Tally) -> None:
-    """Read the manager's files, and hold the paths against the manifest."""
-    listed = paths(found.read)
-    _same(part, found)
-    if listed != tuple(snapshot.manager_files):
-        raise WorkFailed("it holds other files than the manifest lists")
-
-
-def _judge(sight: Sight) -> Judge:
-    password, _ = _password(sight)
-    return Judge(sight.settings.manager.login.username, password)
-
-
-def _password(sight: Sight) -> tuple[Secret | None, Finding]:
-    """Resolve the configured password, and say whether that was possible."""
-    reference = sight.settings.manager.login.password
-    try:
-        return sight.secrets.resolve(reference), Finding("secrets", True, "the configured password can be read")
-    except Invalid as failure:
-        return None, Finding("secrets", False, f"the configured password cannot be read: {failure.message}")
-
-
-def _fed(tally: Tally, judge: Judge) -> Tally:
-    while block := tally.read(BLOCK):
-        judge.feed(block)
-    return tally
-
-
-def _parsed(tally: Tally) -> Tally:
-    condenser = Condenser(proven)
-    parser = Events(lambda _: condenser.taken.clear(), condenser=condenser)
-    while block := tally.read(BLOCK):
-        parser.feed(block)
-    parser.close()
-    return tally
-
-
-def _same(part: Part, found: Tally) -> None:
-    if (found.bytes, found.sha256) != (part.content_bytes, part.content_sha256):
-        raise WorkFailed("its content is not what was captured")
-
-
-def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:
-    expected, found = snapshot.judgement.counts, verdict.judgement.counts
-    differing = [name for name, count in expected.items() if found.get(name) != count]
-    wrong = [f"{found.get(name)} {name}, {expected[name]} recorded" for name in differing]
-    words = "; ".join(wrong) or f"{found['hosts']} hosts, {found['roles']} roles, {found['items']} settings as recorded"
-    return Finding("counts", not wrong, words)
-
-
-def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Finding]:
+def _rules(sight: Sight, snapshot: Snapshot, content: Content) -> Iterator[Finding]:
     judgement = content.verdict.judgement if content.verdict else snapshot.judgement
     yield from judgement.findings
     told = truststore(content.verdict.outline, snapshot.has(TRUSTSTORE)) if content.verdict else None
     yield from [told] if told else []
     if content.verdict:
         yield release_of(content.verdict, snapshot.versions.get("manager", ""))
-    yield _password(sight)[1]
+    yield password_of(sight)[1]
     if judgement.redaction is not Redaction.REDACTED:
         yield login(sight, snapshot, content.verdict)
 
@@ -284,7 +165,7 @@ def _future(sight: Sight, snapshot: Snapshot) -> Finding:
     return Finding("time", True, f"taken {snapshot.taken_at:%Y-%m-%d %H:%M} UTC")
 
 
-def _license(sight: Sight, content: _Content) -> Finding:
+def _license(sight: Sight, content: Content) -> Finding:
     """Judge the licence: the snapshot's own part, else the file that the config names."""
     now, path = sight.clock.now(), sight.settings.manager.license
     if content.license is not None:
@@ -295,12 +176,3 @@ def _license(sight: Sight, content: _Content) -> Finding:
         return check(path.read_bytes(), now)
     except OSError as problem:
         return Finding("license", None, f"{path} cannot be read: {problem.strerror}")
-
-
-def _failed(rule: str, failure: Exception, name: str = "") -> Finding:
-    words = failure.message if isinstance(failure, WorkFailed | Invalid) else str(failure)
-    return Finding(rule, False, f"{name}: {words}" if name else words)
-
-
-def _path(snapshot: Snapshot, part: Part) -> str:
-    return f"{snapshot.site}/{snapshot.id}/{part.name}"

@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 
 from maint.backup.fingerprint import site_fingerprint
 from maint.backup.flatten import flatten
+from maint.backup.inside import verdict_of
 from maint.backup.judge import Judge, Verdict
 from maint.backup.parts import DEPLOYMENT, open_deployment
 from maint.backup.read import blocks
@@ -105,10 +106,11 @@ class Outgoing(Noun):
 
     def verdict(self, sight: Sight) -> Verdict:
         """Judge it: what is in it, and does it hang together?"""
+        if self.content is None:
+            return verdict_of(sight, self.snapshot)
         judge = Judge()
-        with self.open(sight) as stream:
-            for block in blocks(stream.read):
-                judge.feed(block)
+        for block in blocks(BytesIO(self.content).read):
+            judge.feed(block)
         return judge.close()
 
 

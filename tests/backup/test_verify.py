@@ -11,13 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from maint.adapters.seal import AgeSeal
 from maint.backup.catalogue import entries, find, newest_restorable
+from maint.backup.inside import verdict_of
 from maint.backup.manifest import decode
 from maint.backup.parts import DEPLOYMENT
 from maint.backup.take import take
 from maint.backup.verification import Verification
 from maint.backup.verify import record, verify
 from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.site import Login
 from maint.model.snapshot import Trust
 
 Run = Callable[[Any], Any]
@@ -45,6 +48,45 @@ def test_without_the_key_the_judgement_of_the_capture_counts_and_is_said(place: 
     found = verify(place, taken.id)
     assert found.result is Trust.VERIFIED
     assert "as judged when it was taken" in found.words
+
+
+class Counting(AgeSeal):
+    """Counts what is opened."""
+
+    opened = 0
+
+    def unwrap(self, source: Any, identities: Any) -> Any:
+        self.opened += 1
+        return super().unwrap(source, identities)
+
+
+def test_what_is_in_the_parts_is_found_out_once_for_the_same_bytes_and_password(place: Any, taken: Any) -> None:
+    place.seal = Counting()
+    first = verify(place, taken.id)
+    once = place.seal.opened
+    assert once > 0
+    assert verify(place, taken.id) == first
+    assert verdict_of(place, taken).outline.administrators
+    assert place.seal.opened == once
+    place.manage(login=Login("admin", "text:another"))
+    assert verify(place, taken.id).findings != first.findings
+    assert place.seal.opened == 2 * once
+
+
+def test_what_was_found_out_before_hides_nothing_that_became_another(place: Any, taken: Any) -> None:
+    assert verify(place, taken.id).result is Trust.VERIFIED
+    path = place.folder(taken.id) / DEPLOYMENT
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert "other bytes" in words(verify(place, taken.id))
+    with pytest.raises(WorkFailed, match="damaged"):
+        verdict_of(place, taken)
+    path.write_bytes(whole)
+    assert verify(place, taken.id).result is Trust.VERIFIED
+    place.keys.clear()
+    assert verify(place, taken.id).on_capture
+    with pytest.raises(Refused, match="no private key"):
+        verdict_of(place, taken)
 
 
 def test_an_unknown_level_is_refused(place: Any, taken: Any) -> None:
