@@ -19,7 +19,8 @@ from maint.lab.loading import Options
 # Any: what `Lab.status` returns, as JSON.
 Status: TypeAlias = dict[str, Any]
 CONTROL, OPTIONS, OUTPUT = "control.json", "options.json", "daemon.log"
-_PATIENCE = 60.0
+BLUEPRINT = "blueprint.json"  # the deployment of a lab that exists
+_PATIENCE = 60.0  # seconds, and as many for each megabyte of its deployment
 
 
 def up(folder: Path, options: Options | None = None) -> Status:
@@ -43,7 +44,7 @@ def up(folder: Path, options: Options | None = None) -> Status:
             [sys.executable, "-m", "maint.lab.daemon", str(folder)],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _PATIENCE * (1 + _megabytes(folder, options))
     while not _answers(folder):
         if process.poll() is not None or time.monotonic() > deadline:
             with contextlib.suppress(ProcessLookupError):
@@ -51,6 +52,12 @@ def up(folder: Path, options: Options | None = None) -> Status:
             raise WorkFailed("the lab did not come up", detail=_last_words(folder), hint=f"see {folder / OUTPUT}")
         time.sleep(0.02)
     return status(folder)
+
+
+def _megabytes(folder: Path, options: Options | None) -> float:
+    """Return the size of the deployment that a lab has: its hosts are made one by one, and there may be hundreds."""
+    deployment = options.deployment if options and options.deployment else folder / BLUEPRINT
+    return deployment.stat().st_size / 1e6 if deployment.is_file() else 0.0
 
 
 def status(folder: Path) -> Status:
