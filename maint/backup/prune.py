@@ -155,9 +155,7 @@ def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
     Raises:
         Refused: one of them is damaged; the finding is kept, so that it counts no more.
     """
-    backup = site.settings.backup
-    fitting = sorted((one for one in entries(site) if good(one)), key=lambda one: one.id, reverse=True)
-    for entry in fitting[: max(backup.minimum if backup else 0, 1)]:
+    for entry in _floor(site):
         yield f"reading {entry.id}, which stays"
         judged = verify(site, entry.id, 1, reading=False)
         if judged.failures:
@@ -167,6 +165,13 @@ def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
                 detail=[finding.words for finding in judged.failures],
                 hint="look at the health of the store, take another backup, then prune again",
             )
+
+
+def _floor(site: Sight) -> Sequence[Entry]:
+    """Return the good snapshots that always stay, the newest first."""
+    backup = site.settings.backup
+    fitting = sorted((one for one in entries(site) if good(one)), key=lambda one: one.id, reverse=True)
+    return fitting[: max(backup.minimum if backup else 0, 1)]
 
 
 def clean_up(site: Site) -> Sequence[str]:
@@ -187,23 +192,34 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
     """Remove from the copies what was pruned from the first store, and files that no copy needs; yields words.
 
     Only what a signed record says was pruned, and what the first store no longer has, goes: a first store that lost
-    its snapshots takes nothing with it.
+    its snapshots takes nothing with it. And a copy that was down while the good ones were taken that always stay keeps
+    what it has until it holds them too.
 
     Returns:
         What could not be done, one line each; the next run tries it again.
     """
-    gone = pruned(site)
+    gone, floor = pruned(site), {one.id for one in _floor(site)}
     problems = []
     for copy in site.copies:
         other = Elsewhere(site, copy)
         try:
-            for snapshot_id in sorted(gone & set(folders(other))):
+            going = sorted(gone & set(folders(other)))
+            if going and (lacking := sorted(floor - _sound(other))):
+                words = f"{copy.location} keeps {len(going)} pruned snapshots: it lacks {', '.join(lacking)}"
+                problems.append(f"{words}, which the next backup copies")
+                continue
+            for snapshot_id in going:
                 _remove_files(other, snapshot_id)
                 yield f"removed {snapshot_id} from {copy.location}"
             yield from collect(other)
         except WorkFailed as failure:
             problems.append(": ".join([failure.message, *failure.detail]))
     return problems
+
+
+def _sound(other: Site) -> set[str]:
+    """Return the snapshots of a copy that could be restored from there, as far as anyone has looked."""
+    return {one.id for one in entries(other) if one.offered and one.proven is not None}
 
 
 def pruned(sight: Sight) -> frozenset[str]:

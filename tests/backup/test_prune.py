@@ -185,6 +185,23 @@ def test_the_last_verified_success_is_the_newest_that_counts(aged: Place, run: C
     assert prune.newest_good(entries(aged), aged.clock.now() - 9 * DAY) is None
 
 
+def test_a_copy_that_lacks_what_always_stays_keeps_what_was_pruned(
+    aged: Place, tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    aged.copies = [LocalStore(tmp_path / "copy")]
+    before = ids(aged)
+    run(spread(aged))
+    shutil.rmtree(tmp_path / "copy/prod" / before[-1])  # as if the copy had been down that day
+    prune_all(aged)
+    (problem,) = run(prune.follow(aged))
+    assert f"keeps 3 pruned snapshots: it lacks {before[-1]}" in problem
+    assert [one.id for one in entries(Elsewhere(aged, aged.copies[0]))] == before[:-1]
+    aged.clock.time += DAY
+    run(spread(aged))
+    assert run(prune.follow(aged)) == []
+    assert [one.id for one in entries(Elsewhere(aged, aged.copies[0]))] == before[3:]
+
+
 def test_a_copy_follows_what_was_pruned_and_loses_nothing_else(aged: Place, tmp_path: Path) -> None:
     aged.copies = [LocalStore(tmp_path / "copy")]
     list(spread(aged))
