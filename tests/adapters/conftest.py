@@ -142,6 +142,7 @@ class Relay:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._server.getsockname()[1])
         self._open: list[socket.socket] = []
+        self._silenced: frozenset[socket.socket] = frozenset()
         self.connections = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -160,7 +161,8 @@ class Relay:
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
         try:
             while block := source.recv(65_536):
-                target.sendall(block)
+                if source not in self._silenced:
+                    target.sendall(block)
         except OSError:
             pass  # cut, which is what a relay is for
         finally:
@@ -178,6 +180,10 @@ class Relay:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
+
+    def silence(self) -> None:
+        """Let nothing more through, and close nothing; new connections are forwarded again."""
+        self._silenced |= frozenset(self._open)
 
     def close(self) -> None:
         """Cut, and accept nothing more."""

@@ -2,7 +2,10 @@
 
 import os
 import shutil
+import socket
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 from maint.errors import Invalid
 from maint.model.fleet import Reply
+from tests.adapters.conftest import Relay
 from tests.fleet.conftest import Ground, OneSecret, made, missing
 
 WHO = b"id -u\n"
@@ -51,6 +55,45 @@ def test_hosts_behind_a_jump_host_are_told_apart_by_their_own_keys(openssh: Grou
     replies = asked(openssh, known_hosts=tmp_path / "known", jump=jump(openssh))
     assert [reply.reason is None for reply in replies] == [True, True, False]
     assert "HOST KEY HAS CHANGED" in str(replies[2].reason)
+
+
+def test_the_connection_to_a_jump_host_ends_with_the_run(openssh: Ground) -> None:
+    before = set(threading.enumerate())
+    asked(openssh, jump=jump(openssh))
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_lost_jump_host_is_not_blamed_on_the_hosts_behind_it(openssh: Ground, tmp_path: Path) -> None:
+    relay = Relay(next(iter(openssh.ports.values())))
+    known = openssh.known_hosts.read_text()
+    (tmp_path / "known").write_text(known + f"[127.0.0.1]:{relay.port} {known.partition(' ')[2]}")
+    script = f"touch {tmp_path}/begun-$$; sleep 60\n".encode()
+
+    def cut() -> None:
+        while len(list(tmp_path.glob("begun-*"))) < len(openssh.ports):
+            time.sleep(0.02)
+        relay.cut()
+
+    cutter = threading.Thread(target=cut)
+    cutter.start()
+    try:
+        way = {"host": "127.0.0.1", "port": relay.port}
+        replies = asked(openssh, script, known_hosts=tmp_path / "known", jump=way, command_timeout=50.0)
+    finally:
+        cutter.join()
+        relay.close()
+    assert {reply.reason for reply in replies} == {"the connection to the jump host was lost"}
+
+
+def test_a_host_that_a_jump_host_cannot_reach_is_told_apart_from_its_neighbours(openssh: Ground) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    ports = {"gone": port} | openssh.ports
+    replies = asked(openssh, ports=ports, jump=jump(openssh))
+    assert [reply.reason is None for reply in replies] == [False, True, True, True]
+    assert str(replies[0].reason).startswith("the jump host does not get there: Connect")
 
 
 @pytest.fixture(scope="module")
