@@ -91,8 +91,8 @@ def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Verdict:
         raise Refused(
             f"nothing is removed now: {doubt}",
             detail=["older snapshots may be the only way back"],
-            hint="look at it (`maint backup list`), take another one (with `--accept-empty` where virtual clusters really "
-            "hold so little), or say why it is well: --thaw REASON",
+            hint="look at it (`maint backup list`), take another one (with `--accept-empty` where virtual clusters "
+            "really hold so little), or say why it is well: --thaw REASON",
         )
     return prune.verdict(sight, thaw=True, damaged=damaged)
 
