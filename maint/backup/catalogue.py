@@ -21,6 +21,7 @@ from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 
 _TOLD = 3  # snapshots of which it is told why they are not offered
+_UNTRUSTED = "by a key that is not trusted"  # as whoever checks signatures says it
 ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
 
 
@@ -111,9 +112,14 @@ def newest_restorable(sight: Sight) -> Snapshot:
     raise Refused(
         f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
         detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_TOLD - 1 : -1]), *more],
-        hint="maint backup list shows what there is; maint backup create --open-window takes a restorable one"
-        + "".join(f"; or look into a copy: --store {copy}" for copy in _copies(sight)[:1]),
+        hint=_way_on(listed) + "".join(f"; or look into a copy: --store {copy}" for copy in _copies(sight)[:1]),
     )
+
+
+def _way_on(listed: Sequence[Entry]) -> str:
+    if listed and all(_UNTRUSTED in (one.problem or "") for one in listed):
+        return "name the keys to believe: backup.trusted_keys in the config, without one --signed-by"
+    return "maint backup list shows what there is; maint backup create --open-window takes a restorable one"
 
 
 def _copies(sight: Sight) -> Sequence[str]:

@@ -49,6 +49,11 @@ def bare_settings(flags: Flags, way: Way) -> Settings:
             hint="--signed-by 'ssh-ed25519 AAAA…': the line in keys/signing.pub in the state folder of the machine "
             "that takes the backups; keep a copy of it beside the private key",
         )
+    if strange := [key for key in way.signed_by if not key.startswith("ssh-ed25519 ")]:
+        raise UsageError(
+            f"--signed-by {strange[0]!r} is no public key",
+            hint="its value is the line itself, in quotes: --signed-by 'ssh-ed25519 AAAA…'",
+        )
     site = flags.site or _only_site(flags, way)
     return _loaded(flags, way, site)
 

@@ -92,12 +92,19 @@ def test_a_store_alone_says_what_else_is_needed(bare: Bare) -> None:
     assert "--signed-by" in said.error["hint"]
 
 
+def test_what_is_no_public_key_is_told_by_its_flag(bare: Bare) -> None:
+    said = bare("backup", "list", *bare.store, "--signed-by", "signing.pub", "-o", "json")
+    assert said.code == 2
+    assert said.error["message"] == "--signed-by 'signing.pub' is no public key"
+
+
 def test_a_snapshot_signed_by_somebody_else_is_not_restored(bare: Bare) -> None:
     stranger = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAYfuQv//shKDBwwszxMy7/rEeDeMZCLGxDmuE/4hYTg"
     bare.lab.forget_requests()
     flags = [*bare.store, "--signed-by", stranger, *bare.identity, *bare.manager]
-    said = bare("restore", "run", *flags, "--confirm", SITE)
+    said = bare("restore", "run", *flags, "--confirm", SITE, "-o", "json")
     assert said.code == 5
+    assert "--signed-by" in said.error["hint"]
     assert bare.lab.sent == []
     assert bare("backup", "verify", *bare.store, "--signed-by", stranger).code == 1
 
