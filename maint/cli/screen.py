@@ -1,6 +1,7 @@
 """The one door to the terminal: data goes to stdout, words go to stderr, questions are asked here."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
@@ -107,20 +108,30 @@ class Screen:
     def _passing(self, words: str) -> None:
         words = printable(words)
         if self._live:
-            sys.stderr.write(f"\r\x1b[2K{words[: _width() - 1]}")
-            sys.stderr.flush()
+            _tell(f"\r\x1b[2K{words[: _width() - 1]}")
             self._pending = True
         elif self.verbose or not (self.quiet or words.endswith("…")):
             self._line(words)
 
     def _line(self, words: str) -> None:
-        if self._pending:
-            sys.stderr.write("\r\x1b[2K")
-            self._pending = False
-        print(words, file=sys.stderr, flush=True)
+        _tell(f"{self._begin()}{words}\n")
+
+    def _begin(self) -> str:
+        """Return what clears a passing line, where there is one."""
+        pending, self._pending = self._pending, False
+        return "\r\x1b[2K" if pending else ""
 
     def _paint(self, colour: str, words: str) -> str:
         return f"\x1b[{colour}m{words}\x1b[0m" if self._colored else words
+
+
+def _tell(text: str) -> None:
+    """Write to stderr; where nobody reads any more, as when a terminal is lost, the work goes on unseen."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _width() -> int:

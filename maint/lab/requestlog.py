@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 
 class RequestLog:
@@ -30,9 +31,13 @@ class RequestLog:
             stream.write(text + "\n")
 
 
+def read(path: Path) -> list[dict[str, Any]]:  # Any: what JSON can spell
+    """Return the requests so far; a line that is being written does not count yet."""
+    whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
 def counts(path: Path) -> dict[str, int]:
     """Return how often each "METHOD path" was asked, the query left out."""
-    if not path.exists():
-        return {}
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = read(path)
     return dict(Counter(f"{line['method']} {line['path'].split('?')[0]}" for line in lines))

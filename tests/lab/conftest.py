@@ -31,7 +31,7 @@ class Client:
     def send(self, method: str, path: str, **more: Any) -> requests.Response:
         """Send one request."""
         more.setdefault("auth", self.account)
-        more.setdefault("timeout", 20)
+        more.setdefault("timeout", 100)
         ca = str(self.lab.folder / "ca/bundle.pem")
         return requests.request(method, self.base + path, allow_redirects=False, verify=ca, **more)
 

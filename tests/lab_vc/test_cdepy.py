@@ -39,7 +39,7 @@ manager.uploadFileToResource("by-cdepy", folder, "app.py")
 spark = cdejob.CdeSparkJob(connection)
 manager.createJob(spark.createJobDefinition("by-cdepy", "by-cdepy", "app.py", args=["one", "two"], driverMemory="1g"))
 manager.runJob("by-cdepy", SPARK_OVERRIDES={"spark": {"executorMemory": "2g"}})
-for _ in range(200):
+for _ in range(4000):
     run = json.loads(manager.listJobRuns())["runs"][0]
     if run["status"] not in ("starting", "running"):
         break

@@ -28,8 +28,8 @@ def ask(told, method, path, body=None, *, token=""):
     url = told["auth_url"] if path.startswith("/gateway") else told["base_url"]
     host, _, port = url.removeprefix("https://").partition("/")[0].partition(":")
     context = ssl.create_default_context(cafile=told["ca"])
-    connection = HTTPSConnection(host, int(port), context=context, timeout=20)
-    raw = socket.create_connection(("127.0.0.1", int(port)), timeout=20)
+    connection = HTTPSConnection(host, int(port), context=context, timeout=100)
+    raw = socket.create_connection(("127.0.0.1", int(port)), timeout=100)
     connection.sock = context.wrap_socket(raw, server_hostname=host)
     headers = {"Authorization": token} if token else {}
     target = path if path.startswith("/gateway") else f"/dex/api/v1{path}"

@@ -8,6 +8,7 @@ import pytest
 from maint.lab.vc import process
 from maint.lab.vc.runs import FINAL
 
+LONG = 200.0  # seconds; no more than an end for what never comes
 FAST = {"starting_seconds": "0", "log_seconds": "0", "dag_seconds": "0"}
 DAG = b"""
 from airflow import DAG
@@ -19,12 +20,11 @@ with DAG("flow_dag", schedule=None, start_date=datetime(2025, 1, 1)) as dag:
 
 
 def wait(api, run, *, until=FINAL):
-    for _ in range(400):
-        found = api.get(f"/job-runs/{run}")
-        if found["status"] in until:
-            return found
+    limit = time.monotonic() + LONG
+    while (found := api.get(f"/job-runs/{run}"))["status"] not in until:
+        assert time.monotonic() < limit, found
         time.sleep(0.02)
-    raise AssertionError(found)
+    return found
 
 
 def log(api, run, kind="driver/stdout"):
@@ -269,12 +269,15 @@ def test_a_run_may_be_stuck_until_it_is_killed(running):
 
 
 def test_a_run_may_show_states_that_few_clients_know(running):
-    running.switch(**FAST | {"starting_seconds": "0.2"}, scale_up="yes")
+    running.switch(**FAST | {"starting_seconds": "600"}, scale_up="yes")
     running.strike("vc-odd-state")
-    python(running, "j", "import time\ntime.sleep(0.3)\n")
+    go = running.cluster.folder / "go"
+    python(running, "j", f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists():\n    time.sleep(0.02)\n")
     number = start(running, "j")
     assert wait(running, number, until=("waiting-for-scale-up",))["ended"] == "0001-01-01T00:00:00Z"
+    running.switch(**FAST)
     assert wait(running, number, until=("reticulating",))["ended"] == "0001-01-01T00:00:00Z"
+    go.touch()
     assert wait(running, number)["status"] == "succeeded"
 
 

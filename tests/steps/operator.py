@@ -12,6 +12,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from maint.cli.app import app
+from maint.lab import requestlog
 from maint.lab.running import SITE, Lab
 from maint.steps.options import PATH
 
@@ -115,8 +116,7 @@ class Operator:
         return sum(line.startswith("PUT") and "/cm/deployment" in line for line in self.sent)
 
     def _log(self) -> list[Mapping[str, Any]]:
-        path = self.lab.log.path
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return requestlog.read(self.lab.log.path)
 
     def run_of(self, said: Said) -> Any:
         """Return the newest run as the history lists it."""

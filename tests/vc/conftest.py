@@ -48,7 +48,7 @@ class Bench:
 
     def client(self, patience: Patience | None = None, **changes: object) -> VirtualClusterClient:
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # tests name real fields
-        limits = Timeouts(connect=2, read=5, upload=5)
+        limits = Timeouts(connect=60, read=60, upload=60)
         calls = Calls(settings, Vault(), self.clock, warn=self.warnings.append, timeouts=limits, patience=patience)
         return VirtualClusterClient(calls)
 

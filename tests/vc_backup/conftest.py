@@ -65,7 +65,7 @@ class Ground(Place):
         )
         known = [one for one in self.settings.virtual_clusters if one.name != name]
         self.settings = replace(self.settings, virtual_clusters=(*known, settings))
-        limits = Timeouts(connect=2, read=5, upload=5)
+        limits = Timeouts(connect=60, read=60, upload=60)
         client = VirtualClusterClient(
             Calls(settings, Vault(), Hurried(), warn=print, timeouts=limits, patience=Patience(attempts=1))
         )

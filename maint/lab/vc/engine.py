@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 import threading
+import time
 
 from maint.lab.document import Doc
 from maint.lab.vc import application, logs, mounts, process, runs
@@ -11,6 +12,7 @@ from maint.lab.vc.cluster import Cluster
 from maint.lab.vc.workflow import Workflow
 
 _AT_ONCE = 4
+_LOOK = 0.1  # seconds between two looks at a switch
 _ODD_STATE = "reticulating"
 
 
@@ -67,7 +69,7 @@ class Engine:
             killed.wait()
         if cluster.switches["vc-scale-up"] == "yes":
             runs.move(cluster, run, "waiting-for-scale-up")
-        if killed.wait(cluster.switches.number("vc-starting-seconds")):
+        if self._starting(killed):
             return runs.KILLED
         if cluster.strikes("vc-run-fails"):
             raise CannotRun("cannot fit application: not enough resources in the pool")
@@ -75,6 +77,14 @@ class Engine:
             return Workflow(cluster, run, killed).carry_out()
         with self._slots:
             return runs.KILLED if killed.is_set() else self._spark(run, killed)
+
+    def _starting(self, killed: threading.Event) -> bool:
+        """Wait as long as starting takes, by what is switched now; return whether the run was killed meanwhile."""
+        begun = time.monotonic()
+        while (left := begun + self._cluster.switches.number("vc-starting-seconds") - time.monotonic()) > 0:
+            if killed.wait(min(left, _LOOK)):
+                return True
+        return killed.is_set()
 
     def _spark(self, run: Doc, killed: threading.Event) -> str:
         cluster, place = self._cluster, logs.folder(self._cluster, run)
