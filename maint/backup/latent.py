@@ -45,7 +45,9 @@ def _of_elements(found: Sequence[Unread], grams: Collection[str] | None) -> Iter
 
 def _closed(trees: Sequence[dict[str, Tree]]) -> Iterator[Unread | UnreadItems]:
     for tree in trees:
-        if isinstance(tree, Unread | UnreadItems) and tree.closed:
+        if isinstance(tree, UnreadItems) and tree.closed and tree.own is not None:
+            yield from _closed([child for child in tree.own.values() if isinstance(child, Unread) and child.closed])
+        elif isinstance(tree, Unread | UnreadItems) and tree.closed:
             yield tree
         else:
             yield from _closed([child for child in tree.values() if isinstance(child, dict)])

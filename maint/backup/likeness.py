@@ -18,7 +18,10 @@ def unlike(before: UnreadItems, after: UnreadItems) -> tuple[Items, Items] | Non
         twin = mine.get(name)
         if twin and (twin.content == element.content or alike(twin.content, element.content)):
             del mine[name], theirs[name]
-    return before.unread(mine.values()), after.unread(theirs.values())
+    left, right = before.unread(mine.values()), after.unread(theirs.values())
+    if before.own is None and not after.leaned_on:
+        after.own, before.leaned_on = right, True
+    return left, right
 
 
 def _by_name(items: UnreadItems) -> dict[str, Unparsed] | None:

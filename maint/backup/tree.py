@@ -59,9 +59,11 @@ class UnreadItems(Items):
 
     Attributes:
         whole: its bytes, secrets and all; they never leave memory, and are let go when it is opened.
+        own: what another list, which it was compared with, has not; None where all of it counts.
+        leaned_on: whether a list that it was compared with counts on it for what both have.
     """
 
-    __slots__ = ("_open", "_read", "whole")
+    __slots__ = ("_open", "_read", "leaned_on", "own", "whole")
 
     def __init__(
         self,
@@ -73,6 +75,8 @@ class UnreadItems(Items):
         self.whole = whole
         self._open: Callable[[Unsplit], Iterator[tuple[str, Tree]]] | None = open_it
         self._read = read_it
+        self.own: Items | None = None
+        self.leaned_on = False
 
     @property
     def closed(self) -> bool:

@@ -293,3 +293,22 @@ def test_a_setting_that_is_named_twice_goes_by_its_last_name() -> None:
         for found in ([{"name": "a", "also": "b"}, {"name": "b"}], [{"name": "b"}, {"name": "a", "also": "b"}])
     )
     assert alike(one, other) is False
+
+
+def test_secrets_that_two_lists_share_are_known_whichever_leans_on_the_other() -> None:
+    def service(name: str, *roles: str) -> dict[str, Any]:
+        found = [{"name": role, "config": {"items": [item(f"{role}-secret-of-it")]}} for role in roles]
+        return {"name": name, "roles": found}
+
+    def item(value: str) -> dict[str, Any]:
+        return {"name": "a_password", "value": value, "sensitive": True}
+
+    one, other = service("x", "both", "mine"), service("y", "both", "other")
+    documents = [{"clusters": [{"name": "c", "services": services}]} for services in ([one, other], [other, one])]
+    documents[1]["clusters"][0]["services"][0] = {**other, "name": "x"}  # the lists have changed places
+    documents[1]["clusters"][0]["services"][1] = {**one, "name": "y"}
+    pool = Pool()
+    before, after = (flatten(iter([jackson.dumps(one).encode()]), FINGERPRINT, pool) for one in documents)
+    assert len(compare(before, after).differences) == 4
+    shared = set(unread_secrets(before, after))
+    assert shared >= {"both-secret-of-it"}
