@@ -219,7 +219,7 @@ def make_from(tmp_path: Path) -> Iterator[Callable[..., FabricShell]]:
             name="prod",
             manager=ManagerSettings(host="cm.example.internal", login=Login("admin", "env:X")),
             state=tmp_path,
-            ssh=SshSettings(**{"connect_timeout": 5.0, "command_timeout": 20.0} | options),
+            ssh=SshSettings(**{"connect_timeout": 20.0, "command_timeout": 20.0} | options),
             hosts=[HostSettings(name, "127.0.0.1", port) for name, port in ports.items()],
         )
         shells.append(FabricShell(site, OneSecret(secret)))

@@ -58,7 +58,7 @@ def opened_from(words: Any) -> Store:
         backup = BackupSettings(location, s3=S3Settings(how[0], access_key="some-id", secret_key="some-secret"))
     else:
         backup = BackupSettings(location, sftp=SftpSettings(Path(how[0]), Path(how[1])))
-    return open_store(location, Access(backup, SshSettings(connect_timeout=5.0, command_timeout=20.0), Values()))
+    return open_store(location, Access(backup, SshSettings(connect_timeout=20.0, command_timeout=20.0), Values()))
 
 
 @pytest.fixture

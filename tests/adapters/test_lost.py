@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from maint.adapters.ssh.outlet import Outlet, outlet_of, request
 from maint.adapters.ssh.sftp import Sessions
 from maint.adapters.ssh.shell import FabricShell
 from maint.adapters.ssh.transports import transport_factory
-from maint.errors import CannotReach, TimedOut
+from maint.errors import CannotReach
 from maint.model.site import HostSettings, SshSettings
 
 OpenLine = Callable[..., Line]
@@ -21,15 +22,15 @@ _DATA = b"\x5e"
 
 
 @pytest.fixture
-def open_line(sshd: Any, relay: Any, tmp_path: Any) -> Iterator[OpenLine]:
+def open_line(sshd: Any, relay: Any, tmp_path: Path) -> Iterator[OpenLine]:
     """Makes ways to the server, through the relay."""
     made: list[Lines] = []
 
-    def line(**options: Any) -> Line:
+    def line(monotonic: Callable[[], float] = time.monotonic, **options: Any) -> Line:
         (tmp_path / "known").write_text(sshd.known_as(relay.port))
         usual = {"user": sshd.user, "key": sshd.key, "known_hosts": tmp_path / "known"}
-        settings = SshSettings(**{"connect_timeout": 5.0, "command_timeout": 20.0} | usual | options)
-        made.append(Lines(settings, lambda: None, time.monotonic, None))
+        settings = SshSettings(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options)
+        made.append(Lines(settings, lambda: None, monotonic, None))
         return made[-1].line(HostSettings("one", "127.0.0.1", relay.port))
 
     yield line
@@ -83,12 +84,14 @@ def test_without_that_care_the_server_ends_the_whole_connection(open_line: OpenL
     assert "nonexistent channel" in str(transport.get_exception())
 
 
-def test_a_silent_connection_is_replaced_and_not_asked_for_ever(open_line: OpenLine, relay: Any) -> None:
-    line = open_line(connect_timeout=1.5)
+def test_a_silent_connection_is_given_up_and_replaced(open_line: OpenLine, relay: Any) -> None:
+    line = open_line()
     first = line.transport()
     relay.silence()
-    ran = line.run("echo new", stdin=b"", timeout=20, repeatable=False)
-    assert ran.out == b"new\n"
+    with pytest.raises(TimeoutError) as silence:
+        first.open_session(timeout=0.3)
+    assert line.gave_up(first, silence.value)
+    assert line.run("echo new", stdin=b"", timeout=20, repeatable=False).out == b"new\n"
     assert line.transport() is not first
 
 
@@ -106,16 +109,6 @@ def test_a_command_on_a_connection_that_has_just_gone_is_not_waited_for(open_lin
     with pytest.raises((OSError, SSHException, EOFError)) as failure:
         request(channel, "exec", "true", 600)
     assert not isinstance(failure.value, TimeoutError)
-
-
-def test_a_command_that_hangs_on_a_silent_connection_has_its_limit(open_line: OpenLine, relay: Any) -> None:
-    line = open_line()
-    line.transport()
-    silencer = threading.Timer(0.2, relay.silence)
-    silencer.start()
-    with pytest.raises(TimedOut):
-        line.run("sleep 3; echo late", stdin=b"", timeout=1.0, repeatable=False)
-    silencer.join()
 
 
 def test_a_session_too_many_is_refused_and_ends_none_of_the_others(open_line: OpenLine) -> None:
@@ -156,12 +149,40 @@ def test_a_connection_lost_during_the_login_is_not_blamed_on_the_account(sshd: A
         transport.close()
 
 
+def test_what_came_while_its_reader_was_busy_is_not_late(open_line: OpenLine) -> None:
+    clock = [0.0]
+    line = open_line(monotonic=lambda: clock[0])
+    with line.stream("printf early; exec sleep 0.1", timeout=5.0) as output:
+        until(output._channel.recv_ready)
+        clock[0] += 100
+        assert output.read() == b"early"
+        assert output.read() == b""
+
+
+def test_a_lost_jump_host_is_named(make: Callable[..., FabricShell], sshd: Any, relay: Any, tmp_path: Path) -> None:
+    way = {"host": "127.0.0.1", "port": relay.port, "user": sshd.user}
+    shell = make(port=sshd.port, known=sshd.known_as(relay.port, sshd.port), jump=way)
+
+    def cut() -> None:
+        until((tmp_path / "begun").exists)
+        relay.cut()
+
+    cutter = threading.Thread(target=cut)
+    cutter.start()
+    with pytest.raises(CannotReach, match=r"one.*: the connection to the jump host was lost"):
+        shell.run("one", f"touch {tmp_path}/begun; sleep 30")
+    cutter.join()
+    assert shell.run("one", "echo again").out == b"again\n"
+
+
 def test_a_kept_sftp_channel_that_went_silent_is_told_in_time_and_the_next_call_has_a_new_connection(
     open_line: OpenLine, relay: Any
 ) -> None:
-    sessions = Sessions(open_line(), 1.0)
+    sessions = Sessions(open_line(), 20.0)
     with sessions.session() as session:
-        session.listdir("/")
+        channel = session.get_channel()
+        assert channel is not None
+        channel.settimeout(0.3)
     relay.silence()
     with pytest.raises(TimeoutError), sessions.session() as session:
         session.listdir("/")

@@ -66,7 +66,7 @@ class Ground:
             name="prod",
             manager=ManagerSettings(host="cm.example.internal", login=Login("admin", "env:X")),
             state=self.known_hosts.parent,
-            ssh=SshSettings(**{"connect_timeout": 5.0, "command_timeout": 20.0} | usual | options),
+            ssh=SshSettings(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options),
             hosts=hosts,
         )
         return FabricFleet(settings, secrets or OneSecret(), heard=heard), hosts

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from maint.adapters.ssh.connect import Address, Connector, Opening, reason, transport_of
+from maint.adapters.ssh.connect import JUMP_LOST, Address, Connector, Opening, reason, transport_of
 from maint.adapters.ssh.exchange import Exchange, Lost
 from maint.adapters.ssh.known_hosts import KnownHosts
 from maint.adapters.ssh.library import Channel, SSHException, Transport
@@ -33,6 +33,7 @@ class Line:
         settings: time-outs, and whether to go through sudo.
         password: returns sudo's password, None where there is none.
         monotonic: seconds that never go back.
+        jump: the way to the jump host that the connections go through, where there is one.
     """
 
     def __init__(
@@ -42,12 +43,14 @@ class Line:
         settings: SshSettings,
         password: Callable[[], Secret | None],
         monotonic: Callable[[], float],
+        jump: "Line | None" = None,
     ) -> None:
         self._address = address
         self._connect = connect
         self._settings = settings
         self._password = password
         self._monotonic = monotonic
+        self._jump = jump
         self._connection: Connection | None = None
         self._lock = threading.Lock()
 
@@ -61,9 +64,9 @@ class Line:
             if repeatable and reused:
                 return self.run(command, stdin=stdin, timeout=timeout, repeatable=False)
             if repeatable:
-                raise
+                raise self._blamed(lost) from None
             raise Lost(
-                lost.message,
+                self._blamed(lost).message,
                 detail=["the command may have begun, and may still run"],
                 hint="look at the host before running it again",
             ) from None
@@ -74,14 +77,26 @@ class Line:
         transport, channel, _ = self.open_channel()
         try:
             yield self._begun(Stream, channel, command, b"", timeout)
-        except Lost:
+        except Lost as lost:
             self.drop(transport)
-            raise
+            raise self._blamed(lost) from None
         finally:
             if not channel.closed and not channel.eof_received:  # whoever read it has stopped before its end
                 _terminate(channel)
             with suppress(SSHException, EOFError, OSError):
                 channel.close()
+
+    def _blamed(self, lost: Lost) -> Lost:
+        """Return whose loss it was: with a jump host go all the connections through it."""
+        if self._jump is None or self._jump.alive:
+            return lost
+        return Lost(f"{self._address}: {JUMP_LOST}")
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a connection of which nobody has noticed the end."""
+        connection = self._connection
+        return connection is not None and transport_of(connection).is_active()
 
     def transport(self) -> Transport:
         """Return what channels to this host go through, connected anew where it must be."""
@@ -246,7 +261,7 @@ class Lines:
         def connect() -> "Connection":
             return self.connector.connect(address, jump.transport() if jump else None, self._opening)
 
-        return Line(address, connect, self._settings, self._password, self._monotonic)
+        return Line(address, connect, self._settings, self._password, self._monotonic, jump)
 
     def _jump_line(self) -> Line | None:
         jump = self._settings.jump

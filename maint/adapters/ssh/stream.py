@@ -28,8 +28,9 @@ class Stream(Exchange):
         poller.register(self._channel.fileno(), select.POLLIN)
         while not self._out and not self._drained():
             self._write()
-            self._wait(poller)
             self._read_some()
+            if not self._out:  # only now: what has come while the reader was busy elsewhere is not late
+                self._wait(poller)
         if self._out:
             length = len(self._out) if size < 0 else size
             block = bytes(self._out[:length])
