@@ -91,6 +91,8 @@ def _site(told: Mapping[str, Json], name: str) -> SiteFacts:
         host = _whole(one, f"host {place + 1}", _HOST)
         site.hosts.append(HostFacts(site=site, **host))
     names = [host.name for host in site.hosts]
+    if not names:
+        raise ValueError("it holds no host")
     if len(set(names)) != len(names):
         raise ValueError("two hosts have one name")
     return site

@@ -14,6 +14,7 @@ ORDER = (State.FAIL, State.ERROR, State.WARN, State.SKIP, State.PASS)
 LOUD = (State.FAIL, State.ERROR, State.WARN)
 PASSED, FAILED, PARTLY = 0, 1, 7
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 _NAGIOS = {State.FAIL: (2, "CRITICAL"), State.ERROR: (3, "UNKNOWN"), State.WARN: (1, "WARNING")}
 
@@ -39,11 +40,11 @@ def group(findings: Sequence[Finding]) -> list[Group]:
 
 
 def exit_code(findings: Sequence[Finding], contacts: Sequence[Contact]) -> int:
-    """Return 1 when something failed, else 7 when a host or check could not tell, else 0."""
+    """Return 1 when something failed, else 7 when a host or check could not tell or there is no host, else 0."""
     states = {finding.state for finding in findings}
     if State.FAIL in states:
         return FAILED
-    unclear = State.ERROR in states or any(not contact.reached for contact in contacts)
+    unclear = State.ERROR in states or not contacts or any(not contact.reached for contact in contacts)
     return PARTLY if unclear else PASSED
 
 
@@ -106,20 +107,21 @@ def summary(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
 def nagios(findings: Sequence[Finding], contacts: Sequence[Contact]) -> tuple[str, int]:
     """Return the plugin's output and its status: 0 to 3."""
     states = {finding.state for finding in findings}
-    states |= {State.ERROR for contact in contacts if not contact.reached}
+    states |= {State.ERROR} if not contacts or any(not contact.reached for contact in contacts) else set()
     status, word = next(
         (_NAGIOS[state] for state in (State.FAIL, State.ERROR, State.WARN) if state in states), (0, "OK")
     )
     count = Counter(finding.state for finding in findings)
     metrics = " ".join(f"{state.value}={count[state]}" for state in ORDER)
     lines = [f"HOSTS {word} - {summary(findings, contacts)} | {metrics}"]
-    lines += [f"{state} {check} on {where}: {_plain(observed)}" for state, check, where, observed, *_ in rows(findings)]
-    lines += [f"NOT REACHED {contact.name}: {_plain(contact.reason)}" for contact in contacts if not contact.reached]
-    return "\n".join(lines) + "\n", status
+    lines += [f"{state} {check} on {where}: {observed}" for state, check, where, observed, *_ in rows(findings)]
+    lines += [f"NOT REACHED {contact.name}: {contact.reason}" for contact in contacts if not contact.reached]
+    return "\n".join([lines[0], *map(_plain, lines[1:])]) + "\n", status
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.split()).replace("|", "/")
+    """Return text on one line, without what the plugin convention or a terminal would take for something else."""
+    return _CONTROL.sub("", " ".join(text.split())).replace("|", "/")
 
 
 def junit(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
@@ -176,8 +178,8 @@ def html(findings: Sequence[Finding], contacts: Sequence[Contact], facts: Mappin
     values = {
         "facts": facts,
         "summary": summary(findings, contacts),
-        "rows": rows(findings, every=True),
+        "rows": [[_CONTROL.sub("", cell) for cell in row] for row in rows(findings, every=True)],
         "states": [state.value for state in ORDER],
-        "hosts": by_host(findings, contacts),
+        "hosts": [[_CONTROL.sub("", cell) for cell in row] for row in by_host(findings, contacts)],
     }
     return from_file("host-check.html.j2", values, html=True)
