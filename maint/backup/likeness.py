@@ -42,9 +42,7 @@ def alike(one: bytes, other: bytes) -> bool:
         return False
     if one.find(b"[", begin + 1) >= 0 or not (other.startswith(one[:begin]) and other.endswith(one[end:])):
         return False
-    settings, others = (
-        content[begin + len(_BEGIN) : end + 1 - len(_END)].split(_BETWEEN) for content in (one, other)
-    )
+    settings, others = (content[begin + len(_BEGIN) : end + 1 - len(_END)].split(_BETWEEN) for content in (one, other))
     settings.sort()
     others.sort()
     return settings == others and named_once(one)
