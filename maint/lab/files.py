@@ -5,12 +5,13 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Replace a file in one step; folders are made."""
+    """Replace a file in one step; folders are made.
+
+    A lab outlives a kill of its process, not a loss of power: waiting for the disk would be most of the time it takes.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = path.with_name(f".{path.name}.new")
     staging.unlink(missing_ok=True)
     with os.fdopen(os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
         stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
     staging.replace(path)
