@@ -20,11 +20,39 @@ settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint
 # Each process of a run hands out ports of its own, also those of what is down for now; another run begins elsewhere.
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode()
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-founding.turns = itertools.count(zlib.crc32(_RUN) + 4_000 * _WORKER)
+_SHARE = len(founding._OWN_PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+founding.turns = itertools.count(zlib.crc32(_RUN) + _SHARE * _WORKER)
 
 _TESTS = Path(__file__).parent
 # Files go to whichever process is free: a long one that begins last is waited for by all others.
-_LONGEST = ("campaigns", "steps", "house/test_lint.py", "house/test_wheel.py", "cli", "vc_backup", "guards", "lab")
+_LONGEST = (
+    "campaigns/test_canaries.py",
+    "steps/test_window.py",
+    "steps/test_disaster_recovery.py",
+    "recovery/test_virtual_clusters.py",
+    "steps/test_kills.py",
+    "cli_host/test_check.py",
+    "ecs/test_retire.py",
+    "campaigns",
+    "house/test_lint.py",
+    "hosts/test_files.py",
+    "guards/test_kills.py",
+    "cli/test_exits.py",
+    "steps",
+    "house/test_wheel.py",
+    "vc_backup/test_lab.py",
+    "adapters/test_shell_contract.py",
+    "fleet/test_bad_hosts.py",
+    "restore/test_plan.py",
+    "recovery",
+    "kerberos",
+    "vc_foreign",
+    "guards",
+    "drill",
+    "cli",
+    "lab",
+    "adapters",
+)
 
 _NEEDED = os.environ.get("MAINT_TESTS_NEED_REAL_PARTS") == "1"
 _LACKING = re.compile(r"not installed|no (keytool|dash|OpenSSH)|stock tool|cannot be had|could not be found")
