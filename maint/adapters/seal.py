@@ -182,6 +182,11 @@ class _Calls:
             raise
         return len(block) if written is None else written
 
+    def insist(self) -> None:
+        """Raise what a call raised although pyrage says that all is well: it hands on its last bytes as it goes."""
+        if self.failure is not None:
+            raise self.failure
+
 
 def _encrypt(read: Read, target: BinaryIO, recipients: Sequence[object]) -> None:
     # age asks for 8 KiB at a time; whoever gives the bytes is not asked for less than a block.
@@ -190,6 +195,7 @@ def _encrypt(read: Read, target: BinaryIO, recipients: Sequence[object]) -> None
         pyrage.encrypt_io(calls, calls, recipients)
     except Exception as error:
         raise calls.failure or WorkFailed("cannot encrypt", detail=[str(error)]) from None
+    calls.insist()
 
 
 def _decrypt(read: Read, pipe: Pipe, identities: Sequence[_Identity]) -> None:
@@ -208,6 +214,7 @@ def _decrypt(read: Read, pipe: Pipe, identities: Sequence[_Identity]) -> None:
         pyrage.decrypt_io(calls, calls, identities)
     except Exception as error:
         raise calls.failure or _undecryptable(error) from None
+    calls.insist()
     pipe.write(bytes(gathered))
     pipe.end()
 

@@ -215,6 +215,31 @@ class FullDisk(io.BytesIO):
         return written
 
 
+class Full(io.RawIOBase):
+    """A disk that takes some writes and is full then."""
+
+    def __init__(self, takes: int) -> None:
+        self.takes = takes
+        self.asked = 0
+
+    def write(self, block: object) -> int:
+        self.asked += 1
+        if self.asked > self.takes:
+            raise BrokenPipeError("the disk is full")
+        return len(cast(bytes, block))
+
+
+@pytest.mark.parametrize("way", [SEAL.encrypt, SEAL.wrap], ids=["encrypt", "wrap"])
+@pytest.mark.parametrize("size", [0, 10, 100_000, 700_000])
+def test_no_write_that_fails_goes_unnoticed_not_even_the_last(way: Callable[..., None], size: int) -> None:
+    content = os.urandom(size)
+    whole = Full(1_000)
+    way(io.BytesIO(content).read, cast(io.BytesIO, whole), [RECIPIENT])
+    for takes in range(whole.asked):
+        with pytest.raises(BrokenPipeError):
+            way(io.BytesIO(content).read, cast(io.BytesIO, Full(takes)), [RECIPIENT])
+
+
 def test_what_a_target_raises_comes_out_as_itself_and_the_source_is_not_read_for_ever() -> None:
     before = threading.active_count()
     with pytest.raises(WorkFailed, match="no space left"):

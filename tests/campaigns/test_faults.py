@@ -69,10 +69,10 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 
 def sound(place: Any) -> list[str]:
-    """Return the ids that a reader sees; each of them must be whole."""
+    """Return the ids that a reader sees; each of them must be whole, and open."""
     found = [entry.id for entry in entries(place)]
     for snapshot in found:
-        assert verify(place, snapshot, 1).result is Trust.VERIFIED
+        assert verify(place, snapshot, 3).result is Trust.VERIFIED
     return found
 
 
