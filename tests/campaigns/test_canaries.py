@@ -140,7 +140,7 @@ class Site:
         """Run a command in a process of its own, watched."""
         with Watch(self.needles, self.temporary) as watch:
             process = self.operator.start(*words, env=environment(TMPDIR=str(self.temporary)), stdin=subprocess.DEVNULL)
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=500)
         assert str(process.pid) in watch.seen
         assert watch.found == set(), words
         self.told += [(" ".join(words), out.encode()), (" ".join(words), err.encode())]

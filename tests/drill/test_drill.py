@@ -121,12 +121,16 @@ def test_a_damaged_snapshot_fails_the_drill_before_anything_is_brought_up(loaded
     assert "does not pass level 3" in said.err
 
 
-def test_what_a_killed_drill_leaves_is_swept_by_the_next_one(loaded: Operator) -> None:
-    process = loaded.start("backup", "drill", "--switch", "put-seconds=30")
-    for _ in range(600):
-        if any((path / "lab" / "lab.json").exists() for path in left_over(process.pid)):
-            break
+def until_it_has_a_lab(process: Any) -> None:
+    """Wait until a drill has laid its lab out."""
+    while not any((path / "lab" / "lab.json").exists() for path in left_over(process.pid)):
+        assert process.poll() is None, process.communicate()
         time.sleep(0.05)
+
+
+def test_what_a_killed_drill_leaves_is_swept_by_the_next_one(loaded: Operator) -> None:
+    process = loaded.start("backup", "drill", "--switch", "put-seconds=600")
+    until_it_has_a_lab(process)
     (folder,) = left_over(process.pid)
     assert oct(folder.stat().st_mode & 0o777) == "0o700"
     os.kill(process.pid, signal.SIGKILL)
@@ -136,13 +140,10 @@ def test_what_a_killed_drill_leaves_is_swept_by_the_next_one(loaded: Operator) -
 
 
 def test_an_interrupted_drill_leaves_nothing(loaded: Operator) -> None:
-    process = loaded.start("backup", "drill", "--switch", "put-seconds=30")
-    for _ in range(600):
-        if any((path / "lab" / "lab.json").exists() for path in left_over(process.pid)):
-            break
-        time.sleep(0.05)
+    process = loaded.start("backup", "drill", "--switch", "put-seconds=600")
+    until_it_has_a_lab(process)
     process.terminate()
-    assert process.wait(30) == 143
+    assert process.wait(200) == 143
     process.communicate()
     assert left_over(process.pid) == []
     assert records(loaded) == []

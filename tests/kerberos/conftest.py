@@ -1,6 +1,7 @@
 """One KDC, one lab whose virtual clusters are not initialised, and an operator with a config of his own."""
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from maint.lab.vc.cluster import Cluster
 from tests.kerberos.kdc import Kdc, lacking, start
 from tests.steps.operator import Operator, Said
 
+_LONG = 200.0  # seconds; no more than an end for what never comes
 USER, PRINCIPAL = "etl_user", "etl_user@EXAMPLE.COM"
 FIRST, SECOND = "Default-VC-abc12345", "second-vc"
 MASTER = "ds-01.example.internal"
@@ -105,22 +107,22 @@ class Keeper(Operator):
     def private(self) -> list[Path]:
         """What lies in private folders on the master, or in places where the utility may leave copies."""
         root = self.lab.folder / "hosts" / MASTER / "root"
-        found = [path for place in ("run", "tmp", "root") for path in (root / place).rglob("*") if path.is_file()]
+        walks = [os.walk(root / place) for place in ("run", "tmp", "root")]  # which bears with what goes meanwhile
+        found = [Path(folder, name) for walk in walks for folder, _, names in walk for name in names]
         return [path for path in found if "maint-" in str(path) or "krb5" in path.name]
 
     def struck(self) -> None:
         """Wait until the fault that was set has struck."""
-        for _ in range(2000):
-            if not self.lab.world.faults.active:
-                return
+        limit = time.monotonic() + _LONG
+        while self.lab.world.faults.active:
+            assert time.monotonic() < limit, "the fault did not strike"
             time.sleep(0.01)
-        raise AssertionError("the fault did not strike")
 
     def quiet(self) -> None:
         """Wait until nothing runs on the master any more that an earlier command began."""
-        for _ in range(400):
-            if not self.private and not self.lab.world.faults.active:
-                return
+        limit = time.monotonic() + _LONG
+        while self.private or self.lab.world.faults.active:
+            assert time.monotonic() < limit, "it is never quiet"
             time.sleep(0.02)
 
 

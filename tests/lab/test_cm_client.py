@@ -24,12 +24,12 @@ def connect():
 
 def wait_for(api, command):
     commands = cm_client.CommandsResourceApi(api)
-    for _ in range(200):
-        if not command.active:
-            return command
+    limit = time.monotonic() + 200
+    while command.active:
+        assert time.monotonic() < limit, "the command does not end"
         time.sleep(0.02)
         command = commands.read_command(command.id)
-    raise AssertionError("the command does not end")
+    return command
 
 
 def test_it_reads_what_the_server_is(loaded, connect):

@@ -41,7 +41,7 @@ def connect(lab: SshLab) -> Iterator[Connect]:
         client.load_host_keys(str(lab.known_hosts_file))
         host, port = lab.endpoints["one"]
         client.connect(
-            host, port, lab.user, key_filename=str(lab.key_file), allow_agent=False, look_for_keys=False, timeout=10
+            host, port, lab.user, key_filename=str(lab.key_file), allow_agent=False, look_for_keys=False, timeout=100
         )
         return client
 
@@ -51,7 +51,7 @@ def connect(lab: SshLab) -> Iterator[Connect]:
 
 
 def _run(client: paramiko.SSHClient, command: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
-    sent, out, err = client.exec_command(command, timeout=20)
+    sent, out, err = client.exec_command(command, timeout=100)
     sent.write(stdin)
     sent.channel.shutdown_write()
     return out.channel.recv_exit_status(), out.read(), err.read()
@@ -62,7 +62,7 @@ def _openssh(lab: SshLab, *command: str, stdin: bytes = b"", host: str = "one") 
     options = ["-F", "none", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes"]
     files = ["-i", str(lab.key_file), "-o", f"UserKnownHostsFile={lab.known_hosts_file}", "-p", str(port)]
     return subprocess.run(
-        ["ssh", *options, *files, f"{lab.user}@{address}", *command], input=stdin, capture_output=True, timeout=60
+        ["ssh", *options, *files, f"{lab.user}@{address}", *command], input=stdin, capture_output=True, timeout=200
     )
 
 
@@ -80,7 +80,7 @@ def test_a_script_on_stdin_is_read_until_it_ends(connect: Connect) -> None:
 
 def test_several_channels_share_a_connection(connect: Connect) -> None:
     client = connect()
-    first_in, first_out, _ = client.exec_command("read x; echo first $x", timeout=20)
+    first_in, first_out, _ = client.exec_command("read x; echo first $x", timeout=100)
     assert _run(client, "echo second")[1] == b"second\n"
     first_in.write(b"late\n")
     first_in.channel.shutdown_write()
@@ -216,10 +216,10 @@ def test_a_lab_host_is_a_jump_host_to_the_labs_other_hosts(lab: SshLab, connect:
     for host, port in (lab.endpoints["two"], ("two", 22)):
         with paramiko.SSHClient() as far:
             far.set_missing_host_key_policy(paramiko.AutoAddPolicy())  # keys have tests of their own
-            tunnel = near.open_channel("direct-tcpip", (host, port), ("", 0), timeout=10)
+            tunnel = near.open_channel("direct-tcpip", (host, port), ("", 0), timeout=100)
             far.connect(
                 host, port, lab.user, sock=tunnel, key_filename=str(lab.key_file), allow_agent=False,
-                look_for_keys=False, timeout=10,
+                look_for_keys=False, timeout=100,
             )  # fmt: skip
             assert _run(far, "cat", b"x" * 200_000) == (0, b"x" * 200_000, b"")
 
@@ -233,4 +233,4 @@ def test_a_tunnel_out_of_the_lab_is_refused(lab: SshLab, connect: Connect) -> No
         port = outside.getsockname()[1]
         for place in (("127.0.0.1", port), ("localhost", port), ("example.com", 22), ("::1", lab.endpoints["two"][1])):
             with pytest.raises(paramiko.ChannelException, match="prohibited"):
-                near.open_channel("direct-tcpip", place, ("", 0), timeout=10)
+                near.open_channel("direct-tcpip", place, ("", 0), timeout=100)

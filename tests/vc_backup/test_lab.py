@@ -112,7 +112,7 @@ def test_killed_at_random_a_restore_is_taken_up_to_the_same_end(operator: Operat
         runs = len(listed(operator, "run"))
         process = operator.start(*RESTORE)
         requests = len(operator.sent) + chance.randrange(1, 28)
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + 200
         while len(operator.sent) < requests and process.poll() is None and time.monotonic() < limit:
             time.sleep(0.005)
         process.kill()
