@@ -122,6 +122,7 @@ def _serve(folder: Path) -> Iterator[Sshd]:
         "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
         "PermitRootLogin prohibit-password\nMaxStartups 200\nMaxSessions 50\nAllowTcpForwarding yes\n"
         "Subsystem sftp internal-sftp\n"
+        "SetEnv SHLVL=2\n"  # else bash runs the account's ~/.bashrc, whatever that may take
     )
     shown = subprocess.run(["ssh-keygen", "-lf", folder / "host"], capture_output=True, check=True, text=True)
     with (folder / "log").open("wb") as log:
