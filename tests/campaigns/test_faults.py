@@ -38,10 +38,11 @@ class Disk:
         self.at = 0
         self.lasting = False
         self.error = errno.ENOSPC
+        self.names = CALLS
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(os, name)
-        return self._counted(real) if name in CALLS else real
+        return self._counted(real) if name in self.names else real
 
     def _counted(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
@@ -115,6 +116,20 @@ def test_a_backup_whose_disk_fails_at_any_call_leaves_the_old_state_or_the_new(t
             for path in place.folder(snapshot).iterdir():
                 path.unlink()
     assert struck > calls // STRIDE
+
+
+def test_a_backup_in_which_one_write_fails_is_not_taken(tmp_path: Path, disk: Disk) -> None:
+    place: Any = Place(tmp_path, EXAMPLE.read_bytes())
+    disk.names = frozenset({"write"})
+    disk.break_at(0, 0, lasting=False)
+    run(take(place))
+    for at in range(1, disk.calls + 1):
+        place.clock.sleep(60)
+        disk.break_at(at, errno.ENOSPC, lasting=False)
+        with pytest.raises(WorkFailed, match="cannot write"):
+            run(take(place))
+    disk.repair()
+    assert len(sound(place)) == 3  # signature and record of what a verification found come after a whole snapshot
 
 
 def test_a_copy_whose_disk_fails_at_any_call_is_whole_or_absent_and_the_next_run_completes_it(
