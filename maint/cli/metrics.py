@@ -7,7 +7,6 @@ from datetime import datetime
 
 from maint.backup.catalogue import Entry, entries
 from maint.backup.drills import drills, last_good
-from maint.backup.prune import candidate, newest_good
 from maint.cli.screen import Screen
 from maint.cli.site import ConfiguredSite
 from maint.engine import journal
@@ -53,6 +52,7 @@ def publish(site: ConfiguredSite, screen: Screen) -> None:
 
 def gathered(site: ConfiguredSite) -> Figures:
     """Return the figures of a site, from its store and its journals."""
+    from maint.backup.prune import newest_good  # which few of those who come by here need
     from maint.steps.window import remembered
 
     now, known = site.clock.now(), entries(site)
@@ -98,6 +98,8 @@ def alert_rules(max_age: str, drill_age: str) -> str:
 
 
 def _counts(known: Sequence[Entry]) -> dict[str, int]:
+    from maint.backup.prune import candidate
+
     found = dict.fromkeys(("restorable", "audit_only", "safety", "damaged"), 0)
     for one in known:
         if one.snapshot is None or candidate(one).damage is not None:

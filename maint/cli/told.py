@@ -15,10 +15,10 @@ from maint.config.words import did_you_mean
 from maint.engine.journal import Past
 from maint.errors import Invalid, Refused
 from maint.model.json import Json
-from maint.steps.vc_find import FindCluster, trust_own
 
 API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
 FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "skip")
+_FINDS = "vc.find"  # the step kind that an address is told to
 _SWITCHES = ("source_gone", "initialised", "skip")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 _FORM = "vc.NAME.base_url=https://HOST/dex/api/v1"
@@ -75,14 +75,20 @@ def checked(site: ConfiguredSite, past: Past, said: Said) -> dict[str, dict[str,
     for name, fresh in told.items():
         if "base_url" in fresh:
             _refuse_address(site, past, name, {**past.told.get(name, {}), **fresh})
-    for name in _lanes(past):
-        trust_own(site, name)
+    _trust_own(site, _lanes(past))
     return told
+
+
+def _trust_own(site: ConfiguredSite, names: Sequence[str]) -> None:
+    for name in names:
+        from maint.steps.vc_find import trust_own  # most runs have nothing to do with virtual clusters
+
+        trust_own(site, name)
 
 
 def _lanes(past: Past) -> list[str]:
     """Return the virtual clusters that a run brings back."""
-    return [action.lane for action in past.plan.actions if action.lane and action.kind == FindCluster.kind]
+    return [action.lane for action in past.plan.actions if action.lane and action.kind == _FINDS]
 
 
 def _refuse_unknown(past: Past, name: str) -> None:
@@ -156,6 +162,8 @@ def _present(site: ConfiguredSite, name: str, field: str) -> Json:
 
 def _refuse_address(site: ConfiguredSite, past: Past, name: str, values: Mapping[str, Json]) -> None:
     """Refuse an address where the virtual cluster cannot be, or must not be yet."""
+    from maint.steps.vc_find import FindCluster
+
     address = str(values["base_url"])
     for other in _others(site, name):
         if other.rstrip("/") == address:
@@ -169,7 +177,7 @@ def _refuse_address(site: ConfiguredSite, past: Past, name: str, values: Mapping
             detail=["nothing was touched, and nothing written down"],
             hint="is it copied whole? A new virtual cluster needs some minutes: then the same command again",
         )
-    action = next(one for one in past.plan.actions if one.lane == name and one.kind == FindCluster.kind)
+    action = next(one for one in past.plan.actions if one.lane == name and one.kind == _FINDS)
     gone = action.arguments["source_gone"] is True or values.get("source_gone") is True
     FindCluster.refuse_living(site, name, str(action.arguments["source"]), source_gone=gone, again=True)
 

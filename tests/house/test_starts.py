@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.source import modules
+
 PROGRAM = """
 import json, sys
 from maint.cli.app import main
@@ -15,7 +17,9 @@ try:
     main()
 except SystemExit:
     pass
-print(json.dumps(sorted(sys.modules)), file=open(sys.argv[-1], "w"))
+from maint.model.noun import Noun
+kinds = [f"{kind.__module__}.{kind.__name__}" for kind in Noun.__subclasses__() if "__dataclass_fields__" in vars(kind)]
+print(json.dumps({"modules": sorted(sys.modules), "nouns": sorted(kinds)}), file=open(sys.argv[-1], "w"))
 """
 CONFIG = """
 sites:
@@ -28,6 +32,8 @@ sites:
 NETWORK = {"requests", "urllib3", "paramiko", "fabric", "botocore"}
 SCHEMAS = {"pydantic", "maint.config.mirror", "maint.config.strict"}
 PLANS = {"maint.steps.registry", "maint.engine.load", "maint.engine.session", "jinja2", "maint.lab"}
+STRANGERS = {"maint.steps.deployment", "maint.steps.vc_init", "maint.steps.ecs_clean", "maint.steps.hostfiles"}
+SEALED = {"pyrage", "zstandard", "cryptography"}
 # Command → what it has no use for.
 STARTS = {
     "--version": {*NETWORK, *SCHEMAS, *PLANS, "yaml", "cryptography", "msgspec", "rich", "maint.cli.backup"},
@@ -35,13 +41,16 @@ STARTS = {
     "backup list": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.restore"},
     "backup diff one other": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.host", "maint.backup.take"},
     "backup verify one": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.host", "maint.backup.take"},
+    "backup create": {"paramiko", "fabric", "botocore", "rich", "maint.lab", "maint.backup.prune", *STRANGERS},
+    "site list": {*NETWORK, *SCHEMAS, *PLANS, *SEALED, "rich", "msgspec", "ijson", "maint.backup"},
+    "playbook plan probe": {*NETWORK, *SEALED, "rich", "maint.lab", "maint.backup.prune", *STRANGERS},
     "host check": {*SCHEMAS, "fabric", "botocore", "maint.steps.registry", "rich", "maint.lab"},
     "host check --list": {*NETWORK, *SCHEMAS, "maint.steps.registry", "maint.lab", "yaml", "rich"},
 }
 
 
-def modules_of(command: str, folder: Path) -> set[str]:
-    """Run a command in a process of its own; return the modules that it ended with."""
+def ended_with(command: str, folder: Path) -> dict[str, set[str]]:
+    """Run a command in a process of its own; return the modules that it ended with, and the nouns that it made."""
     config, found = folder / "config.yaml", folder / "modules"
     config.write_text(CONFIG.format(folder=folder))
     (folder / "known_hosts").touch()
@@ -49,12 +58,12 @@ def modules_of(command: str, folder: Path) -> set[str]:
     program = PROGRAM.replace("sys.argv[-1]", repr(str(found)))
     words = [sys.executable, "-c", program, *command.split()]
     subprocess.run(words, env=environ, capture_output=True, check=True, timeout=60)
-    return set(json.loads(found.read_text()))
+    return {what: set(names) for what, names in json.loads(found.read_text()).items()}
 
 
 @pytest.mark.parametrize("command", list(STARTS))
 def test_a_command_imports_nothing_that_it_has_no_use_for(command: str, tmp_path: Path) -> None:
-    loaded = modules_of(command, tmp_path)
+    loaded = ended_with(command, tmp_path)["modules"]
     assert "maint.cli.app" in loaded
     assert STARTS[command] & loaded == set()
 
@@ -62,5 +71,40 @@ def test_a_command_imports_nothing_that_it_has_no_use_for(command: str, tmp_path
 def test_a_noun_brings_no_other_noun_with_it(tmp_path: Path) -> None:
     from maint.cli.app import ALONE, NOUNS
 
-    loaded = modules_of("backup list", tmp_path)
+    loaded = ended_with("backup list", tmp_path)["modules"]
     assert loaded & {*NOUNS.values(), *ALONE.values()} == {"maint.cli.backup"}
+
+
+def test_a_command_makes_those_nouns_only_of_which_it_has_objects(tmp_path: Path) -> None:
+    made = ended_with("site list", tmp_path)["nouns"]
+    assert "maint.model.site.HostSettings" in made
+    assert not made & {"maint.model.plan.Plan", "maint.model.events.Event", "maint.model.site.TlsPair"}
+
+
+def test_nouns_of_model_and_ports_are_made_when_they_are_needed() -> None:
+    rooms = ("maint.model.", "maint.ports")
+    texts = {name: path.read_text() for name, path in modules().items() if name.startswith(rooms)}
+    decorated = {name for name, text in texts.items() if "\n@dataclass(" in text}
+    assert decorated == set(), "derive from maint.model.noun.Noun: a dataclass takes longer than reading its module"
+
+
+def test_a_signature_is_checked_without_the_formats_of_other_keys(tmp_path: Path) -> None:
+    program = (
+        "import sys, pathlib; from maint.adapters.sign import load_or_make_signer as signer\n"
+        "made = signer(None, pathlib.Path(sys.argv[1]), [])\n"
+        "made.verify(b'x', made.sign(b'x'))\n"
+        "print('cryptography.hazmat.primitives.serialization' in sys.modules)"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path)]
+    said = [subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() for _ in range(2)]
+    assert said == ["True", "False"]  # it takes them to make the key, the first time, and never again
+
+
+def test_what_ends_with_a_command_is_not_looked_through_once_more() -> None:
+    program = (
+        "import atexit, gc, sys; sys.argv = ['maint', 'version']\n"
+        "atexit.register(lambda: print('frozen:', gc.get_freeze_count() > 10_000))\n"
+        "from maint.cli.start import main; main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "frozen: True" in ended.stdout
