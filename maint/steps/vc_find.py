@@ -13,7 +13,7 @@ from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.restore.choose import chosen
 from maint.restore.vc_choose import beside
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.vc_step import VcArguments, VcStep, cluster_of
+from maint.steps.vc_step import VcArguments, VcStep, cluster_of, own_certificate
 
 
 class FindArguments(VcArguments):
@@ -114,7 +114,7 @@ def trust_own(site: Site, name: str) -> str:
     Returns:
         The file that holds it, empty where there is none.
     """
-    path = site.state / "certificates" / f"{name}.pem"
+    path = own_certificate(site.state, name)
     if site.settings.virtual_cluster(name).tls is not None or not path.exists():
         return ""
     shown = site.virtual_cluster(name).certificates()

@@ -31,7 +31,7 @@ from maint.steps.vc_master import (
 )
 from maint.steps.vc_private import fed, script, sweep
 from maint.steps.vc_shared import SOON, keep_shared, lasting, put_shared_back
-from maint.steps.vc_step import VcArguments
+from maint.steps.vc_step import VcArguments, own_certificate
 
 _SERVED = 120.0  # seconds until an ingress must show what its secret holds
 _PAUSE = 2.0
@@ -266,7 +266,7 @@ def _described(pair: Pair | None, held: Mapping[str, bytes]) -> str:
 
 def _trusted(site: Site, settings: VirtualClusterSettings, held: Mapping[str, bytes]) -> str:
     """Write the new certificates, which are public, where clients can be given them, and say so."""
-    path = site.state / "certificates" / f"{settings.name}.pem"
+    path = own_certificate(site.state, settings.name)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text("".join(ssl.DER_cert_to_PEM_cert(der) for der in dict.fromkeys(held.values())))
     return f"; clients must trust it now: put {path} into the `ca` of the config"

@@ -17,17 +17,31 @@ from maint.steps.vc_step import VcArguments, VcStep, cluster_of, own_prefix, tem
 from maint.steps.vc_waiting import OUTPUT, ended, failure_of, output, start_once, succeeded
 
 
-def made(cluster: VirtualCluster, definition: Object, files: Mapping[str, Content]) -> Generator[str, None, bool]:
-    """Make a temporary job with the resource that it mounts, as far as they are not there.
+def once(
+    cluster: VirtualCluster, site: Site, work: Work, definition: Object, files: Mapping[str, Content]
+) -> Generator[str, None, Run]:
+    """Run a temporary job, and return its run when it has ended; one that an earlier life saw through is that run.
 
     Args:
         cluster: where.
+        site: the site.
+        work: what earlier lives noted.
         definition: the job's; the resource gets its name.
         files: what the resource holds, by path; without any there is none.
-
-    Returns:
-        Whether the job was made now, so that whatever ran under its name before was another one's run.
     """
+    known = work.noted("run")
+    before = cluster.run(known) if isinstance(known, int) and known != work.noted("told") else None
+    if before is not None and succeeded(before):
+        return before
+    fresh = yield from _made(cluster, definition, files)
+    # A job that is made now has no run yet: one of an earlier life was swept away with its job.
+    number = start_once(cluster, site, work, str(definition["name"]), anew=fresh)
+    yield f"run {number} is started"
+    return (yield from ended(cluster, site.clock, number))
+
+
+def _made(cluster: VirtualCluster, definition: Object, files: Mapping[str, Content]) -> Generator[str, None, bool]:
+    """Make the job and its resource, as far as they are not there, and return whether the job was made now."""
     name = str(definition["name"])
     if files and cluster.resource(name, files=False) is None:
         yield f"creating resource {name}"
@@ -44,21 +58,6 @@ def made(cluster: VirtualCluster, definition: Object, files: Mapping[str, Conten
     mounts = [{"resourceName": name, "dirPrefix": ""}] if files else []
     cluster.create_job({**definition, "mounts": mounts})
     return True
-
-
-def ran(cluster: VirtualCluster, site: Site, work: Work, job: str, *, fresh: bool) -> Generator[str, None, Run]:
-    """Start a run of a temporary job once, and return it when it has ended.
-
-    Args:
-        cluster: where.
-        site: the site.
-        work: what earlier lives noted.
-        job: which.
-        fresh: whether the job was made now: a run of an earlier life was swept away with its job.
-    """
-    number = start_once(cluster, site, work, job, anew=fresh)
-    yield f"run {number} is started"
-    return (yield from ended(cluster, site.clock, number))
 
 
 class OnceArguments(VcArguments):
@@ -93,8 +92,7 @@ class RunOnce(VcStep[OnceArguments]):
         cluster, name = cluster_of(action, site), temporary(site.state, "submit", work.run)
         files = {path: local(Path(here)) for path, here in cast(dict[str, str], action.arguments["files"]).items()}
         definition = {**cast(Object, action.arguments["definition"]), "name": name}
-        fresh = yield from made(cluster, definition, files)
-        run = yield from ran(cluster, site, work, name, fresh=fresh)
+        run = yield from once(cluster, site, work, definition, files)
         if action.arguments["keep_log"]:
             text = output(cluster, site.clock, run.id, OUTPUT, wait=60.0 if succeeded(run) else 0.0)
             if isinstance(before := work.noted("log"), str):
@@ -103,4 +101,3 @@ class RunOnce(VcStep[OnceArguments]):
         if not succeeded(run):
             raise failure_of(cluster, run)
         return done(f"run {run.id} has succeeded", {"id": run.id, "status": run.status})
-

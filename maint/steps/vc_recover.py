@@ -61,7 +61,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
             try:
                 found = yield from self._in_the_way(action, site, work, cluster)
             except CannotReach as error:
-                raise mended(error, cluster.settings) from None
+                raise mended(error, cluster.settings, site.state) from None
             if found is not None:
                 return unchanged(found, {"snapshot": action.arguments["snapshot"], "awake": []})
             work.note("began", True)

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Generator, Iterable
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from maint.errors import CannotReach, LoginRefused, MaintError, WorkFailed
@@ -12,8 +13,8 @@ from maint.model.vc import Object
 from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.ports.vc import Content
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.vc_once import made, ran
-from maint.steps.vc_step import VcArguments, VcStep, cluster_of, own_prefix, temporary
+from maint.steps.vc_once import once
+from maint.steps.vc_step import VcArguments, VcStep, cluster_of, own_certificate, own_prefix, temporary
 from maint.steps.vc_waiting import OUTPUT, last_words, output, succeeded
 
 APPLICATION = "smoke.py"
@@ -78,7 +79,7 @@ class ProbeCluster(VcStep[VcArguments]):
         try:
             found = yield from looked(cluster)
         except CannotReach as error:
-            raise mended(error, cluster.settings) from None
+            raise mended(error, cluster.settings, site.state) from None
         return done(found)
 
 
@@ -93,12 +94,22 @@ def looked(cluster: VirtualClusterSight) -> Generator[str, None, str]:
     return f"{name} answers, and the user sees jobs or resources"
 
 
-def mended(error: CannotReach, settings: VirtualClusterSettings) -> CannotReach:
-    """Return a failure to get in with what is probably missing."""
+def mended(error: CannotReach, settings: VirtualClusterSettings, state: Path) -> CannotReach:
+    """Return a failure to get in with what is probably missing.
+
+    Args:
+        error: the failure.
+        settings: of the virtual cluster.
+        state: the site's state folder, where a certificate lies that `vc.init` had made.
+    """
     if isinstance(error, LoginRefused):
         return error
+    path = own_certificate(state, settings.name)
+    trust = f"`maint vc init` had a certificate made: name {path} under `ca` of {settings.name} in the config"
     return CannotReach(
-        error.message, detail=[*error.detail, error.hint] if error.hint else error.detail, hint=init_hint(settings)
+        error.message,
+        detail=[*error.detail, error.hint] if error.hint else error.detail,
+        hint=trust if path.exists() and settings.ca != path else init_hint(settings),
     )
 
 
@@ -126,16 +137,16 @@ class Smoke(VcStep[VcArguments]):
         marker = f"{name} works"
         definition: Object = {"name": name, "type": "spark", "spark": {"file": APPLICATION}}
         source = _bytes(_SOURCE.format(marker=marker).encode())
-        fresh = yield from made(cluster, definition, {APPLICATION: source})
         try:
             with site.clock.limit(None if work.timeout else _LIMIT):
-                run = yield from ran(cluster, site, work, name, fresh=fresh)
+                run = yield from once(cluster, site, work, definition, {APPLICATION: source})
         except WorkFailed as error:
             raise refused(error, cluster.settings) from None
         if not succeeded(run):
             raise ended_badly(cluster, run.id, run.status)
         text = output(cluster, site.clock, run.id, OUTPUT)
         if text is None or marker.encode() not in text:
+            work.note("told", run.id)
             raise WorkFailed(
                 f"run {run.id} has succeeded, and its log does not hold what it printed",
                 detail=last_words(cluster, run.id),

@@ -46,6 +46,11 @@ def cluster_of(action: Action, site: Site) -> VirtualCluster:
     return site.virtual_cluster(str(action.arguments["vc"]))
 
 
+def own_certificate(state: Path, name: str) -> Path:
+    """Return where the certificate lies that `vc.init` had made for a virtual cluster, whether it is there or not."""
+    return state / "certificates" / f"{name}.pem"
+
+
 def own_prefix(state: Path) -> str:
     """Return what the names of all temporary objects of a site begin with.
 

@@ -250,7 +250,7 @@ class Api:
         if parts[1:] == ["logs"]:
             return self._log(run["id"], query["type"][0])
         polled = self.polls[run["id"]] = self.polls.get(run["id"], 0) + 1
-        if run["status"] != "killed":
+        if run["status"] not in ("killed", "failed", "succeeded"):
             states = self.switches.states if self.switches.kerberos else ("starting", "failed")
             run["status"] = states[min(polled, len(states) - 1)]
         return _json({k: v for k, v in run.items() if k != "_request"})

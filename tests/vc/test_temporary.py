@@ -17,12 +17,12 @@ def left(vc: VcOperator) -> list[str]:
 def killed_when(vc: VcOperator, ready: Callable[[], bool], *words: str, how: int = signal.SIGKILL) -> int:
     """Start a command, kill it once something is so, and return its exit code."""
     process = vc.start(*words)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while not ready() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     assert process.poll() is None, process.communicate()
     process.send_signal(how)
-    process.communicate(timeout=60)
+    process.communicate(timeout=200)
     return process.returncode
 
 
@@ -153,6 +153,21 @@ def test_a_submission_that_is_killed_leaves_nothing_in_the_end(vc, how):
         assert (vc.maint("playbook", "resume").code, left(vc), len(vc.api.runs)) == (0, [], 2)
 
 
+def test_a_submission_that_is_interrupted_once_it_has_run_does_not_run_twice(vc):
+    vc.api.switches.log_late = 10**6
+    app = written(vc.folder, "app.py", b'print("hello")\n')
+    asked = len(vc.api.sent)
+
+    def reads_the_log() -> bool:
+        return any(path.endswith("/logs") for _, path, _ in vc.api.sent[asked:])
+
+    code = killed_when(vc, reads_the_log, "vc", "spark", "submit", app, "--yes", how=signal.SIGTERM)
+    assert (code, left(vc)) == (143, [])
+    vc.api.switches.log_late = 0
+    said = vc.maint("playbook", "resume")
+    assert (said.code, said.out, len(vc.api.runs), left(vc)) == (0, "hello\n", 1, []), said.err
+
+
 def test_a_virtual_cluster_without_its_certificate_is_told_how_to_get_it(vc, tls_server, authority):
     server = tls_server(authority.issue_cert("elsewhere.invalid"))
     vc.api.serve(server)
@@ -168,4 +183,8 @@ def test_a_virtual_cluster_without_its_certificate_is_told_how_to_get_it(vc, tls
         said = vc(*words, "-o", "json")
         assert said.code == 4, said.err
         assert "init-virtual-cluster -h k7m2q9xz.cde-abc12345.apps.invalid" in said.error["hint"]
+    made = vc.state / "certificates" / "default-vc.pem"
+    made.parent.mkdir(parents=True, exist_ok=True)
+    made.write_bytes(authority.cert_pem.bytes())
+    assert f"name {made} under `ca`" in vc("status", "-o", "json").error["hint"]
     assert vc.api.headers == []

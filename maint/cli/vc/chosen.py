@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maint.cli.flags import Flags
-from maint.errors import MaintError, UsageError
+from maint.errors import UsageError
 from maint.model.json import Json
 from maint.model.vc import is_cluster_name
 
@@ -126,16 +126,11 @@ def act(
         if agreed is None:
             return 0
         session, plan = agreed
-        failure: MaintError | None = None
         try:
-            follow(site, screen, session, plan)
-        except MaintError as error:
-            failure = error
-        if after and session.run_id:
-            after(site, screen, journal.find(site.state, session.run_id))
-        if failure is not None:
-            raise failure
-        return 0
+            return follow(site, screen, session, plan)
+        finally:
+            if after and session.run_id:
+                after(site, screen, journal.find(site.state, session.run_id))
 
 
 def step(

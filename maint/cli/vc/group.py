@@ -1,5 +1,7 @@
 """`maint vc`: the noun, `status` and `smoke`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
@@ -7,10 +9,11 @@ import typer
 from maint.cli.flags import Flags, command
 from maint.cli.ondemand import add_groups
 from maint.cli.vc import init, keeping
-from maint.cli.vc.chosen import Vc, chosen, reading, ready, remember
+from maint.cli.vc.chosen import Vc, chosen, ready, remember
 
 if TYPE_CHECKING:
     from maint.adapters.vc.client import VirtualClusterClient
+    from maint.cli.screen import Screen
     from maint.model.vc import Object
 
 group = typer.Typer(no_args_is_help=True, help="Virtual clusters: jobs, resources, runs, schedules.")
@@ -39,8 +42,7 @@ def status(flags: Flags, vc: Vc = "") -> None:
     from maint.cli.vc.chosen import warn_of_blindness
     from maint.model.json import Json
 
-    with reading(flags, vc) as (cluster, screen):
-        seconds, info = _let_in(cluster)
+    with _let_in(flags, vc) as (cluster, screen, seconds, info):
         jobs_, resources_ = cluster.jobs(), cluster.resources()
         settings = cluster.settings
         found: dict[str, Json] = {
@@ -58,15 +60,20 @@ def status(flags: Flags, vc: Vc = "") -> None:
             warn_of_blindness(screen, cluster)
 
 
-def _let_in(cluster: "VirtualClusterClient") -> "tuple[float | None, Object]":
-    """Return how long the token is good, and the virtual cluster's own words; say what is missing where that fails."""
+@contextmanager
+def _let_in(flags: Flags, vc: str) -> "Iterator[tuple[VirtualClusterClient, Screen, float | None, Object]]":
+    """Log in; yield how long the token is good, and the virtual cluster's own words; else say what is missing."""
+    from maint.cli.open import limit_of, opened
     from maint.errors import CannotReach
     from maint.steps.vc_smoke import mended
 
-    try:
-        return cluster.token_until(), cluster.info()
-    except CannotReach as error:
-        raise mended(error, cluster.settings) from None
+    with opened(ready(flags)) as (site, screen), site.clock.limit(limit_of(flags)):
+        cluster = site.virtual_cluster(chosen(vc))
+        try:
+            seconds, info = cluster.token_until(), cluster.info()
+        except CannotReach as error:
+            raise mended(error, cluster.settings, site.state) from None
+        yield cluster, screen, seconds, info
 
 
 @command(group, "smoke")
@@ -74,6 +81,6 @@ def smoke(flags: Flags, vc: Vc = "") -> int:
     """Prove that a virtual cluster runs jobs, with a tiny job of our own that leaves nothing behind."""
     from maint.cli.carry import carry_out
 
-    with reading(flags, vc) as (cluster, _):
-        _let_in(cluster)  # who does not get in has begun nothing: exit 4, and no run to take up
+    with _let_in(flags, vc):  # who does not get in has begun nothing: exit 4, and no run to take up
+        pass
     return carry_out(ready(flags), "smoke-test", {"vc": chosen(vc)})

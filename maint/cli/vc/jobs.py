@@ -102,9 +102,11 @@ def create(
 
     when = words.ScheduleWords(enabled, begin, end, cron, every_days, minutes, hours)
     mounts = words.mounts(numbered(mounted), numbered(prefixes))
+    if kind not in ("spark", "airflow"):
+        raise UsageError(f"--type is spark or airflow, not {kind!r}", hint="--type spark is what goes without saying")
     if kind == "airflow":
         definition = _airflow(name, dag or file, mounts, when)
-    elif kind == "spark" and file and not dag:
+    elif file and not dag:
         application = words.Application(
             file=file,
             class_name=class_name,
