@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,7 +118,7 @@ class ManagerServer:
     # -- coming up
 
     def _boot(self, stopped: threading.Event) -> None:
-        if stopped.wait(self.world.switches.number("down-seconds")):
+        if self._passes("down-seconds", stopped):
             return
         with self.world.lock:
             if self.world.faults.strikes("never-comes-up"):
@@ -127,11 +128,19 @@ class ManagerServer:
         while not self._open(tls, stopped):
             if stopped.wait(_ASK_AGAIN):
                 return
-        if not stopped.wait(self.world.switches.number("starting-seconds")):
+        if not self._passes("starting-seconds", stopped):
             self._write_log("INFO WebServerImpl: Started Jetty server.")
             self._up.set()
             if stopped.is_set():
                 self._up.clear()
+
+    def _passes(self, switch: str, stopped: threading.Event) -> bool:
+        """Wait as long as a switch says by now; return whether the server was stopped meanwhile."""
+        begun = time.monotonic()
+        while (left := begun + self.world.switches.number(switch) - time.monotonic()) > 0:
+            if stopped.wait(min(left, _ASK_AGAIN)):
+                return True
+        return stopped.is_set()
 
     def _open(self, tls: bool, stopped: threading.Event) -> bool:
         """Open the ports; return False while somebody else holds one."""
