@@ -8,6 +8,7 @@ from maint.checks.facts import CouldNotTell, HostFacts, SiteFacts
 
 _WARN_AFTER, _FAIL_AFTER = 1.0, 300.0  # seconds; Kerberos refuses more than five minutes
 _MOST_OFFSET, _NO_STRATUM = 0.1, 16
+_CLOSE = 1.0  # seconds between the least and the most, within which the middle says enough
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?(?!\d)", re.ASCII)
 QUESTIONS = {
     "clock_begin": "date +%s.%N",
@@ -101,9 +102,10 @@ def time_skew(host: HostFacts) -> Verdict:
         return warned("its clock was set while we looked")
     certain = least if least > 0 else most if most < 0 else 0.0
     away, middle = abs(certain), (least + most) / 2
+    shown = f"{middle:+.1f} s" if most - least < _CLOSE else f"between {least:+.1f} and {most:+.1f} s"
     if away >= _FAIL_AFTER:
-        return failed(f"{middle:+.1f} s")
-    return warned(f"{middle:+.1f} s") if away >= _WARN_AFTER else good(f"{middle:+.1f} s, or less")
+        return failed(shown)
+    return warned(shown) if away >= _WARN_AFTER else good(f"{middle:+.1f} s, or less")
 
 
 @Check(

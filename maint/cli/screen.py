@@ -41,6 +41,7 @@ class Screen:
 
     def emit(self, data: Mapping[str, Json], table: str) -> None:
         """Print data in the chosen form; `table` is what people see."""
+        _tell(self._begin())
         if self.output == "json":
             print(printable_json(json.dumps({"schema": SCHEMA, **data}, indent=2, ensure_ascii=False)))
         elif self.output == "yaml":
@@ -53,6 +54,7 @@ class Screen:
 
     def raw(self, text: str) -> None:
         """Print text as it is to stdout."""
+        _tell(self._begin())
         sys.stdout.write(text)
         sys.stdout.flush()
 
@@ -127,6 +129,8 @@ class Screen:
 
 def _tell(text: str) -> None:
     """Write to stderr; where nobody reads any more, as when a terminal is lost, the work goes on unseen."""
+    if not text:
+        return
     try:
         sys.stderr.write(text)
         sys.stderr.flush()

@@ -244,3 +244,11 @@ def test_a_host_whose_answer_nobody_can_read_hides_nothing_of_what_others_say() 
     host({}, name="f", site=known)
     states = {finding.host: finding.state for finding in judge([CHECKS["os.tz"]], known)}
     assert states == {"a": PASS, "b": PASS, "c": WARN, "d": ERROR, "e": ERROR, "f": ERROR}
+
+
+def test_a_doubt_about_a_clock_is_told_and_not_averaged() -> None:
+    slow = host({"clock_begin": "1007.0", "clock_end": "1017.5"}, sent=1000.0, received=1010.9)
+    verdict = CHECKS["time.skew"].judge(slow)
+    assert (verdict.state, verdict.observed) == (WARN, "+6.8 s")
+    slow = host({"clock_begin": "1018.0", "clock_end": "1018.5"}, sent=1000.0, received=1011.5)
+    assert CHECKS["time.skew"].judge(slow).observed == "between +7.0 and +18.0 s"
