@@ -17,6 +17,7 @@ from maint.backup.known import GRAM, Known
 from maint.backup.latent import unread_secrets
 from maint.backup.parts import DEPLOYMENT, REDACTED_COPY, Tally, open_deployment, stored
 from maint.backup.read import blocks
+from maint.backup.scrub import noting, scrubbed
 from maint.backup.tree import Pool, Tree, opened
 from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot
@@ -100,7 +101,7 @@ def of_server(sight: Sight, pool: Pool | None = None, *, whole: bool = False) ->
     known = Known()
     with sight.manager.deployment() as answer:
         longest = _EVERYTHING if whole else LONGEST
-        tree = flatten(blocks(answer.read), _noting(known, site_fingerprint(sight)), pool, longest)
+        tree = flatten(blocks(answer.read), noting(known, site_fingerprint(sight)), pool, longest)
     return Side(sight.settings.manager.host, "server", tree, (release, api), known)
 
 
@@ -125,9 +126,8 @@ def _held_against(before: Side, after: Side, fingerprint: Fingerprint) -> Compar
     grams = {text[at : at + GRAM] for one in found.differences for text in _texts(one) for at in range(len(text))}
     for secret in unread_secrets(before.tree, after.tree, grams=grams) if grams else ():
         before.known.add(secret)  # no other one can be inside a text that is shown
-    scrub = _scrubber((before.known, after.known), fingerprint)
-    scrubbed = [Difference(one.steps, scrub(one.before), scrub(one.after)) for one in found.differences]
-    found.differences = sorted(scrubbed, key=lambda one: one.path)
+    shown = scrubbed(found.differences, (before.known, after.known), fingerprint)
+    found.differences = sorted(shown, key=lambda one: one.path)
     return found
 
 
@@ -171,34 +171,11 @@ def _one_line(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
-def _noting(known: Known, fingerprint: Fingerprint) -> Callable[[str], str]:
-    """Return a fingerprint that remembers what it was asked for."""
-
-    def noted(value: str) -> str:
-        known.add(value)
-        return fingerprint(value)
-
-    return noted
-
-
-def _scrubber(known: Sequence[Known], fingerprint: Fingerprint) -> Callable[[str | None], str | None]:
-    def scrub(text: str | None) -> str | None:
-        for secrets in known if text else ():
-            pieces, at = [], 0
-            for start, end in secrets.found(text or ""):
-                pieces += [(text or "")[at:start], fingerprint((text or "")[start:end])]
-                at = end
-            text = "".join(pieces) + (text or "")[at:]
-        return text
-
-    return scrub
-
-
 def _of_raw(sight: Sight, snapshot: Snapshot, known: Known, pool: Pool | None, longest: int) -> dict[str, Tree]:
     part = snapshot.part(DEPLOYMENT)
     with open_deployment(sight, snapshot) as stream:
         content = Tally(stream.read)
-        tree = flatten(blocks(content.read), _noting(known, site_fingerprint(sight)), pool, longest)
+        tree = flatten(blocks(content.read), noting(known, site_fingerprint(sight)), pool, longest)
     _insist(snapshot, part.name, content.sha256 == part.content_sha256)
     return tree
 

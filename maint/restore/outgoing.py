@@ -15,8 +15,10 @@ from maint.backup.fingerprint import site_fingerprint
 from maint.backup.flatten import flatten
 from maint.backup.inside import verdict_of
 from maint.backup.judge import Judge, Verdict
+from maint.backup.known import Known
 from maint.backup.parts import DEPLOYMENT, open_deployment
 from maint.backup.read import blocks
+from maint.backup.scrub import noting
 from maint.backup.tree import Tree
 from maint.model.json import Json
 from maint.model.noun import Noun
@@ -99,10 +101,11 @@ class Outgoing(Noun):
         with open_deployment(sight, self.snapshot) as stream:
             yield stream
 
-    def tree(self, sight: Sight) -> dict[str, Tree]:
-        """Return it as a tree; secrets are fingerprints."""
+    def tree(self, sight: Sight, known: Known | None = None) -> dict[str, Tree]:
+        """Return it as a tree; secrets are fingerprints, and are noted in `known` for who shows texts of it."""
+        fingerprint = site_fingerprint(sight)
         with self.open(sight) as stream:
-            return flatten(blocks(stream.read), site_fingerprint(sight))
+            return flatten(blocks(stream.read), fingerprint if known is None else noting(known, fingerprint))
 
     def verdict(self, sight: Sight) -> Verdict:
         """Judge it: what is in it, and does it hang together?"""

@@ -5,7 +5,9 @@ from functools import lru_cache
 
 from maint.backup.fingerprint import site_fingerprint
 from maint.backup.flatten import flatten
+from maint.backup.known import Known
 from maint.backup.read import blocks
+from maint.backup.scrub import noting
 from maint.backup.tree import Tree
 from maint.backup.volatile import VOLATILE, reason
 from maint.model.json import digest
@@ -14,10 +16,11 @@ from maint.ports import Sight
 _LAST = frozenset(one.path.rpartition("/")[2] for one in VOLATILE)
 
 
-def tree_of_server(sight: Sight) -> dict[str, Tree]:
-    """Return the present deployment as a tree; secrets are fingerprints."""
+def tree_of_server(sight: Sight, known: Known | None = None) -> dict[str, Tree]:
+    """Return the present deployment as a tree; secrets are fingerprints, and noted in `known` for who shows texts."""
+    fingerprint = site_fingerprint(sight)
     with sight.manager.deployment() as answer:
-        return flatten(blocks(answer.read), site_fingerprint(sight))
+        return flatten(blocks(answer.read), fingerprint if known is None else noting(known, fingerprint))
 
 
 def meaning(tree: dict[str, Tree]) -> str:

@@ -4,7 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from maint.backup.compare import Comparison, Difference, compare
+from maint.backup.fingerprint import site_fingerprint
 from maint.backup.ids import show_time
+from maint.backup.known import Known
+from maint.backup.scrub import scrubbed
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.manager import Presence
@@ -151,20 +154,23 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
     Raises:
         Refused: the configuration changed while the plan was made.
     """
-    wanted, present = out.tree(sight), tree_of_server(sight)
+    known = Known()
+    wanted, present = out.tree(sight, known), tree_of_server(sight, known)
     if meaning(present) != seen:
         raise Refused(
             "the manager's configuration changed while the plan was made",
             detail=["exit code 5: a plan that is stale is not carried out"],
             hint="find out who works on it, then make the plan again",
         )
+    losses = compare(present if out.whole else same_places(present, wanted), wanted)
+    losses.differences = scrubbed(losses.differences, [known], site_fingerprint(sight))
     return Preview(
         out=out,
         settings=sight.settings,
         presence=sight.manager.presence(),
         store=sight.store.location,
         hosts=_hosts(sight, out, wanted.get("hosts")),
-        losses=compare(present if out.whole else same_places(present, wanted), wanted),
+        losses=losses,
         now=sight.clock.now(),
     )
 

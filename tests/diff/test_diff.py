@@ -10,8 +10,15 @@ import pytest
 from maint.backup.diff import differences, latest, of_server, of_snapshot, unified
 from maint.backup.diff import place as told
 from maint.backup.take import take
-from maint.errors import Refused
+from maint.errors import Refused, WorkFailed
+from maint.model.manager import Door, Presence
+from maint.restore.outgoing import Edit, Outgoing
+from maint.restore.present import meaning, tree_of_server
+from maint.restore.preview import preview
+from maint.steps.compare import CompareDeployment
+from tests.backup.conftest import Manager
 
+NO_NOTES: Any = None  # of a step that takes none
 CANARY, ROTATED = "Canary-Secret-0001", "Canary-Secret-0002"
 
 
@@ -89,6 +96,43 @@ def test_a_known_secret_inside_a_text_that_differs_is_not_shown(place: Any, run:
     assert [one.path for one in found.differences] == ["managerSettings/BANNER"]
     assert "Canary" not in unified(*sides, found)
     assert found.differences[0].before.startswith("one fp:")
+
+
+class Standing(Manager):
+    """A manager that can be restored onto."""
+
+    def presence(self) -> Presence:
+        return Presence(Door.PLAIN, "answers 401", "refused")
+
+    def hosts(self) -> list[Any]:
+        return []
+
+    def forget_login(self) -> None:
+        """There is none to forget."""
+
+
+def test_nor_is_it_in_what_a_restore_would_change_or_has_not_brought_back(place: Any, run: Any) -> None:
+    def note(words: str) -> Any:
+        def change(document: Any) -> None:
+            setting(document, "KDC_ADMIN_PASSWORD").update(value=CANARY)
+            document["managerSettings"]["items"].append({"name": "BANNER", "value": words, "sensitive": False})
+
+        return change
+
+    first, second = (changed(place.manager.content, note(f"{words} {CANARY}")) for words in ("one", "two"))
+    place.manager = Standing(first)
+    out = Outgoing(run(take(place)).snapshot, Edit())
+    place.manager = Standing(second)
+    losses = preview(place, out, meaning(tree_of_server(place))).losses
+    assert [one.path for one in losses.differences] == ["managerSettings/BANNER"]
+    assert str(losses.differences[0].before).startswith("two fp:")
+    assert "Canary" not in str(losses)
+    step = CompareDeployment()
+    action = step.action("manager", "compare", {"snapshot": out.snapshot.id, "edit": Edit().to_json()})
+    with pytest.raises(WorkFailed, match="differs") as caught:
+        run(step.apply(action, place, NO_NOTES))
+    assert "one fp:" in str(caught.value.detail)
+    assert "Canary" not in str(caught.value.detail)
 
 
 def test_an_added_field_of_the_same_format_is_a_difference(place: Any, run: Any) -> None:
