@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-PATTERN = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{4}")
+_TIME = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
+PATTERN = re.compile(rf"{_TIME.pattern}-[0-9a-f]{{4}}")
 
 
 def new_id(now: datetime, chance: Callable[[int], bytes]) -> str:
@@ -20,7 +21,10 @@ def stamp(now: datetime) -> str:
 
 def time_of(snapshot_id: str) -> datetime:
     """Return the time in an id; ValueError when it is none."""
-    return datetime.strptime(snapshot_id.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+    text = snapshot_id.partition("-")[0]
+    if not _TIME.fullmatch(text):
+        raise ValueError("this does not begin with a time as ids have it")
+    return datetime.fromisoformat(text)
 
 
 def is_id(text: str) -> bool:
