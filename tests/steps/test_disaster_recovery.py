@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from maint.lab.running import SITE
+from maint.steps import sending, tls
 
 STEPS = [
     "restore.ready",
@@ -76,7 +77,8 @@ def test_a_slow_deployment_is_waited_for(lost):
     assert lost.puts == 1
 
 
-def test_a_deployment_slower_than_the_limit_is_found_applied_by_the_next_life(lost):
+def test_a_deployment_slower_than_the_limit_is_found_applied_by_the_next_life(lost, monkeypatch):
+    monkeypatch.setattr(sending, "PATIENCE", 100.0)  # it is looked for no longer than until it is there
     lost.lab.switch("slow-seconds", "6")
     lost.lab.break_("restore", "put-slow")
     lost.forget_requests()
@@ -89,10 +91,11 @@ def test_a_deployment_slower_than_the_limit_is_found_applied_by_the_next_life(lo
 
 
 @pytest.mark.parametrize("fault", ["proxy-502", "connection-dropped"])
-def test_an_answer_that_never_came_gets_a_second_deployment_only_from_resume_after_a_restart(lost, fault):
+def test_an_answer_that_never_came_gets_a_second_deployment_only_from_resume_after_a_restart(lost, fault, monkeypatch):
+    monkeypatch.setattr(sending, "PATIENCE", 1.0)
     lost.lab.break_("restore", fault)
     lost.forget_requests()
-    said = lost.restore("--timeout", "3s")
+    said = lost.restore()
     assert said.code == 1, said.err
     assert "maint playbook resume" in said.err
     assert lost.puts == 1
@@ -146,12 +149,14 @@ def test_a_certificate_that_is_not_to_be_trusted_stops_the_run_after_the_restart
     assert lost.puts == 1
 
 
-def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost):
+def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost, monkeypatch):
+    monkeypatch.setattr(tls, "START_LIMIT", 3.0)
     lost.lab.break_("server", "tls-never-comes-up")
     lost.forget_requests()
-    said = lost.restore("--timeout", "4s")
+    said = lost.restore()
+    monkeypatch.undo()
     assert said.code == 1, said.err
-    assert "the manager was waited for: plain port" in said.err and "TLS port" in said.err
+    assert "its TLS port does not answer" in said.err and "plain port answers" in said.err
     assert lost.puts == 1
     lost.lab.repair()
     lost.lab.server.restart()
@@ -159,6 +164,15 @@ def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost):
     resumed = lost("playbook", "resume")
     assert resumed.code == 0, resumed.err
     assert lost.puts == 1
+
+
+def test_a_run_whose_limit_passes_while_it_waits_for_the_manager_tells_what_it_saw(loaded, tmp_path):
+    loaded.lab.server.stop()
+    path = tmp_path / "wait.yaml"
+    path.write_text("name: wait\nsummary: Wait.\nsteps:\n  - {name: Wait, do: server.wait}\n")
+    said = loaded("playbook", "run", str(path), "--yes", "--timeout", "8s")
+    assert said.code == 1, said.err
+    assert "the manager was waited for: plain port refused, TLS port refused" in said.err
 
 
 def test_a_truststore_password_that_opens_nothing_fails_the_run_and_is_not_shown(lost):
