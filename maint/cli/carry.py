@@ -191,13 +191,12 @@ def _watch(events: Generator[Event | str, None, None], show: Callable[[Event | s
         try:
             event = next(events) if struck is None else events.throw(struck)
             struck = None
-            show(event)
+            try:
+                show(event)
+            except OSError:  # nobody reads any more, such as after a lost connection: what was begun is still ended
+                show = _unseen
         except StopIteration:
             return
-        except OSError:  # nobody reads any more, such as after a lost connection: what was begun is still ended
-            if getgeneratorstate(events) == GEN_CLOSED:
-                raise
-            show = _unseen
         except (MaintError, KeyboardInterrupt) as error:
             if getgeneratorstate(events) == GEN_CLOSED:
                 raise
