@@ -14,8 +14,7 @@ from maint.model.events import Outcome
 NOW = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)
 HEAD = "name: x\nsummary: X.\n"
 TWO = HEAD + (
-    "steps:\n  - {name: A, do: try.change, with: {target: a}}\n"
-    "  - {name: B, do: try.change, with: {target: b}}\n"
+    "steps:\n  - {name: A, do: try.change, with: {target: a}}\n  - {name: B, do: try.change, with: {target: b}}\n"
 )
 SECOND_FAILS = TWO.replace("target: b", "target: b, fail: once, count: 1")
 
@@ -154,5 +153,3 @@ def test_an_outcome_is_read_back_as_it_was_written(bench):
     bench.run(TWO)
     result = journals.history(bench.site.state)[0].record(0).result
     assert (result.outcome, result.detail, result.value) == (Outcome.DONE, "did it", {"word": "value of a"})
-
-

@@ -153,9 +153,14 @@ def test_a_signal_among_the_final_steps_does_not_keep_them_from_being_done(bench
 
 
 def test_a_second_signal_in_the_same_final_step_stops_it_and_the_next_one_is_still_done(bench):
-    text = HEAD + "steps:\n" + A + (
-        "finally:\n  - {name: F, do: try.change, with: {target: f, fail: SIGINT}}\n"
-        "  - {name: G, do: try.change, with: {target: g}}\n"
+    text = (
+        HEAD
+        + "steps:\n"
+        + A
+        + (
+            "finally:\n  - {name: F, do: try.change, with: {target: f, fail: SIGINT}}\n"
+            "  - {name: G, do: try.change, with: {target: g}}\n"
+        )
     )
     plan = bench.plan(text)
     assert guarded(lambda: Screen(quiet=True), lambda: bench.run(plan) and 0) == 130

@@ -1,6 +1,5 @@
 """Stop, start and delete against a manager of other habits: once each, whatever it answers in between."""
 
-
 import pytest
 from werkzeug import Request, Response
 

@@ -171,7 +171,7 @@ def test_redaction_is_on_unless_the_options_say_otherwise(make_lab):
     assert "pwHash" not in text
     assert "REDACTED" in client.get("/api/v49/cm/config").text
     options = client.lab.folder / "hosts" / client.lab.manager_host / "root/etc/default/cloudera-scm-server"
-    line = "export CMF_JAVA_OPTS=\"-Dcom.cloudera.api.redaction=false $CMF_JAVA_OPTS\"\n"
+    line = 'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false $CMF_JAVA_OPTS"\n'
     options.write_text(options.read_text() + line)
     assert "REDACTED" in client.get("/api/v49/cm/deployment").text
     client.lab.server.restart()

@@ -80,9 +80,7 @@ class Upload:
             )
             self._id = begun["UploadId"]
         piece: dict[str, object] = {"PartNumber": len(self._pieces) + 1, "ChecksumSHA256": _checksum(content)}
-        sent = self._client.upload_part(
-            Bucket=self._bucket, Key=self._key, UploadId=self._id, Body=content, **piece
-        )
+        sent = self._client.upload_part(Bucket=self._bucket, Key=self._key, UploadId=self._id, Body=content, **piece)
         self._pieces.append({**piece, "ETag": sent["ETag"]})
 
     def _complete(self) -> None:
