@@ -22,6 +22,7 @@ from maint.lab.ssh.keys import write_private
 from maint.lab.ssh.server import SshLab
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
+from tests.ports import free_port
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 INSTANCES = 3
@@ -120,14 +121,9 @@ def made(path: Path) -> str:
     return path.with_name(path.name + ".pub").read_text().strip()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def wait_for_banner(port: int) -> None:
-    for _ in range(200):
+    limit = time.monotonic() + 200
+    while time.monotonic() < limit:
         try:
             with socket.create_connection(("127.0.0.1", port), 1) as sock:
                 if sock.recv(4) == b"SSH-":
@@ -195,6 +191,7 @@ class Silent:
 
     def close(self) -> None:
         """Let go of everybody."""
+        self._server.shutdown(socket.SHUT_RDWR)  # wakes who accepts
         self._server.close()
         for sock in self._open:
             sock.close()

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from maint.adapters.ssh.leash import leashed
-from tests.fleet.conftest import SSHD, Ground, free_port, wait_for_banner
+from tests.fleet.conftest import SSHD, Ground, wait_for_banner
+from tests.ports import free_port
 
 LONG = 70_000 + os.getpid()  # seconds; nobody else sleeps that long
 
@@ -23,11 +24,10 @@ def sleepers() -> list[str]:
 
 def until(condition: Callable[[], bool]) -> bool:
     """Wait for something that another process does."""
-    for _ in range(400):
-        if condition():
-            return True
+    limit = time.monotonic() + 200
+    while not (so := condition()) and time.monotonic() < limit:
         time.sleep(0.05)
-    return False
+    return so
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_check_that_is_interrupted_leaves_nothing_running(stuck: Path, sent: s
     children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True).stdout
     assert children == b""  # no ssh process does our work
     process.send_signal(sent)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=200)
     assert process.returncode == code
     assert "resume" not in err
     assert (sent == signal.SIGKILL) or "interrupted" in err
@@ -107,7 +107,7 @@ def test_every_shell_ends_its_script_when_nobody_listens(shell: str) -> None:
     process.stdin.flush()
     assert process.stdout.readline() == b"begun\n"
     process.stdin.close()
-    assert process.wait(20) == -signal.SIGTERM
+    assert process.wait(200) == -signal.SIGTERM
     process.stdout.close()
     assert process.stderr and process.stderr.read() == b""
     process.stderr.close()
@@ -118,6 +118,6 @@ def test_a_shell_that_does_not_lead_its_own_session_harms_nobody_beside_it() -> 
     mark = "echo beside; sleep 0.1; echo still-here"
     script = leashed(b"sleep 1\n").decode()
     ended = subprocess.run(
-        ["sh", "-c", f"printf '%s' \"$1\" | sh -s; {mark}", "sh", script], capture_output=True, text=True, timeout=20
+        ["sh", "-c", f"printf '%s' \"$1\" | sh -s; {mark}", "sh", script], capture_output=True, text=True, timeout=200
     )
     assert ended.stdout == "beside\nstill-here\n"
