@@ -49,9 +49,9 @@ def test_a_large_script_and_a_large_answer_come_whole(ground: Ground) -> None:
 
 
 def test_a_script_that_does_not_end_in_time_is_told_and_keeps_what_it_said(ground: Ground) -> None:
-    for reply in asked(ground, b"echo some\nsleep 30\n", command_timeout=0.7):
+    for reply in asked(ground, b"echo some\nsleep 30\n", command_timeout=4.0):
         assert reply.out == b"some\n"
-        assert reply.reason == "its answer did not end within 0.7 s"
+        assert reply.reason == "its answer did not end within 4 s"
 
 
 def test_the_limit_of_the_whole_run_ends_it_with_a_reason_for_each_host(ground: Ground) -> None:
@@ -74,11 +74,8 @@ def test_an_exception_in_the_middle_closes_all_connections(ground: Ground) -> No
     with pytest.raises(KeyboardInterrupt):
         for _ in fleet.ask(hosts, {h.name: HELLO if h is hosts[0] else b"sleep 30\n" for h in hosts}):
             raise KeyboardInterrupt
-    for _ in range(100):
-        if fleet_threads() == []:
-            break
+    while fleet_threads():  # the time limit of the test says when this is too long
         time.sleep(0.05)  # the generator is closed when the last reference to it goes
-    assert fleet_threads() == []
 
 
 def test_replies_are_told_as_they_come_whatever_the_order(ground: Ground) -> None:
