@@ -1,6 +1,5 @@
 """Disks: room, inodes, how data is mounted, what became read-only."""
 
-
 from maint.checks.check import FAIL, WARN, Check, Verdict, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
 from maint.model.noun import Noun

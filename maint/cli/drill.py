@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from maint.backup.catalogue import newest_restorable
+from maint.cli.behaviours import behaviours
 from maint.cli.flags import Flags
 from maint.cli.metrics import publish
 from maint.cli.open import opened
@@ -10,29 +11,25 @@ from maint.cli.rehearsal import LabRehearsal
 from maint.cli.screen import Screen
 from maint.cli.site import ConfiguredSite
 from maint.engine.lock import site_lock
-from maint.errors import UsageError, WorkFailed
-from maint.lab.switches import UnknownSwitch, parse
+from maint.errors import WorkFailed
 from maint.restore.choose import chosen
 from maint.restore.drill import Drilled, drill
 
 
 def run(flags: Flags, wanted: str, switches: list[str]) -> int:
     """Drill a snapshot that was named, else the newest restorable one."""
-    try:
-        behaviours = parse(switches)
-    except UnknownSwitch as error:
-        raise UsageError(str(error), hint="`maint help lab` lists the switches") from None
+    answers = behaviours(switches)
     with opened(flags) as (site, screen):
-        return rehearsed(site, screen, wanted, behaviours)
+        return rehearsed(site, screen, wanted, answers)
 
 
-def rehearsed(site: ConfiguredSite, screen: Screen, wanted: str, behaviours: Mapping[str, str]) -> int:
+def rehearsed(site: ConfiguredSite, screen: Screen, wanted: str, answers: Mapping[str, str]) -> int:
     """Drill under the site's lock and show the result.
 
     Raises:
         WorkFailed: it did not pass.
     """
-    rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, behaviours)
+    rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, answers)
     with site_lock(site.state, site.settings.name, "backup drill", site.clock):
         snapshot = chosen(site, wanted) if wanted else newest_restorable(site)
         steps = drill(site, rehearsal, snapshot)

@@ -7,6 +7,7 @@ import typer
 from maint.cli.flags import Flags, command
 from maint.cli.places import deployment_file, discard_lab, is_lab, lab_folder
 from maint.errors import Refused, UsageError
+from maint.model.vc import is_cluster_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +42,8 @@ def up(
     fresh: Annotated[bool, typer.Option("--fresh", help="A server just installed.")] = False,
     switch: Annotated[list[str] | None, typer.Option("--switch", help="NAME=VALUE; see `maint help lab`.")] = None,
     password: Annotated[str, typer.Option("--password", help="A password to try for the administrators.")] = "",
-    plain_port: Annotated[int, typer.Option("--plain-port", help="0 chooses a free one.")] = 0,
-    tls_port: Annotated[int, typer.Option("--tls-port", help="0 chooses a free one.")] = 0,
+    plain_port: Annotated[int, typer.Option("--plain-port", min=0, max=65535, help="0 chooses a free one.")] = 0,
+    tls_port: Annotated[int, typer.Option("--tls-port", min=0, max=65535, help="0 chooses a free one.")] = 0,
     virtual_cluster: Annotated[
         list[str] | None, typer.Option("--virtual-cluster", help="A further, empty virtual cluster of this name.")
     ] = None,
@@ -51,6 +52,11 @@ def up(
     ] = False,
 ) -> None:
     """Bring a lab up; prints the line that makes every other command talk to it."""
+    for name in virtual_cluster or ():
+        if not is_cluster_name(name):
+            words = f"--virtual-cluster {name!r}: a virtual cluster's name has 3 to 30 letters, digits and hyphens"
+            raise UsageError(f"{words}, and a letter first", hint="such as --virtual-cluster etl-2")
+    from maint.cli.behaviours import behaviours
     from maint.lab import control
     from maint.lab.loading import Options
 
@@ -58,7 +64,7 @@ def up(
         deployment=deployment_file(deployment),
         fresh=fresh,
         password=password or None,
-        switches=_switches(switch),
+        switches=behaviours(switch or ()),
         plain_port=plain_port,
         tls_port=tls_port,
         virtual_clusters=tuple(virtual_cluster or ()),
@@ -94,16 +100,6 @@ def _told(flags: Flags, found: dict[str, Any]) -> None:  # Any: what a lab tells
     for remark in found.get("remarks", ()):
         screen.say(f"note: {remark}")
     screen.emit(found, f"export MAINT_CONFIG={found['config']}")
-
-
-def _switches(given: list[str] | None) -> dict[str, str]:
-    found = {}
-    for text in given or ():
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--switch {text!r} is no NAME=VALUE", hint="`maint help lab` lists the switches")
-        found[name] = value
-    return found
 
 
 @command(group, "down")

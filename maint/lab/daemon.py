@@ -108,4 +108,7 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    try:
+        main(Path(sys.argv[1]))
+    except (OSError, BadName) as failure:  # such as a port that another process has
+        sys.exit(str(failure))

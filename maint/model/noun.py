@@ -33,5 +33,19 @@ def made(kind: type[_N]) -> type[_N]:
     with _MAKING:
         for cls in reversed(kind.__mro__):
             if cls is not Noun and issubclass(cls, Noun) and "__dataclass_fields__" not in vars(cls):
-                dataclass(frozen=True)(cls)
+                _make(cls)
     return kind
+
+
+def _make(cls: type) -> None:
+    """Make a class a dataclass, or leave it as it was: a signal may end this anywhere, and final steps still follow."""
+    before = dict(vars(cls))
+    try:
+        dataclass(frozen=True)(cls)
+    except BaseException:
+        for name in vars(cls).keys() - before.keys():
+            delattr(cls, name)
+        for name, value in before.items():
+            if vars(cls).get(name) is not value:
+                setattr(cls, name, value)
+        raise

@@ -15,14 +15,15 @@ def left(vc: VcOperator) -> list[str]:
 
 
 def killed_when(vc: VcOperator, ready: Callable[[], bool], *words: str, how: int = signal.SIGKILL) -> int:
-    """Start a command, kill it once something is so, and return its exit code."""
+    """Start a command, kill it once something is so, and return its exit code; what it hears ends it in order."""
     process = vc.start(*words)
     deadline = time.monotonic() + 200
     while not ready() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     assert process.poll() is None, process.communicate()
     process.send_signal(how)
-    process.communicate(timeout=200)
+    told = process.communicate(timeout=200)
+    assert process.returncode == (-how if how == signal.SIGKILL else 128 + how), told
     return process.returncode
 
 
