@@ -19,8 +19,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from maint.config import bundled
 from maint.errors import Invalid, Position
+from maint.model.formatting import show_duration, show_size
 from maint.model.json import Json
-from maint.model.units import show_duration, show_size
 
 MAX_SOURCE = 64_000
 MAX_TEXT = 1_000_000

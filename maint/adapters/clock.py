@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from maint.errors import DeadlinePassed
-from maint.model.units import show_duration
+from maint.model.formatting import show_duration
 
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from maint.adapters.durable import create_once, read_private
+from maint.adapters.atomic_files import create_once, read_private
 from maint.adapters.private_key import seed_of
 from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret

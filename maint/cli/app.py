@@ -12,24 +12,24 @@ from maint.cli.ondemand import add_commands, add_groups
 
 # Where each noun is: a module with a `group`, imported when somebody asks for it.
 NOUNS = {
-    "lab": "maint.cli.lab",
-    "site": "maint.cli.sites",
+    "lab": "maint.cli.lab.commands",
+    "site": "maint.cli.site.commands",
     "cluster": "maint.cli.cluster",
     "manager": "maint.cli.manager",
     "playbook": "maint.cli.playbook",
-    "backup": "maint.cli.backup",
-    "restore": "maint.cli.restore",
-    "schedule": "maint.cli.schedule",
-    "host": "maint.cli.host",
+    "backup": "maint.cli.backup.commands",
+    "restore": "maint.cli.restore.commands",
+    "schedule": "maint.cli.schedule.commands",
+    "host": "maint.cli.hosts.commands",
     "vc": "maint.cli.vc.group",
-    "config": "maint.cli.config",
-    "generate": "maint.cli.generate",
+    "config": "maint.cli.site.config_commands",
+    "generate": "maint.cli.schedule.generate",
 }
 # Commands without a noun: the module in whose `group` each is registered.
 ALONE = {
-    "doctor": "maint.cli.doctor",
-    "help": "maint.cli.topics",
-    "version": "maint.cli.topics",
+    "doctor": "maint.cli.site.doctor",
+    "help": "maint.cli.help.topics",
+    "version": "maint.cli.help.topics",
 }
 
 app = typer.Typer(
@@ -68,7 +68,7 @@ app.callback()(_before_the_noun)
 def main() -> None:
     """Run the command line."""
     if "_MAINT_COMPLETE" in os.environ:
-        from maint.cli.manual import ready_to_complete
+        from maint.cli.help.manual import ready_to_complete
 
         ready_to_complete()
     app()

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.waiver import NoSafetyNet, lifted
+from maint.cli.no_safety_net import NoSafetyNet, lifted
 from maint.errors import UsageError
 from maint.model.json import Json
 
@@ -21,7 +21,7 @@ Reboot = Annotated[bool, typer.Option("--reboot", help="Start an ECS cluster's h
 @command(group, "list")
 def list_clusters(flags: Flags) -> None:
     """List all clusters with the state of their services."""
-    from maint.cli.open import opened
+    from maint.cli.open_site import opened
     from maint.cli.screen import table
 
     with opened(flags) as (site, screen):
@@ -38,7 +38,7 @@ def list_clusters(flags: Flags) -> None:
 @command(group, "stop")
 def stop(flags: Flags, name: Name, max_age: MaxAge = "24h", no_safety_net: NoSafetyNet = None) -> int:
     """Stop a cluster, once a restorable backup proves that it can come back."""
-    from maint.cli.carry import carry_out
+    from maint.cli.run_playbook import carry_out
 
     return carry_out(lifted(flags, no_safety_net), "stop-cluster", {"cluster": name, "max_age": max_age})
 
@@ -46,7 +46,7 @@ def stop(flags: Flags, name: Name, max_age: MaxAge = "24h", no_safety_net: NoSaf
 @command(group, "start")
 def start(flags: Flags, name: Name) -> int:
     """Start a cluster and wait until every service runs."""
-    from maint.cli.carry import carry_out
+    from maint.cli.run_playbook import carry_out
 
     return carry_out(flags, "start-cluster", {"cluster": name})
 
@@ -62,11 +62,11 @@ def delete(
     reboot: Reboot = False,
 ) -> int:
     """Stop and delete a cluster, and clean an ECS cluster's hosts, once a restorable backup proves a way back."""
-    from maint.cli.carry import follow, library, prepared
-    from maint.cli.open import opened
+    from maint.cli.open_site import opened
+    from maint.cli.run_playbook import follow, library, prepared
     from maint.engine.plan import make_plan
     from maint.model.plan import Plan
-    from maint.steps.clusters import resolve
+    from maint.steps.manager.clusters import resolve
 
     if api_only and reboot:
         raise UsageError("--api-only touches no host, and --reboot starts hosts anew", hint="leave one of them out")

@@ -11,10 +11,10 @@ import typer
 from typer.core import TyperCommand
 
 from maint.cli.boundary import guarded
-from maint.cli.emptied import refusing_empty
+from maint.cli.connection_options import NOTHING, Options, Way, taken_from
+from maint.cli.empty_values import refusing_empty
 from maint.cli.ondemand import makers_of, single
 from maint.cli.screen import Screen
-from maint.cli.way import NOTHING, Options, Way, taken_from
 
 
 @dataclass(frozen=True, slots=True)

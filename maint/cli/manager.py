@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.waiver import NoSafetyNet, lifted
+from maint.cli.no_safety_net import NoSafetyNet, lifted
 from maint.errors import Refused, UsageError
 from maint.model.json import Json
 
@@ -16,7 +16,7 @@ group = typer.Typer(no_args_is_help=True, help="The manager itself.")
 @command(group, "version")
 def version(flags: Flags) -> None:
     """Show the API version and the release of the manager."""
-    from maint.cli.open import opened
+    from maint.cli.open_site import opened
 
     with opened(flags) as (site, screen):
         api, release = site.manager.api_version(), site.manager.release()
@@ -30,7 +30,7 @@ def export(
     close_window: Annotated[bool, typer.Option("--close-window", help="Only close a window left open.")] = False,
 ) -> int:
     """Export the configuration into the backup store, as the server gives it or through the redaction window."""
-    from maint.cli.carry import carry_out
+    from maint.cli.run_playbook import carry_out
 
     if open_window and close_window:
         raise UsageError("--open-window and --close-window exclude each other", hint="give one of them")
@@ -43,7 +43,7 @@ def license_(
     flags: Flags, file: Annotated[str, typer.Argument(help="The licence file; else the configured one.")] = ""
 ) -> int:
     """Upload a licence, unless the manager has that very one."""
-    from maint.cli.carry import carry_out
+    from maint.cli.run_playbook import carry_out
 
     return carry_out(flags, "upload-license", {"file": file})
 
@@ -58,8 +58,8 @@ def restore(
     no_safety_net: NoSafetyNet = None,
 ) -> int:
     """Replace the manager's configuration by a snapshot's; TLS and everything after it is left to you."""
-    from maint.cli.carry import carry_out
-    from maint.cli.preview import restore_preview
+    from maint.cli.restore.preview import restore_preview
+    from maint.cli.run_playbook import carry_out
 
     given: dict[str, Json] = {"snapshot": snapshot, "open_window": open_window}
     return carry_out(lifted(flags, no_safety_net), "restore-deployment", given, beside=restore_preview)
@@ -68,7 +68,7 @@ def restore(
 @command(group, "tls-switch")
 def tls_switch(flags: Flags) -> int:
     """Restart the manager so that WEB_TLS takes effect, and verify the TLS port."""
-    from maint.cli.carry import carry_out
+    from maint.cli.run_playbook import carry_out
 
     return carry_out(flags, "tls-switch", {})
 
@@ -81,7 +81,7 @@ def truststore_password(
     show: Annotated[bool, typer.Option("--show", help="Print it; on a terminal only.")] = False,
 ) -> int:
     """Hand over the password of the shared truststore: to a file, to a command, or on a terminal with --show."""
-    from maint.cli.carry import carry_out
+    from maint.cli.run_playbook import carry_out
 
     if sum((bool(file), bool(run), show)) != 1:
         raise UsageError("the password needs exactly one place to go", hint="--file PATH, --command WORDS or --show")
@@ -91,8 +91,8 @@ def truststore_password(
 
 
 def _show(flags: Flags) -> int:
-    from maint.cli.open import opened
-    from maint.steps.truststore import fetch
+    from maint.cli.open_site import opened
+    from maint.steps.manager.truststore import fetch
 
     if not sys.stdout.isatty():
         raise Refused("--show prints to a terminal only", hint="--file PATH or --command WORDS hands it to a program")
@@ -108,6 +108,6 @@ def start(
     without: Annotated[list[str] | None, typer.Option("--without", help="A role type to leave out.")] = None,
 ) -> int:
     """Start agents, then Host and Service Monitor, then the rest of the management service, then clusters."""
-    from maint.cli.carry import carry_out
+    from maint.cli.run_playbook import carry_out
 
     return carry_out(flags, "start-platform", {"clusters": list(cluster or ()), "without": list(without or ())})

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from maint.cli.connection_options import ELSEWHERE
 from maint.cli.flags import Flags, command
-from maint.cli.waiver import NoSafetyNet, lifted
-from maint.cli.way import ELSEWHERE
+from maint.cli.no_safety_net import NoSafetyNet, lifted
 from maint.errors import Invalid, UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Run = Annotated[str | None, typer.Argument(help="A run's id or its beginning.")]
 
 def _load(name: str) -> "Playbook":
     """Return a shipped playbook, or one from a file."""
-    from maint.cli.carry import library
+    from maint.cli.run_playbook import library
     from maint.config.yaml import read_text
     from maint.engine.load import load
 
@@ -49,7 +49,7 @@ def given(values: list[str] | None) -> dict[str, str]:
 @command(group, "list")
 def list_playbooks(flags: Flags) -> None:
     """List the shipped playbooks."""
-    from maint.cli.carry import library
+    from maint.cli.run_playbook import library
     from maint.cli.screen import table
 
     shipped = library()
@@ -88,7 +88,7 @@ def lint(
     flags: Flags, names: Annotated[list[str] | None, typer.Argument(help="Names or files; else all.")] = None
 ) -> None:
     """Check playbooks without a site."""
-    from maint.cli.carry import library
+    from maint.cli.run_playbook import library
 
     screen = flags.screen()
     checked = names or sorted(library().texts)
@@ -113,7 +113,7 @@ def run(flags: Flags, name: Name, values: Values = None, no_safety_net: NoSafety
 
 
 def _run(flags: Flags, name: str, values: list[str] | None) -> int:
-    from maint.cli.carry import run_playbook
+    from maint.cli.run_playbook import run_playbook
 
     return run_playbook(flags, _load(name), dict(given(values)))
 
@@ -127,7 +127,7 @@ def resume(
     ] = None,
 ) -> int:
     """Take up a run that stopped before its end; what it left open is decided by looking."""
-    from maint.cli.carry import resume as take_up
+    from maint.cli.run_playbook import resume as take_up
 
     return take_up(flags, run_id, given(values))
 
@@ -135,7 +135,7 @@ def resume(
 @command(group, "history")
 def history(flags: Flags) -> None:
     """List the runs of the site."""
-    from maint.cli.open import opened
+    from maint.cli.open_site import opened
     from maint.cli.screen import table
     from maint.engine import journal
 
@@ -158,7 +158,7 @@ def history(flags: Flags) -> None:
 @command(group, "report")
 def report(flags: Flags, run_id: Run = None) -> None:
     """Write the report of a run again, and say where it is."""
-    from maint.cli.open import opened
+    from maint.cli.open_site import opened
     from maint.cli.reports import folder, report_of
     from maint.engine import journal
     from maint.report.run import write

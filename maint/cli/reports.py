@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from maint.cli.recovered import back_of, left_of_lanes
+from maint.cli.restore.recovery_times import back_of, left_of_lanes
 from maint.engine.journal import Past
 from maint.model.plan import Action
 from maint.report.run import Line, RunReport

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from maint.cli.printable import printable, printable_json
+from maint.cli.sanitize import printable, printable_json
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
 from maint.model.json import Json

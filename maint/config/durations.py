@@ -3,7 +3,7 @@
 import math
 from typing import Final
 
-from maint.model.units import parse_duration
+from maint.model.formatting import parse_duration
 
 DURATION_SCHEMA: Final = {"type": ["string", "number"], "description": "90s, 30m, 24h, 7d, or a number of seconds"}
 

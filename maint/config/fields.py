@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from maint.config.durations import DURATION_SCHEMA, seconds
 from maint.config.models import After, Before, Field, Shown
 from maint.config.secrets import check_reference
-from maint.model.vc import is_cluster_name
+from maint.model.virtual_cluster import is_cluster_name
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9])?")

@@ -9,7 +9,7 @@ from maint.config import rules, sites, yaml
 from maint.config.paths import config_file, expanded, state_folder
 from maint.config.reading import read
 from maint.config.schema import Config
-from maint.config.words import did_you_mean, dotted
+from maint.config.suggestions import did_you_mean, dotted
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position
 from maint.model.json import Json

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from maint.config.schema import Config, Site
-from maint.config.words import did_you_mean, dotted
+from maint.config.suggestions import did_you_mean, dotted
 from maint.config.yaml import Document, Path
 from maint.errors import Invalid
 

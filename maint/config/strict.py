@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from maint.config.annotations import inside, keys, members
 from maint.config.durations import DURATION_SCHEMA, seconds
-from maint.config.words import did_you_mean, dotted
+from maint.config.suggestions import did_you_mean, dotted
 from maint.config.yaml import Document, Path
 from maint.errors import Invalid, Position
 from maint.model.json import Json

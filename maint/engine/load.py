@@ -7,17 +7,17 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maint.config.strict import Duration, decode
-from maint.config.words import did_you_mean
+from maint.config.suggestions import did_you_mean
 from maint.config.yaml import Document
 from maint.config.yaml import load as load_yaml
 from maint.errors import Invalid, Position
+from maint.model.formatting import parse_duration
 from maint.model.json import Json
 from maint.model.noun import Noun
 from maint.model.plan import Effect, Phase, Retry
 from maint.model.playbook import Parameter, ParameterType, Playbook, StepText
-from maint.model.units import parse_duration
 from maint.render import expression, template
-from maint.steps.lists import LISTS
+from maint.steps.parameter_sources import LISTS
 from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, Step
 

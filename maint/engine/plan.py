@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from maint.config.words import did_you_mean
-from maint.engine.freeze import refuse_amid
+from maint.config.suggestions import did_you_mean
 from maint.engine.load import Library, convert, is_template
+from maint.engine.run_conflicts import refuse_amid
 from maint.errors import Invalid, MaintError, Position
 from maint.model.json import Json
 from maint.model.noun import Noun
@@ -16,7 +16,7 @@ from maint.model.playbook import Playbook, StepText
 from maint.ports import Sight
 from maint.render import expression, holds, template
 from maint.steps.guards import WAIVER
-from maint.steps.lists import LISTS
+from maint.steps.parameter_sources import LISTS
 from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, Step
 

@@ -3,8 +3,8 @@
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 
+from maint.engine.branches import entered, held_up, left_out, together
 from maint.engine.journal import Journal, Past, Record, Unwritten
-from maint.engine.lanes import entered, held_up, left_out, together
 from maint.engine.plan import render
 from maint.errors import CannotReach, DeadlinePassed, Interrupted, MaintError, Refused, Unfinished, WorkFailed
 from maint.model.events import Event, Happening, Outcome, Result

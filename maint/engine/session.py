@@ -5,16 +5,16 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 
 from maint.engine import journal as journals
-from maint.engine.freeze import refuse_amid
 from maint.engine.journal import Journal, Past, Unwritten
 from maint.engine.lock import holder, site_lock
 from maint.engine.run import Runner
+from maint.engine.run_conflicts import refuse_amid
 from maint.errors import PartlyDone, Refused
 from maint.model.events import Event
 from maint.model.json import Json
 from maint.model.plan import Plan
 from maint.ports import Site
-from maint.steps.window import Window, close, remembered
+from maint.steps.manager.window import Window, close, remembered
 
 
 class Session:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from maint.errors import CannotReach, Invalid, WorkFailed
 from maint.lab.files import write_whole
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 
 # Any: what `Lab.status` returns, as JSON.
 Status: TypeAlias = dict[str, Any]

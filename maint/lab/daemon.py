@@ -15,11 +15,11 @@ from typing import Any
 from maint.lab.control import CONTROL, OPTIONS
 from maint.lab.faults import UnknownFault
 from maint.lab.files import write_whole
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.switches import UnknownSwitch
-from maint.lab.vc.loss import found_again, lose
-from maint.lab.vc.service import BadName
+from maint.lab.virtual_clusters.lose import found_again, lose
+from maint.lab.virtual_clusters.service import BadName
 
 Words = dict[str, Any]  # Any: one order or its answer, as JSON
 

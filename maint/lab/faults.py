@@ -3,7 +3,7 @@
 import re
 
 from maint.lab.fault import ONCE, UNTIL_CLEARED, Fault
-from maint.lab.vc.faults import VC_FAULTS, VC_TARGETS
+from maint.lab.virtual_clusters.faults import VC_FAULTS, VC_TARGETS
 
 # What a fault can be aimed at: a name, and the requests it means ("METHOD path").
 TARGETS: dict[str, str] = {

@@ -6,29 +6,31 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from maint.lab import credentials, ecs, jks, pki
-from maint.lab.ailments import AILMENTS, Ailments
+from maint.lab import pki
+from maint.lab.create import found
 from maint.lab.faults import FAULTS, TARGETS, UnknownFault
 from maint.lab.files import write_whole
-from maint.lab.founding import found
-from maint.lab.loading import Options
-from maint.lab.machine import Machine, Unit
-from maint.lab.neighbours import Neighbours
-from maint.lab.realm import Realm
+from maint.lab.hosts import credentials, ecs
+from maint.lab.hosts.host_links import Neighbours
+from maint.lab.hosts.kdc import Realm
+from maint.lab.hosts.machine import Machine, Unit
+from maint.lab.hosts.problems import AILMENTS, Ailments
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.ssh.faults import HOST_FAULTS
+from maint.lab.hosts.ssh.server import SshLab
+from maint.lab.manager import jks
+from maint.lab.manager.load import Options
+from maint.lab.manager.server import ManagerServer
+from maint.lab.manager.storage import Storage
+from maint.lab.manager.units import PlainUnit
+from maint.lab.manager.world import World
 from maint.lab.requestlog import RequestLog, counts
-from maint.lab.server import ManagerServer
-from maint.lab.shell.furnish import furnish
-from maint.lab.showing import Showing
 from maint.lab.siteconfig import yaml
-from maint.lab.ssh.faults import HOST_FAULTS
-from maint.lab.ssh.server import SshLab
-from maint.lab.storage import Storage
-from maint.lab.units import PlainUnit
-from maint.lab.vc import told
-from maint.lab.vc.kubernetes import Kubernetes
-from maint.lab.vc.service import FACTS, Service
-from maint.lab.vc.utility import Utility, master_files
-from maint.lab.world import World
+from maint.lab.tls_context import Showing
+from maint.lab.virtual_clusters import info
+from maint.lab.virtual_clusters.kubernetes import Kubernetes
+from maint.lab.virtual_clusters.service import FACTS, Service
+from maint.lab.virtual_clusters.utility import Utility, master_files
 
 SITE = "lab"
 
@@ -200,7 +202,7 @@ class Lab:
                 "known_hosts": str(self.folder / "ssh/known_hosts"),
             },
             "requests": str(self.log.path),
-            "virtual_clusters": told.status(self.service, self._bundle) if self.service else [],
+            "virtual_clusters": info.status(self.service, self._bundle) if self.service else [],
             "faults": self._faults(),
             "switches": dict(self.world.switches.chosen),
             "counts": self.counts(),
@@ -331,7 +333,7 @@ class Lab:
             },
         }
         if self.service:
-            site["virtual_clusters"] = told.config(self.service, self._bundle)
+            site["virtual_clusters"] = info.config(self.service, self._bundle)
         return {"state": str(folder / "state"), "sites": {SITE: site}}
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from maint.lab.document import Doc
+from maint.lab.manager.document import Doc
 
 
 def yaml(value: Mapping[str, Any]) -> str:  # Any: texts, numbers, lists and mappings

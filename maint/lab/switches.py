@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from maint.lab.switch import COUNT, SECONDS, TEXT, Switch
-from maint.lab.vc.switches import VC_SWITCHES
+from maint.lab.virtual_clusters.switches import VC_SWITCHES
 
 SWITCHES: dict[str, Switch] = {
     "down-seconds": Switch("0.3", SECONDS, "how long a restart refuses connections", "3, 16.2"),

@@ -20,8 +20,8 @@ from maint.ports.hosts import Ran as Ran
 from maint.ports.hosts import Shell as Shell
 from maint.ports.hosts import ShellSight as ShellSight
 from maint.ports.streams import Answer as Answer
-from maint.ports.vc import VirtualCluster as VirtualCluster
-from maint.ports.vc import VirtualClusterSight as VirtualClusterSight
+from maint.ports.virtual_cluster import VirtualCluster as VirtualCluster
+from maint.ports.virtual_cluster import VirtualClusterSight as VirtualClusterSight
 from maint.ports.work import Work as Work
 
 

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from maint.model.finding import Contact, Finding, State
+from maint.model.host_ranges import fold
 from maint.model.json import Json
 from maint.model.noun import Noun
-from maint.model.ranges import fold
 from maint.render import from_file
 
 ORDER = (State.FAIL, State.ERROR, State.WARN, State.SKIP, State.PASS)

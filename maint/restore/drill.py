@@ -9,17 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from maint import __version__
-from maint.backup.compare import Comparison, compare
-from maint.backup.drills import FAILED, KIND, PASSED
-from maint.backup.fingerprint import site_fingerprint
-from maint.backup.flatten import flatten, uncollected
-from maint.backup.outline import Outline
-from maint.backup.parts import DEPLOYMENT, LICENSE, open_deployment, read_part
-from maint.backup.read import BLOCK, blocks
-from maint.backup.records import Record, write_record
-from maint.backup.tree import Pool
-from maint.backup.verification import Verification
-from maint.backup.verify import verify
+from maint.deployment.compare import Comparison, compare
+from maint.deployment.deployment_summary import Outline
+from maint.deployment.fingerprint import site_fingerprint
+from maint.deployment.json_events import BLOCK, blocks
+from maint.deployment.normalize import flatten, uncollected
+from maint.deployment.tree import Pool
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Door
@@ -27,6 +22,11 @@ from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot, Trust
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.outline import outline_of
+from maint.snapshots.drills import FAILED, KIND, PASSED
+from maint.snapshots.parts import DEPLOYMENT, LICENSE, open_deployment, read_part
+from maint.snapshots.records import Record, write_record
+from maint.snapshots.verification import Verification
+from maint.snapshots.verify import verify
 
 LIMIT = 3600.0  # seconds that the PUT may take
 _SHOWN = 5  # differences named in a reason

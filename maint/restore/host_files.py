@@ -3,7 +3,7 @@
 import hashlib
 import shlex
 
-from maint.backup.archive import Kind, Member
+from maint.snapshots.archive import Kind, Member
 
 THERE = 45  # exit status: something of that name exists, so nothing was done
 LACKING = 'while IFS= read -r p; do [ -e "$p" ] || [ -L "$p" ] || printf "%s\\n" "$p"; done'

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from maint.backup.parts import LICENSE, read_part
 from maint.errors import Invalid
 from maint.ports import Sight
-from maint.restore.choose import chosen
+from maint.restore.select_snapshot import chosen
+from maint.snapshots.parts import LICENSE, read_part
 
 
 def content_of(sight: Sight, *, file: str, snapshot: str | None) -> tuple[bytes, str]:

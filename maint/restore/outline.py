@@ -1,9 +1,9 @@
 """What a playbook must know about a snapshot's document before it restores it, read from the document itself."""
 
-from maint.backup.inside import verdict_of
-from maint.backup.outline import Outline
+from maint.deployment.deployment_summary import Outline
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
+from maint.snapshots.contents import verdict_of
 
 
 def outline_of(sight: Sight, snapshot: Snapshot) -> Outline:

@@ -3,22 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from maint.backup.compare import Comparison, Difference, compare
-from maint.backup.fingerprint import site_fingerprint
-from maint.backup.ids import show_time
-from maint.backup.known import Known
-from maint.backup.scrub import scrubbed
+from maint.deployment.compare import Comparison, Difference, compare
+from maint.deployment.fingerprint import site_fingerprint
+from maint.deployment.mask_secrets import scrubbed
+from maint.deployment.secret_index import Known
 from maint.errors import Refused
+from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.manager import Presence
 from maint.model.noun import Noun
 from maint.model.site import SiteSettings
 from maint.model.snapshot import Snapshot
-from maint.model.units import show_duration
 from maint.ports import Sight
-from maint.restore.outgoing import Outgoing
-from maint.restore.partial import same_places
-from maint.restore.present import meaning, tree_of_server
+from maint.restore.live_state import meaning, tree_of_server
+from maint.restore.payload import Outgoing
+from maint.restore.subset import same_places
+from maint.snapshots.ids import show_time
 
 _SHOWN = 20  # differences that people see; programs get all
 

@@ -17,22 +17,22 @@ The rules, which the steps keep by themselves, in the plan and again just before
 from collections.abc import Generator, Iterator
 from datetime import timedelta
 
-from maint.backup.catalogue import Entry, entries
-from maint.backup.take import recipients_of
-from maint.backup.verification import Verification
-from maint.backup.verify import verify
 from maint.config.strict import Duration
 from maint.errors import Refused
+from maint.model.formatting import show_duration
 from maint.model.manager import Cluster
 from maint.model.plan import Action
 from maint.model.snapshot import Purpose
-from maint.model.units import show_duration
 from maint.ports import Sight, Site, Work
-from maint.restore.choose import GUARDED
-from maint.restore.contents import clusters_in
+from maint.restore.cluster_names import clusters_in
+from maint.restore.select_snapshot import GUARDED
+from maint.snapshots.capture import recipients_of
+from maint.snapshots.catalogue import Entry, entries
+from maint.snapshots.verification import Verification
+from maint.snapshots.verify import verify
+from maint.steps.manager.window import OpenWindow, close, remembered
+from maint.steps.snapshots.capture_once import committed, described, taken_once
 from maint.steps.step import Arguments, NoArguments
-from maint.steps.taking import committed, described, taken_once
-from maint.steps.window import OpenWindow, close, remembered
 
 MAX_AGE = 86400.0  # seconds; a day: what a nightly backup can keep
 WAIVER = "no_safety_net"  # the argument of guarded steps that says why their backup guards are lifted

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from tests.steps.operator import Operator
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from maint.adapters.ssh.library import AuthenticationException, Channel, Message, PKey, SSHException, Transport
-from maint.adapters.ssh.line import Line, Lines
-from maint.adapters.ssh.outlet import Outlet, outlet_of, request
+from maint.adapters.ssh.channel_guard import Outlet, outlet_of, request
+from maint.adapters.ssh.connection import Line, Lines
+from maint.adapters.ssh.paramiko_import import AuthenticationException, Channel, Message, PKey, SSHException, Transport
 from maint.adapters.ssh.sftp import Sessions
 from maint.adapters.ssh.shell import FabricShell
 from maint.adapters.ssh.transports import transport_factory

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from maint.adapters.ssh.shell import FabricShell
-from maint.backup.archive import Kind, Member
 from maint.restore.host_files import THERE, putting_back
-from maint.steps.hostfiles import lacking
+from maint.snapshots.archive import Kind, Member
+from maint.steps.restore.manager_files import lacking
 from tests.adapters.test_shell_contract import folder, lab, openssh, shell
 
 __all__ = ["folder", "lab", "openssh", "shell"]

@@ -13,8 +13,8 @@ import pytest
 from maint.adapters.ssh.files import writing
 from maint.adapters.ssh.shell import FabricShell
 from maint.errors import Invalid, TimedOut, WorkFailed
-from maint.lab.machine import Machine
-from maint.lab.ssh.server import SshLab
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.ssh.server import SshLab
 
 
 @pytest.fixture

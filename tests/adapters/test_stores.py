@@ -12,8 +12,8 @@ import pytest
 from maint.adapters.stores.local import LocalStore
 from maint.adapters.stores.open import Access, open_store
 from maint.errors import Invalid
-from maint.lab.machine import Machine
-from maint.lab.ssh.server import SshLab
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.ssh.server import SshLab
 from maint.model.secret import Secret
 from maint.model.site import BackupSettings, S3Settings, SftpSettings, SshSettings
 from maint.ports import Store

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from maint.adapters.seal import AgeSeal
-from maint.adapters.undo import SealedUndo
+from maint.adapters.undo_store import SealedUndo
 from maint.errors import Invalid, WorkFailed
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from maint.backup.compare import Comparison, compare
-from maint.backup.fingerprint import Fingerprint
-from maint.backup.flatten import flatten
-from maint.backup.tree import Tree
+from maint.deployment.compare import Comparison, compare
+from maint.deployment.fingerprint import Fingerprint
+from maint.deployment.normalize import flatten
+from maint.deployment.tree import Tree
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 Find = Callable[[str], Path]

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.backup import condense
-from maint.backup.compare import compare
-from maint.backup.condense import Condenser
-from maint.backup.fingerprint import Fingerprint
-from maint.backup.flatten import flatten
-from maint.backup.judge import Judge
-from maint.backup.known import Known
-from maint.backup.latent import unread_secrets
-from maint.backup.likeness import alike
-from maint.backup.read import blocks
-from maint.backup.redact import RedactedCopy
-from maint.backup.tree import Pool
+from maint.deployment import fast_lists
+from maint.deployment.compare import compare
+from maint.deployment.fast_lists import Condenser
+from maint.deployment.fingerprint import Fingerprint
+from maint.deployment.json_events import blocks
+from maint.deployment.judge import Judge
+from maint.deployment.normalize import flatten
+from maint.deployment.raw_equality import alike
+from maint.deployment.redacted_copy import RedactedCopy
+from maint.deployment.secret_index import Known
+from maint.deployment.tree import Pool
+from maint.deployment.unread_secrets import unread_secrets
 from maint.errors import WorkFailed
-from maint.lab import jackson
+from maint.lab.manager import jackson
 from maint.model.secret import Secret
 from tests.campaigns.size import size as of_campaign
 
@@ -35,12 +35,12 @@ SIZES = (64, 1000, 1 << 18)  # bytes of a block: lists that are cut anywhere, an
 @contextmanager
 def events_only() -> Iterator[None]:
     """Let no list be decoded whole."""
-    whole = condense.decode
-    condense.decode = lambda kind, content: None
+    whole = fast_lists.decode
+    fast_lists.decode = lambda kind, content: None
     try:
         yield
     finally:
-        condense.decode = whole
+        fast_lists.decode = whole
 
 
 def cut(content: bytes, size: int) -> Iterator[bytes]:
@@ -237,7 +237,7 @@ def test_a_document_in_another_style_is_left_to_the_events(recording: Callable[[
 
 
 def test_an_element_too_long_to_wait_for_is_left_to_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(condense, "LONGEST", 200)
+    monkeypatch.setattr(fast_lists, "LONGEST", 200)
     items = [{"name": f"item {place}", "value": "x" * 50 * place} for place in range(20)]
     agree(jackson.dumps({"managerSettings": {"items": items}}).encode())
 

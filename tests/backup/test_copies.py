@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from maint.adapters.stores.local import LocalStore
-from maint.backup.catalogue import entries
-from maint.backup.copies import spread
-from maint.backup.elsewhere import Elsewhere
-from maint.backup.manifest import MANIFEST
-from maint.backup.records import Record, read_records, write_record
-from maint.backup.take import take
-from maint.backup.verify import record, verify
 from maint.errors import StoreFailed
 from maint.model.snapshot import Purpose, Trust
+from maint.snapshots.capture import take
+from maint.snapshots.catalogue import entries
+from maint.snapshots.manifest import MANIFEST
+from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.replicate import spread
+from maint.snapshots.store_view import Elsewhere
+from maint.snapshots.verify import record, verify
 
 Run = Callable[..., Any]
 

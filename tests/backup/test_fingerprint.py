@@ -5,7 +5,7 @@ import hmac
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.backup.fingerprint import Fingerprint
+from maint.deployment.fingerprint import Fingerprint
 
 
 @given(st.binary(max_size=100), st.text(max_size=80))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from maint.backup.take import take
 from maint.errors import CannotReach
+from maint.snapshots.capture import take
 from tests.benchmarks.exports import PASSWORD, Export
 
 # Judges, seals, reads back and redacts an export in a process of its own, and prints how much memory that took.
@@ -17,11 +17,11 @@ PROGRAM = """
 import resource, sys
 from pathlib import Path
 from maint.adapters.seal import AgeSeal
-from maint.backup.fingerprint import Fingerprint
-from maint.backup.judge import Judge
-from maint.backup.known import Known
-from maint.backup.read import blocks
-from maint.backup.redact import RedactedCopy
+from maint.deployment.fingerprint import Fingerprint
+from maint.deployment.judge import Judge
+from maint.deployment.secret_index import Known
+from maint.deployment.json_events import blocks
+from maint.deployment.redacted_copy import RedactedCopy
 
 export, folder = Path(sys.argv[1]), Path(sys.argv[2])
 seal, known = AgeSeal(), Known()
@@ -81,7 +81,7 @@ def test_a_redaction_that_fails_half_way_ends_all_that_it_began(
     def full(value: str) -> str:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr("maint.backup.writing.site_fingerprint", lambda site: full)
+    monkeypatch.setattr("maint.snapshots.writer.site_fingerprint", lambda site: full)
     with pytest.raises(OSError, match="full"):
         run(take(place))  # type: ignore[arg-type]
     assert pipes() == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from maint.backup.judge import Judge, Verdict
+from maint.deployment.judge import Judge, Verdict
 from maint.errors import WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Redaction

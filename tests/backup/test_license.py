@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from maint.backup.license import check, parse
 from maint.errors import Invalid
+from maint.snapshots.license import check, parse
 
 NOW = datetime(2026, 11, 21, 23, 59, tzinfo=UTC)
 

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from maint.adapters.stores.local import LocalStore
-from maint.backup import holds, prune
-from maint.backup.catalogue import Entry, entries, sweep
-from maint.backup.copies import spread
-from maint.backup.elsewhere import Elsewhere
-from maint.backup.manifest import MANIFEST
-from maint.backup.parts import DEPLOYMENT
-from maint.backup.records import Record, read_records, write_record
-from maint.backup.take import take
-from maint.backup.verify import record, verify
 from maint.errors import Refused
 from maint.model.site import Keep
 from maint.model.snapshot import Purpose, Trust
+from maint.snapshots import holds, prune
+from maint.snapshots.capture import take
+from maint.snapshots.catalogue import Entry, entries, sweep
+from maint.snapshots.manifest import MANIFEST
+from maint.snapshots.parts import DEPLOYMENT
+from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.replicate import spread
+from maint.snapshots.store_view import Elsewhere
+from maint.snapshots.verify import record, verify
 
 Place = Any  # the fixture of this folder's conftest.py
 DAY = timedelta(days=1)

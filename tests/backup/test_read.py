@@ -8,9 +8,9 @@ from pathlib import Path
 import ijson
 import pytest
 
-from maint.backup.fold import Rules, fold
-from maint.backup.judge import Judge
-from maint.backup.read import Event, Events
+from maint.deployment.json_events import Event, Events
+from maint.deployment.json_reducer import Rules, fold
+from maint.deployment.judge import Judge
 from maint.errors import WorkFailed
 
 BACKENDS = [ijson.get_backend("python"), *([ijson.get_backend("yajl2_c")] if "yajl2_c" in ijson.ALL_BACKENDS else [])]

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.backup.compare import compare
-from maint.backup.fingerprint import Fingerprint
-from maint.backup.flatten import flatten
-from maint.backup.judge import Judge
-from maint.backup.known import Known
-from maint.backup.read import blocks
-from maint.backup.redact import RedactedCopy
+from maint.deployment.compare import compare
+from maint.deployment.fingerprint import Fingerprint
+from maint.deployment.json_events import blocks
+from maint.deployment.judge import Judge
+from maint.deployment.normalize import flatten
+from maint.deployment.redacted_copy import RedactedCopy
+from maint.deployment.secret_index import Known
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.backup.holds import Hold
-from maint.backup.retain import OWN_LIFE, Candidate, Verdict, decide
 from maint.errors import Refused
 from maint.model.site import Keep
+from maint.snapshots.holds import Hold
+from maint.snapshots.retention_policy import OWN_LIFE, Candidate, Verdict, decide
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KINDS = ("good", "safety copy", "audit-only", "not verified to level 3", "damaged")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from maint.backup.begun import begin, unfinished
-from maint.backup.catalogue import entries, sweep
-from maint.backup.ids import new_id, stamp
-from maint.backup.take import take
+from maint.snapshots.capture import take
+from maint.snapshots.catalogue import entries, sweep
+from maint.snapshots.ids import new_id, stamp
+from maint.snapshots.in_progress import begin, unfinished
 
 Run = Callable[..., Any]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from maint.backup.catalogue import entries, find
-from maint.backup.parts import DEPLOYMENT, REDACTED_COPY, open_deployment, read_part
-from maint.backup.take import take
 from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Trust
+from maint.snapshots.capture import take
+from maint.snapshots.catalogue import entries, find
+from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, open_deployment, read_part
 
 Run = Callable[[Any], Any]
 

@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from maint.adapters.seal import AgeSeal
-from maint.backup.catalogue import entries, find, newest_restorable
-from maint.backup.inside import verdict_of
-from maint.backup.manifest import decode
-from maint.backup.parts import DEPLOYMENT
-from maint.backup.take import take
-from maint.backup.verification import Verification
-from maint.backup.verify import record, verify
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.site import Login
 from maint.model.snapshot import Trust
+from maint.snapshots.capture import take
+from maint.snapshots.catalogue import entries, find, newest_restorable
+from maint.snapshots.contents import verdict_of
+from maint.snapshots.manifest import decode
+from maint.snapshots.parts import DEPLOYMENT
+from maint.snapshots.verification import Verification
+from maint.snapshots.verify import record, verify
 
 Run = Callable[[Any], Any]
 

@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from maint.adapters.clock import SystemClock
-from maint.adapters.vc.calls import Calls
-from maint.adapters.vc.client import VirtualClusterClient
+from maint.adapters.virtual_clusters.calls import Calls
+from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.config.secrets import ReferencedSecrets
 from maint.model.json import Json
 from maint.model.site import Login, VirtualClusterSettings
-from maint.ports.vc import Content
+from maint.ports.virtual_cluster import Content
 
 _BLOCK = 1 << 18  # bytes
 _AT_ONCE = 8

@@ -8,12 +8,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from maint.backup.diff import Side, held_against
-from maint.backup.fingerprint import Fingerprint
-from maint.backup.flatten import flatten
-from maint.backup.known import Known
-from maint.backup.read import blocks
-from maint.backup.tree import Pool
+from maint.deployment.fingerprint import Fingerprint
+from maint.deployment.json_events import blocks
+from maint.deployment.normalize import flatten
+from maint.deployment.secret_index import Known
+from maint.deployment.tree import Pool
+from maint.snapshots.diff import Side, held_against
 from tests.benchmarks.exports import Export
 from tests.benchmarks.measure import Cost, compared, heading, report, run, shell
 from tests.benchmarks.place import serving

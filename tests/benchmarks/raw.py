@@ -8,9 +8,9 @@ from pathlib import Path
 from maint.adapters.clock import SystemClock
 from maint.adapters.manager.client import ManagerClient
 from maint.adapters.seal import AgeSeal
-from maint.backup.parts import Tally
 from maint.config.secrets import ReferencedSecrets
 from maint.model.site import Login, ManagerSettings
+from maint.snapshots.parts import Tally
 from tests.benchmarks.exports import Export
 from tests.benchmarks.measure import run
 from tests.benchmarks.place import serving

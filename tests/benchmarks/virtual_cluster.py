@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from maint.lab import control
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from tests.benchmarks.clusters import Size, client_of, content, fill
 from tests.benchmarks.measure import Cost, heading, medians, report, run
 from tests.benchmarks.place import MAINT

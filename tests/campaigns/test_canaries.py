@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import SITE, Lab
 from tests.backup.conftest import EXAMPLE
 from tests.steps.conftest import FAST

@@ -13,21 +13,21 @@ from typing import Any
 import pytest
 
 from maint.adapters.stores.local import LocalStore
-from maint.backup.catalogue import entries, folders
-from maint.backup.copies import spread
-from maint.backup.elsewhere import Elsewhere
-from maint.backup.manifest import MANIFEST
-from maint.backup.take import take
-from maint.backup.verify import verify
 from maint.errors import WorkFailed
 from maint.model.snapshot import Trust
+from maint.snapshots.capture import take
+from maint.snapshots.catalogue import entries, folders
+from maint.snapshots.manifest import MANIFEST
+from maint.snapshots.replicate import spread
+from maint.snapshots.store_view import Elsewhere
+from maint.snapshots.verify import verify
 from tests.backup.conftest import EXAMPLE, Place
 from tests.campaigns.size import size
 from tests.campaigns.test_flips import run
 
 CALLS = frozenset({"write", "fsync", "link", "unlink", "mkdir", "rename", "open", "stat"})
 STRIDE = size(13, 1)  # calls between two that fail
-LAYERS = ("maint.adapters.stores.local", "maint.adapters.durable")
+LAYERS = ("maint.adapters.stores.local", "maint.adapters.atomic_files")
 
 
 class Disk:

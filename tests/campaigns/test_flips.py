@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from maint.backup.manifest import MANIFEST, SIGNATURE
-from maint.backup.take import take
-from maint.backup.verify import verify
 from maint.model.snapshot import Trust
+from maint.snapshots.capture import take
+from maint.snapshots.manifest import MANIFEST, SIGNATURE
+from maint.snapshots.verify import verify
 from tests.backup.conftest import EXAMPLE, Place
 from tests.campaigns.size import size
 

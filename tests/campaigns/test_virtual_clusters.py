@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from maint.lab import control
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.model.vc_definition import normal_job, normal_resource
+from maint.model.job_definition import normal_job, normal_resource
 from tests.benchmarks.clusters import Size, client_of, content, fill
 from tests.campaigns.size import size
 from tests.steps.operator import Operator

@@ -8,10 +8,10 @@ from typing import Any
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
 from maint.checks.registry import QUESTIONS
 from maint.checks.script import parse, script
-from maint.lab.machine import Machine
-from maint.lab.shell.furnish import furnish
-from maint.lab.shell.session import run
-from maint.lab.units import PlainUnit
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.shell.session import run
+from maint.lab.manager.units import PlainUnit
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TOKEN = "maint-0011223344556677"

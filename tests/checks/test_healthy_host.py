@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from maint.checks.evaluate import judge
 from maint.checks.facts import Answered, HostFacts
-from maint.checks.judge import judge
 from maint.checks.registry import select
 from maint.checks.script import parse, script
 from maint.model.finding import Finding, State

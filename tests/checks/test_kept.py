@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from maint.checks.evaluate import judge
 from maint.checks.facts import ManagerFacts
-from maint.checks.judge import judge
-from maint.checks.kept import from_json, to_json
+from maint.checks.facts_file import from_json, to_json
 from maint.checks.registry import CHECKS, select
 from maint.errors import Invalid
 from maint.model.finding import Contact, State

@@ -2,8 +2,8 @@
 
 import pytest
 
-from maint.checks.judge import judge
-from maint.checks.kept import from_json, to_json, with_matrix
+from maint.checks.evaluate import judge
+from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.matrix import matrix_of, supported
 from maint.checks.registry import CHECKS
 from maint.errors import Invalid

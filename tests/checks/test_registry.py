@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from maint.checks.check import PHASES
-from maint.checks.judge import Acceptance, acceptances, judge
+from maint.checks.evaluate import Acceptance, acceptances, judge
 from maint.checks.registry import CHECKS, QUESTIONS, select
 from maint.checks.script import script
 from maint.checks.sources import SOURCES

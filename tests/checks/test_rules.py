@@ -4,8 +4,8 @@
 
 import pytest
 
+from maint.checks.evaluate import judge
 from maint.checks.facts import Answered, ManagerFacts
-from maint.checks.judge import judge
 from maint.checks.registry import CHECKS
 from maint.model.finding import State
 from tests.checks.facts import host, site

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from maint.cli.app import app
-from maint.cli.outputs import schema_of
+from maint.cli.help.output_schemas import schema_of
 from tests.steps.operator import environment, maint
 
 
@@ -137,7 +137,7 @@ def test_the_program_answers_the_script():
 
 def test_help_stays_light():
     """The groups of commands bring nothing with them that takes long to load."""
-    heavy = ("pydantic", "requests", "fabric", "jinja2", "yaml", "maint.config.schema", "maint.backup.catalogue")
+    heavy = ("pydantic", "requests", "fabric", "jinja2", "yaml", "maint.config.schema", "maint.snapshots.catalogue")
     code = f"import sys, maint.cli.app; print([one for one in {heavy!r} if one in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maint.cli.places import deployment_file
+from maint.cli.paths import deployment_file
 from maint.errors import Invalid
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from maint.cli.printable import printable
+from maint.cli.sanitize import printable
 from maint.cli.screen import Screen
 from maint.errors import WorkFailed
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from maint.cli import installed
-from maint.cli.calendar import calendar
+from maint.cli.schedule.calendar import calendar
+from maint.cli.schedule.commands import files
 from maint.errors import UsageError
 from maint.lab.running import SITE
 from tests.steps.operator import environment, maint
@@ -223,7 +223,7 @@ def test_without_systemd_a_line_for_cron_is_written(config, units):
 
 def test_the_form_follows_what_runs_the_machine(config, units, tmp_path, monkeypatch):
     for there, name in ((tmp_path, "maint-backup-prod.timer"), (tmp_path / "none", "maint-backup-prod")):
-        monkeypatch.setattr(installed, "MANAGED", there)
+        monkeypatch.setattr(files, "MANAGED", there)
         said = install(config(), units, "--dry-run", "-o", "json")
         assert name in [Path(file["path"]).name for file in said.json["files"]]
 
@@ -318,7 +318,7 @@ def manager(tmp_path, monkeypatch):
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/told\ntest ! -e {tmp_path}/broken\n')
     program.chmod(0o755)
-    monkeypatch.setattr(installed, "MANAGED", tmp_path)
+    monkeypatch.setattr(files, "MANAGED", tmp_path)
     env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
 
     def call(verb, path):

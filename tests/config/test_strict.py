@@ -10,7 +10,7 @@ from pydantic import Field
 
 from maint.config import yaml
 from maint.config.strict import Duration, Strict, decode
-from maint.config.words import did_you_mean, dotted
+from maint.config.suggestions import did_you_mean, dotted
 from maint.errors import Invalid
 
 

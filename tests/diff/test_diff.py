@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from maint.backup.diff import differences, latest, of_server, of_snapshot, unified
-from maint.backup.diff import place as told
-from maint.backup.take import take
 from maint.errors import Refused, WorkFailed
 from maint.model.manager import Door, Presence
-from maint.restore.outgoing import Edit, Outgoing
-from maint.restore.present import meaning, tree_of_server
+from maint.restore.live_state import meaning, tree_of_server
+from maint.restore.payload import Edit, Outgoing
 from maint.restore.preview import preview
-from maint.steps.compare import CompareDeployment
+from maint.snapshots.capture import take
+from maint.snapshots.diff import differences, latest, of_server, of_snapshot, unified
+from maint.snapshots.diff import place as told
+from maint.steps.restore.compare import CompareDeployment
 from tests.backup.conftest import Manager
 
 NO_NOTES: Any = None  # of a step that takes none

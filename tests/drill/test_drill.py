@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from maint.backup.drills import Drill, last_good
-from maint.cli import rehearsal
-from maint.lab.loading import Options
+from maint.cli.backup.commands import rehearsal
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
+from maint.snapshots.drills import Drill, last_good
 from tests.backup.conftest import DEPLOYMENTS, number
 from tests.campaigns.size import size
 from tests.steps.conftest import FAST, PASSWORD

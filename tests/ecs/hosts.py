@@ -5,9 +5,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from maint.lab.document import items
-from maint.lab.machine import LOG, Machine
-from maint.lab.shell.session import run
+from maint.lab.hosts.machine import LOG, Machine
+from maint.lab.hosts.shell.session import run
+from maint.lab.manager.document import items
 from tests.steps.operator import Operator, Said
 
 ONE, TWO = "ds-01.example.internal", "ds-02.example.internal"

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint.errors import Refused
-from maint.lab.machine import Machine
-from maint.lab.shell.furnish import furnish
-from maint.lab.shell.session import run
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.shell.session import run
 from maint.model.manager import Cluster
 from maint.ports import Ran
-from maint.steps.ecs_cluster import Ecs
-from maint.steps.ecs_paths import LISTED, Found, Mount, Removal, judged, spelled, still_mounted, to_unmount
-from maint.steps.ecs_survey import paths_of, surveyed
-from maint.steps.host_script import SHELL, script
+from maint.steps.ecs.cluster import Ecs
+from maint.steps.ecs.paths import LISTED, Found, Mount, Removal, judged, spelled, still_mounted, to_unmount
+from maint.steps.ecs.survey import paths_of, surveyed
+from maint.steps.hosts.script import SHELL, script
 from tests.ecs.hosts import tree
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.machine import Machine
-from maint.lab.shell.furnish import furnish
-from maint.lab.shell.session import run
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.shell.session import run
 from maint.ports import Ran
-from maint.steps.ecs_paths import Removal, judged, to_unmount
-from maint.steps.ecs_survey import surveyed
-from maint.steps.host_script import SHELL, script
+from maint.steps.ecs.paths import Removal, judged, to_unmount
+from maint.steps.ecs.survey import surveyed
+from maint.steps.hosts.script import SHELL, script
 
 ROOT = """\
 set -e

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from maint.cli.site import ConfiguredSite
+from maint.cli.composition import ConfiguredSite
 from maint.config.secrets import ReferencedSecrets
 from maint.engine.load import Library, load
 from maint.engine.plan import make_plan

@@ -9,7 +9,7 @@ from maint.engine.session import Session
 from maint.errors import Invalid, Unfinished
 from maint.model.events import Outcome
 from maint.model.json import Json
-from maint.steps.lists import LISTS
+from maint.steps.parameter_sources import LISTS
 from maint.steps.registry import STEPS
 from tests.engine.conftest import Bench, Changing
 

@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 import pytest
 
 from maint.adapters.ssh.fleet import FabricFleet
-from maint.lab.machine import Machine
-from maint.lab.shell.furnish import furnish
-from maint.lab.ssh.keys import write_private
-from maint.lab.ssh.server import SshLab
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.ssh.keys import write_private
+from maint.lab.hosts.ssh.server import SshLab
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
 from tests.ports import free_port

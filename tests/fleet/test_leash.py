@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.adapters.ssh.leash import leashed
+from maint.adapters.ssh.watchdog import leashed
 from tests.fleet.conftest import SSHD, Ground, wait_for_banner
 from tests.ports import free_port
 

@@ -8,9 +8,9 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.seal import AgeSeal
-from maint.lab.machine import Machine
-from maint.lab.ssh.server import SshLab
-from maint.lab.units import PlainUnit
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.ssh.server import SshLab
+from maint.lab.manager.units import PlainUnit
 from tests.foreign.manager import ACCOUNT, PASSWORD, Manager
 from tests.ports import closed_port
 from tests.steps.operator import Operator

@@ -9,7 +9,8 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from maint.steps import platform, sending
+from maint.steps.manager import platform
+from maint.steps.restore import send_deployment
 from tests.foreign.conftest import configured
 from tests.foreign.manager import Manager, cut, page, said
 from tests.manager.conftest import context_for
@@ -173,7 +174,7 @@ def test_a_cluster_comes_back_by_one_deployment(hosted, manager):
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
 def test_a_deployment_that_somebody_else_answers_is_decided_by_a_look(hosted, manager, applied, monkeypatch):
-    monkeypatch.setattr(sending, "PATIENCE", 0.5)
+    monkeypatch.setattr(send_deployment, "PATIENCE", 0.5)
 
     def answered(request: Request) -> Response:
         if applied:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from maint.backup.catalogue import load
-from maint.backup.heal import document_of, fill, heal, values_of
-from maint.backup.marks import readable
-from maint.backup.take import take
+from maint.deployment.sensitive import readable
 from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Redaction, Trust
+from maint.snapshots.capture import take
+from maint.snapshots.catalogue import load
+from maint.snapshots.heal import document_of, fill, heal, values_of
 
 
 def hidden(value: Any) -> Any:
@@ -147,7 +147,7 @@ def test_a_value_in_the_clear_is_refused_in_a_file_that_is_not_sealed(make: Any,
     sealed = tmp_path / "secrets.json.age"
     recipient = next(line for line in Path(operator.config).read_text().splitlines() if "age1" in line)
     from maint.adapters.seal import AgeSeal
-    from maint.backup.parts import from_bytes
+    from maint.snapshots.parts import from_bytes
 
     with sealed.open("wb") as target:
         AgeSeal().encrypt(from_bytes(file.read_bytes()), target, [recipient.strip().strip('- "')])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import SITE, Lab
 from tests.adapters.conftest import Sshd, sshd
 from tests.steps.conftest import FAST

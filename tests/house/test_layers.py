@@ -25,8 +25,8 @@ MAY_IMPORT = {
 HOMES = {
     "requests": ("maint.adapters.manager", "maint.adapters.vc", "maint.adapters.notify"),
     "urllib3": ("maint.adapters.manager", "maint.adapters.vc"),
-    "fabric": ("maint.adapters.ssh", "maint.lab.ssh"),
-    "paramiko": ("maint.adapters.ssh", "maint.lab.ssh"),
+    "fabric": ("maint.adapters.ssh", "maint.lab.hosts.ssh"),
+    "paramiko": ("maint.adapters.ssh", "maint.lab.hosts.ssh"),
     "invoke": ("maint.adapters.ssh",),
     "typer": ("maint.cli",),
     "rich": ("maint.cli.screen",),
@@ -36,8 +36,13 @@ HOMES = {
     "zstandard": ("maint.adapters.seal",),
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
     "botocore": ("maint.adapters.stores.s3",),
-    "ijson": ("maint.backup.read",),
-    "msgspec": ("maint.backup.elements", "maint.backup.manifest", "maint.backup.records", "maint.backup.vc_document"),
+    "ijson": ("maint.deployment.json_events",),
+    "msgspec": (
+        "maint.deployment.records",
+        "maint.snapshots.manifest",
+        "maint.snapshots.records",
+        "maint.snapshots.virtual_clusters.document",
+    ),
 }
 
 

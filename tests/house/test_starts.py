@@ -32,18 +32,30 @@ sites:
 NETWORK = {"requests", "urllib3", "paramiko", "fabric", "botocore"}
 SCHEMAS = {"pydantic", "maint.config.mirror", "maint.config.strict"}
 PLANS = {"maint.steps.registry", "maint.engine.load", "maint.engine.session", "jinja2", "maint.lab"}
-STRANGERS = {"maint.steps.deployment", "maint.steps.vc_init", "maint.steps.ecs_clean", "maint.steps.hostfiles"}
+STRANGERS = {
+    "maint.steps.restore.deployment",
+    "maint.steps.virtual_clusters.init",
+    "maint.steps.ecs.clean",
+    "maint.steps.restore.manager_files",
+}
 SEALED = {"pyrage", "zstandard", "cryptography"}
 # Command → what it has no use for.
 STARTS = {
-    "--version": {*NETWORK, *SCHEMAS, *PLANS, "yaml", "cryptography", "msgspec", "rich", "maint.cli.backup"},
-    "--help": {*NETWORK, *SCHEMAS, *PLANS, "yaml", "cryptography", "msgspec", "rich", "maint.cli.diff"},
-    "backup list": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.restore"},
-    "backup diff one other": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.host", "maint.backup.take"},
-    "backup verify one": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.host", "maint.backup.take"},
-    "backup create": {"paramiko", "fabric", "botocore", "rich", "maint.lab", "maint.backup.prune", *STRANGERS},
+    "--version": {*NETWORK, *SCHEMAS, *PLANS, "yaml", "cryptography", "msgspec", "rich", "maint.cli.backup.commands"},
+    "--help": {*NETWORK, *SCHEMAS, *PLANS, "yaml", "cryptography", "msgspec", "rich", "maint.cli.backup.diff"},
+    "backup list": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.restore.commands"},
+    "backup diff one other": {
+        *NETWORK,
+        *SCHEMAS,
+        *PLANS,
+        "rich",
+        "maint.cli.hosts.commands",
+        "maint.snapshots.capture",
+    },
+    "backup verify one": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.hosts.commands", "maint.snapshots.capture"},
+    "backup create": {"paramiko", "fabric", "botocore", "rich", "maint.lab", "maint.snapshots.prune", *STRANGERS},
     "site list": {*NETWORK, *SCHEMAS, *PLANS, *SEALED, "rich", "msgspec", "ijson", "maint.backup"},
-    "playbook plan probe": {*NETWORK, *SEALED, "rich", "maint.lab", "maint.backup.prune", *STRANGERS},
+    "playbook plan probe": {*NETWORK, *SEALED, "rich", "maint.lab", "maint.snapshots.prune", *STRANGERS},
     "host check": {*SCHEMAS, "fabric", "botocore", "maint.steps.registry", "rich", "maint.lab"},
     "host check --list": {*NETWORK, *SCHEMAS, "maint.steps.registry", "maint.lab", "yaml", "rich"},
 }
@@ -72,7 +84,7 @@ def test_a_noun_brings_no_other_noun_with_it(tmp_path: Path) -> None:
     from maint.cli.app import ALONE, NOUNS
 
     loaded = ended_with("backup list", tmp_path)["modules"]
-    assert loaded & {*NOUNS.values(), *ALONE.values()} == {"maint.cli.backup"}
+    assert loaded & {*NOUNS.values(), *ALONE.values()} == {"maint.cli.backup.commands"}
 
 
 def test_a_command_makes_those_nouns_only_of_which_it_has_objects(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import SITE, Lab
-from maint.lab.vc import kerberos
-from maint.lab.vc.cluster import Cluster
+from maint.lab.virtual_clusters import kerberos
+from maint.lab.virtual_clusters.cluster import Cluster
 from tests.kerberos.kdc import Kdc, lacking, start
 from tests.steps.operator import Operator, Said
 

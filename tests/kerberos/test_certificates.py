@@ -9,8 +9,8 @@ from maint.errors import Refused, WorkFailed
 from maint.lab import pki
 from maint.model.certificate import covers, end_of, first_of, names_of
 from maint.model.site import Login, VirtualClusterSettings
-from maint.steps.vc_init import _served
-from maint.steps.vc_master import SHARED_SECRET, Address, Found, address_of, require_ingress
+from maint.steps.virtual_clusters.init import _served
+from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address, Found, address_of, require_ingress
 from tests.vc.conftest import Hurried
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab import realm as realms
-from maint.lab.machine import Machine
-from maint.lab.realm import Realm
-from maint.lab.shell.furnish import furnish
-from maint.lab.shell.session import run
-from maint.lab.vc import keytab as keytabs
+from maint.lab.hosts import kdc as realms
+from maint.lab.hosts.kdc import Realm
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.shell.session import run
+from maint.lab.virtual_clusters import keytab as keytabs
 from tests.kerberos.kdc import Kdc
 
 ROLE, OTHER, NOBODY = "hdfs/wn01.example.com@EXAMPLE.COM", "hive/wn01@EXAMPLE.COM", "nobody@EXAMPLE.COM"

@@ -127,7 +127,7 @@ class RealHost:
 
     @property
     def left(self):
-        from maint.steps.vc_step import own_prefix
+        from maint.steps.virtual_clusters.step import own_prefix
 
         prefix = own_prefix(self.folder / "state" / "prod")
         return [path for place in ("/run", "/tmp") for path in Path(place).glob(f"{prefix}*")]

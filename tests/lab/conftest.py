@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import requests
 
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 
 DATA = Path(__file__).parent.parent / "data" / "recordings"

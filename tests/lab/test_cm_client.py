@@ -6,8 +6,8 @@ import cm_client
 import pytest
 from cm_client.rest import ApiException
 
-from maint.lab import document
-from maint.lab.loading import Options
+from maint.lab.manager import document
+from maint.lab.manager.load import Options
 
 
 @pytest.fixture

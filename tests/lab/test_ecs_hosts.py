@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab import ecs
-from maint.lab.loading import EXAMPLE
-from maint.lab.machine import LOG, Machine
-from maint.lab.shell.furnish import furnish
-from maint.lab.shell.session import Ended, run
-from maint.lab.units import PlainUnit
+from maint.lab.hosts import ecs
+from maint.lab.hosts.machine import LOG, Machine
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.shell.session import Ended, run
+from maint.lab.manager.load import EXAMPLE
+from maint.lab.manager.units import PlainUnit
 
 NAME = "ds-01.example.internal"
 DOCKER = f"{ecs.PARCEL}/docker/docker"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.machine import Machine
-from maint.lab.shell.furnish import furnish
-from maint.lab.shell.session import run
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.shell.session import run
 
 
 class Process:

@@ -7,8 +7,8 @@ import re
 import pytest
 import requests
 
-from maint.lab import accounts, document
-from maint.lab.loading import Options
+from maint.lab.manager import accounts, document
+from maint.lab.manager.load import Options
 
 HTML_401 = "Error 401 Bad credentials"
 
@@ -211,7 +211,7 @@ def test_a_role_of_one_cluster_counts_there_only(tmp_path, make_lab, example):
 
 
 def test_the_truststore_password_opens_the_truststore_on_every_host(loaded):
-    from maint.lab import jks
+    from maint.lab.manager import jks
 
     password = loaded.get("/api/v49/certs/truststorePassword").text
     for name in loaded.lab.machines:

@@ -11,7 +11,7 @@ import requests
 
 from maint.errors import CannotReach, Invalid, WorkFailed
 from maint.lab import control
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 
 SWITCHES = {"down-seconds": "0.1", "starting-seconds": "0"}

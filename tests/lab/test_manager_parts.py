@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.lab import document, jackson, jks, pki, trees
-from maint.lab.body import BodyCut, spool
+from maint.lab import pki
 from maint.lab.faults import FAULTS, ONCE, TARGETS, FaultBox, UnknownFault
-from maint.lab.javaopts import java_options, redaction_property
-from maint.lab.license import BadLicense, make_license, read_license
-from maint.lab.passwords import hash_password, matches, new_salt
-from maint.lab.redact import Hide, hidden
+from maint.lab.manager import document, host_files, jackson, jks
+from maint.lab.manager.java_options import java_options, redaction_property
+from maint.lab.manager.license import BadLicense, make_license, read_license
+from maint.lab.manager.passwords import hash_password, matches, new_salt
+from maint.lab.manager.redact import Hide, hidden
+from maint.lab.manager.request_body import BodyCut, spool
 from maint.lab.siteconfig import yaml
 from maint.lab.switches import SWITCHES, Switches, UnknownSwitch, check, parse
 
@@ -41,7 +42,7 @@ def keytool(path, password):
 @keytool_only
 def test_the_real_keytool_opens_a_truststore_with_its_password_only(tmp_path, authority):
     path = tmp_path / "truststore.jks"
-    path.write_bytes(trees.truststore_jks(authority, "Xq7mB2vN", NOW))
+    path.write_bytes(host_files.truststore_jks(authority, "Xq7mB2vN", NOW))
     assert "2 entries" in keytool(path, "Xq7mB2vN").stdout
     refused = keytool(path, "another one")
     assert refused.returncode != 0
@@ -52,7 +53,7 @@ def test_the_real_keytool_opens_a_truststore_with_its_password_only(tmp_path, au
 def test_the_real_keytool_reads_the_key_of_a_keystore(tmp_path, authority):
     path = tmp_path / "keystore.jks"
     pair = authority.server(["localhost"], NOW)
-    path.write_bytes(trees.keystore_jks(authority, pair, "pL4sWn8R", NOW))
+    path.write_bytes(host_files.keystore_jks(authority, pair, "pL4sWn8R", NOW))
     assert "PrivateKeyEntry" in keytool(path, "pL4sWn8R").stdout
     changed = subprocess.run(
         [str(KEYTOOL), "-importkeystore", "-srckeystore", str(path), "-srcstoretype", "JKS",
@@ -65,7 +66,7 @@ def test_the_real_keytool_reads_the_key_of_a_keystore(tmp_path, authority):
 
 def test_a_keystore_gives_back_its_key(authority):
     pair = authority.server(["localhost"], NOW)
-    entry = jks.read(trees.keystore_jks(authority, pair, "secret", NOW), "secret")[0]
+    entry = jks.read(host_files.keystore_jks(authority, pair, "secret", NOW), "secret")[0]
     assert jks.unprotect(entry.protected_key, "secret") == pair.key_der
     assert entry.chain[0] == pair.der
     with pytest.raises(jks.BadKeystore):
@@ -73,7 +74,7 @@ def test_a_keystore_gives_back_its_key(authority):
 
 
 def test_a_changed_keystore_does_not_open(authority):
-    content = bytearray(trees.truststore_jks(authority, "secret", NOW))
+    content = bytearray(host_files.truststore_jks(authority, "secret", NOW))
     content[100] ^= 1
     with pytest.raises(jks.BadKeystore):
         jks.read(bytes(content), "secret")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab import accounts, document, jackson
-from maint.lab.loading import Options
-from maint.lab.releases import announced, recorded_at
+from maint.lab.manager import accounts, document, jackson
+from maint.lab.manager.load import Options
+from maint.lab.manager.releases import announced, recorded_at
 
 HERE = Path(__file__).parent
 RECORDINGS = sorted((HERE.parent / "data" / "recordings").glob("deployment-*.json"))

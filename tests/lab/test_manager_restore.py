@@ -10,8 +10,8 @@ import time
 import pytest
 import requests
 
-from maint.lab import document, jackson
-from maint.lab.loading import Options
+from maint.lab.manager import document, jackson
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 
 PUT_HEAD = (

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab import document, jackson
 from maint.lab.faults import FAULTS
-from maint.lab.loading import Options
+from maint.lab.manager import document, jackson
+from maint.lab.manager.load import Options
 from maint.lab.switches import SWITCHES
 
 LAB = Path(__file__).parent.parent.parent / "maint" / "lab"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.machine import Machine
-from maint.lab.shell.commands import COMMANDS
-from maint.lab.shell.furnish import furnish
-from maint.lab.shell.session import run
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.commands import COMMANDS
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.shell.session import run
 
 PURE = [
     ("printf 'b\\na\\nb\\n' | sort -u", "a\nb\n"),

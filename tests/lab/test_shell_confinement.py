@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import maint.lab.shell
-from maint.lab.machine import Machine
-from maint.lab.shell.furnish import furnish
-from maint.lab.shell.session import run
-from maint.lab.shell.tree import Tree
+import maint.lab.hosts.shell
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.tree import Tree
 
 
 class World:
@@ -186,7 +186,7 @@ def _links(world: World) -> None:
 def test_the_shell_starts_no_process_and_opens_no_socket() -> None:
     allowed = {"os", "io"}
     forbidden = {"subprocess", "socket", "ctypes", "multiprocessing", "pty"}
-    folder = Path(maint.lab.shell.__file__).parent
+    folder = Path(maint.lab.hosts.shell.__file__).parent
     for module in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(module.read_text())):
             names = [a.name for a in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
@@ -197,7 +197,7 @@ def test_the_shell_starts_no_process_and_opens_no_socket() -> None:
 
 
 def test_only_the_tree_touches_real_files() -> None:
-    folder = Path(maint.lab.shell.__file__).parent
+    folder = Path(maint.lab.hosts.shell.__file__).parent
     touching = {
         module.name
         for module in folder.rglob("*.py")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.lab.machine import Machine
-from maint.lab.shell.session import Ended, run
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.session import Ended, run
 
 SH = shutil.which("dash")
 

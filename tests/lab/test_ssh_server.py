@@ -9,10 +9,10 @@ import paramiko
 import pytest
 from fabric import Connection
 
-from maint.lab.ailments import AILMENTS
-from maint.lab.machine import Machine
-from maint.lab.ssh.faults import HOST_FAULTS
-from maint.lab.ssh.server import SshLab
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.problems import AILMENTS
+from maint.lab.hosts.ssh.faults import HOST_FAULTS
+from maint.lab.hosts.ssh.server import SshLab
 
 
 @pytest.fixture

@@ -11,17 +11,17 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from maint.lab.fresh import default_deployment
+from maint.lab.manager.empty_deployment import default_deployment
+from maint.lab.manager.world import World
 from maint.lab.switches import Switches
-from maint.lab.vc import example, upkeep
-from maint.lab.vc.api.answer import Admitted, admit, handle
-from maint.lab.vc.cluster import Cluster, Identity
-from maint.lab.vc.engine import Engine
-from maint.lab.vc.gateway import Gateway
-from maint.lab.vc.messages import Request, Response
-from maint.lab.vc.people import People, Person
-from maint.lab.vc.tokens import ACCESS, Mint
-from maint.lab.world import World
+from maint.lab.virtual_clusters import example, tick
+from maint.lab.virtual_clusters.api.answer import Admitted, admit, handle
+from maint.lab.virtual_clusters.cluster import Cluster, Identity
+from maint.lab.virtual_clusters.engine import Engine
+from maint.lab.virtual_clusters.gateway import Gateway
+from maint.lab.virtual_clusters.messages import Request, Response
+from maint.lab.virtual_clusters.tokens import ACCESS, Mint
+from maint.lab.virtual_clusters.users import People, Person
 
 BEGIN = datetime(2025, 3, 12, 9, 31, tzinfo=UTC)
 PEOPLE = [
@@ -94,7 +94,7 @@ class Api:
     def pass_(self, **time: float) -> None:
         """Let time pass."""
         self.time[0] += timedelta(**time)
-        upkeep.settle(self.cluster)
+        tick.settle(self.cluster)
 
     def resource(self, name: str, files: dict[str, bytes], kind: str = "files") -> None:
         """Make a resource with files."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 
 # Names of the lab's domain are on loopback. The client imports two large libraries that it never uses: where they are

@@ -13,7 +13,7 @@ import pytest
 
 from maint.errors import Invalid
 from maint.lab import control
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.lab.vc import filters
-from maint.lab.vc.example import EXAMPLE
-from maint.lab.vc.omit import shown
+from maint.lab.virtual_clusters import filters
+from maint.lab.virtual_clusters.example import EXAMPLE
+from maint.lab.virtual_clusters.omit_empty import shown
 
 KNOWN = json.loads(Path(EXAMPLE).read_bytes())
 

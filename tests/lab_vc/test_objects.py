@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-from maint.lab.vc import multipart
-from maint.lab.vc.cluster import Cluster
+from maint.lab.virtual_clusters import multipart
+from maint.lab.virtual_clusters.cluster import Cluster
 
 REQUIREMENTS = "/resources/env/requirements.txt"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.vc import process
-from maint.lab.vc.runs import FINAL
+from maint.lab.virtual_clusters import process
+from maint.lab.virtual_clusters.runs import FINAL
 
 LONG = 200.0  # seconds; no more than an end for what never comes
 FAST = {"starting_seconds": "0", "log_seconds": "0", "dag_seconds": "0"}

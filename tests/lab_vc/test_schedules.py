@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.lab.vc import cron, dagfile, moments
+from maint.lab.virtual_clusters import cron, dagfile, times
 
 HEAD = "from airflow import DAG\nfrom datetime import datetime, timedelta\nimport pendulum\n"
 DAILY = {"enabled": True, "cronExpression": "0 2 * * *", "start": "2025-03-01"}
@@ -214,7 +214,7 @@ def test_the_match_after_and_the_match_until_meet(moment, expression):
     ],
 )
 def test_times_are_read_in_all_their_forms(text, moment):
-    assert moments.read(text) == moment
+    assert times.read(text) == moment
 
 
 def test_the_next_execution_may_be_a_logical_date(api):

@@ -10,9 +10,9 @@ import time
 import pytest
 import requests
 
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.lab.vc.service import BadName
+from maint.lab.virtual_clusters.service import BadName
 
 SWITCHES = {"down-seconds": "0", "starting-seconds": "0", "vc-starting-seconds": "0", "vc-log-seconds": "0"}
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from maint.lab import pki
-from maint.lab.loading import Options
+from maint.lab.hosts.shell.session import run
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.lab.shell.session import run
-from maint.lab.vc import keytab
-from maint.lab.vc.utility import SCRIPT
+from maint.lab.virtual_clusters import keytab
+from maint.lab.virtual_clusters.utility import SCRIPT
 
 USER = "etl_user"
 PRINCIPAL = "etl_user@EXAMPLE.COM"

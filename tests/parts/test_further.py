@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from maint.backup.archive import Kind, members, paths
-from maint.backup.catalogue import load
-from maint.backup.further import lacking
-from maint.backup.parts import MANAGER_FILES, TRUSTSTORE, from_bytes, read_part
-from maint.backup.recipe import recipe
-from maint.backup.take import take
-from maint.backup.verify import verify
 from maint.errors import WorkFailed
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, PartsSettings
 from maint.model.snapshot import Trust
+from maint.snapshots.archive import Kind, members, paths
+from maint.snapshots.capture import take
+from maint.snapshots.catalogue import load
+from maint.snapshots.extra_parts import lacking
+from maint.snapshots.parts import MANAGER_FILES, TRUSTSTORE, from_bytes, read_part
+from maint.snapshots.restore_guide import recipe
+from maint.snapshots.verify import verify
 
 FILES = {
     "/etc/cloudera-scm-server/uuid": b"guid-1\n",

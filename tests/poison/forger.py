@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from maint.backup.catalogue import load
-from maint.backup.ids import new_id
-from maint.backup.manifest import MANIFEST, SIGNATURE, encode
-from maint.backup.parts import DEPLOYMENT, from_bytes, open_deployment, write_part
 from maint.cli.flags import Flags
-from maint.cli.open import opened
+from maint.cli.open_site import opened
 from maint.model.snapshot import Part, Snapshot
+from maint.snapshots.catalogue import load
+from maint.snapshots.ids import new_id
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
+from maint.snapshots.parts import DEPLOYMENT, from_bytes, open_deployment, write_part
 from tests.steps.operator import Operator
 
 Edit = Callable[[Snapshot], Snapshot]

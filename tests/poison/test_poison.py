@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from maint.backup.ids import new_id
-from maint.backup.manifest import MANIFEST, SIGNATURE
-from maint.backup.parts import DEPLOYMENT, LICENSE, TRUSTSTORE
-from maint.lab.license import make_license
+from maint.lab.manager.license import make_license
+from maint.snapshots.ids import new_id
+from maint.snapshots.manifest import MANIFEST, SIGNATURE
+from maint.snapshots.parts import DEPLOYMENT, LICENSE, TRUSTSTORE
 from tests.poison.forger import Forger, forging
 from tests.steps.operator import Operator
 

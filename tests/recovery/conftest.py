@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import SITE, Lab
-from maint.lab.vc.loss import lose
+from maint.lab.virtual_clusters.lose import lose
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from maint.lab.running import SITE
-from maint.lab.vc.cluster import Cluster
-from maint.model.vc_definition import normal_job
+from maint.lab.virtual_clusters.cluster import Cluster
+from maint.model.job_definition import normal_job
 from tests.recovery.conftest import FIRST, SECOND
 from tests.steps.operator import Operator, Said
 

@@ -7,8 +7,8 @@ import pytest
 
 from maint.errors import Refused
 from maint.model.manager import Cluster, Host
-from maint.restore.document import parse
-from maint.restore.partial import Choice, choice_of, part_of
+from maint.restore.plain_document import parse
+from maint.restore.subset import Choice, choice_of, part_of
 from tests.restore.documents import all_roles, plain, recording
 from tests.steps.operator import Operator, Said
 
@@ -168,7 +168,7 @@ def test_a_display_name_that_is_taken_is_refused() -> None:
 
 
 def test_what_was_chosen_can_be_written_down() -> None:
-    from maint.restore.outgoing import Edit
+    from maint.restore.payload import Edit
 
     edit = Edit((), Choice(("a",), ("h-1", "h-2")), ("clusters/a",), ("data context d",))
     assert Edit.from_json(edit.to_json()) == edit

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint.errors import WorkFailed
-from maint.restore.document import parse, spell
+from maint.restore.plain_document import parse, spell
 from tests.restore.documents import DEPLOYMENTS, number
 
 VALUES = st.recursive(

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from maint.backup.outline import Outline
-from maint.backup.verification import Verification
+from maint.deployment.deployment_summary import Outline
 from maint.errors import Refused
 from maint.model.snapshot import Finding, Judgement, Purpose, Redaction, Snapshot
-from maint.restore.ready import Server, insist, ready
+from maint.restore.preconditions import Server, insist, ready
+from maint.snapshots.verification import Verification
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 GUID = "/etc/cloudera-scm-server/uuid"

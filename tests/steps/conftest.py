@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.steps import sending
+from maint.steps.restore import send_deployment
 from tests.steps.operator import Operator
 
 FAST = {"down-seconds": "0", "starting-seconds": "0", "command-seconds": "0.05", "slow-seconds": "0.3"}
@@ -43,7 +43,7 @@ def lay_out(folder: Path) -> Path:
 @pytest.fixture
 def make(tmp_path: Path, backed_up: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeLab]:
     """Bring labs up that were backed up; keyword arguments are switches with `_` for `-`."""
-    monkeypatch.setattr(sending, "PATIENCE", 8.0)  # the slowest deployment of these tests takes 6 seconds
+    monkeypatch.setattr(send_deployment, "PATIENCE", 8.0)  # the slowest deployment of these tests takes 6 seconds
     labs: list[Lab] = []
 
     def build(*, lost: bool = False, template: Path | None = None, **switches: str) -> Operator:

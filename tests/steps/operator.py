@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from maint.cli.app import app
 from maint.lab import requestlog
 from maint.lab.running import SITE, Lab
-from maint.steps.options import PATH
+from maint.steps.manager.java_options import PATH
 
 
 @dataclass(frozen=True)

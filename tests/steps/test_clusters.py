@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from maint.lab.loading import EXAMPLE, Options
+from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import SITE, Lab
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator

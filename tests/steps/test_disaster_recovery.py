@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from maint.lab.running import SITE
-from maint.steps import sending, tls
+from maint.steps.manager import tls
+from maint.steps.restore import send_deployment
 
 STEPS = [
     "restore.ready",
@@ -78,7 +79,7 @@ def test_a_slow_deployment_is_waited_for(lost):
 
 
 def test_a_deployment_slower_than_the_limit_is_found_applied_by_the_next_life(lost, monkeypatch):
-    monkeypatch.setattr(sending, "PATIENCE", 100.0)  # it is looked for no longer than until it is there
+    monkeypatch.setattr(send_deployment, "PATIENCE", 100.0)  # it is looked for no longer than until it is there
     lost.lab.switch("slow-seconds", "6")
     lost.lab.break_("restore", "put-slow")
     lost.forget_requests()
@@ -92,7 +93,7 @@ def test_a_deployment_slower_than_the_limit_is_found_applied_by_the_next_life(lo
 
 @pytest.mark.parametrize("fault", ["proxy-502", "connection-dropped"])
 def test_an_answer_that_never_came_gets_a_second_deployment_only_from_resume_after_a_restart(lost, fault, monkeypatch):
-    monkeypatch.setattr(sending, "PATIENCE", 1.0)
+    monkeypatch.setattr(send_deployment, "PATIENCE", 1.0)
     lost.lab.break_("restore", fault)
     lost.forget_requests()
     said = lost.restore()
@@ -244,7 +245,7 @@ def test_a_saved_plan_that_still_holds_is_carried_out(lost, tmp_path):
 
 
 def test_without_web_tls_the_steps_for_it_are_visibly_skipped(tmp_path):
-    from maint.lab.loading import EXAMPLE, Options
+    from maint.lab.manager.load import EXAMPLE, Options
     from maint.lab.running import Lab
     from tests.steps.conftest import FAST, PASSWORD
     from tests.steps.operator import Operator

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from maint.lab.loading import EXAMPLE, Options
+from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator

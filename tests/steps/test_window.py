@@ -11,9 +11,9 @@ import time
 import pytest
 
 from maint.adapters.seal import AgeSeal
-from maint.adapters.undo import SealedUndo
+from maint.adapters.undo_store import SealedUndo
 from maint.lab.running import Lab
-from maint.steps import options, window
+from maint.steps.manager import java_options, window
 from tests.steps.operator import Operator
 
 FILES = {
@@ -139,7 +139,7 @@ def test_what_somebody_else_edited_meanwhile_is_kept(loaded):
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
     assert loaded.options.read_bytes().startswith(b"# new\n")
-    assert options.LINE.encode() not in loaded.options.read_bytes()
+    assert java_options.LINE.encode() not in loaded.options.read_bytes()
     assert not loaded.window
 
 
@@ -254,7 +254,7 @@ def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(hangi
 
 def several(backed_up, folder, named):
     """Bring up a manager with two servers, of which the config names one or both."""
-    from maint.lab.loading import Options
+    from maint.lab.manager.load import Options
     from tests.steps.conftest import FAST, PASSWORD
 
     lab = Lab(folder, Options(new_password=PASSWORD, switches={**FAST, "server-instances": "2"}))
@@ -288,7 +288,7 @@ def test_every_server_that_the_config_names_is_edited_and_put_back(backed_up, tm
     try:
         contents = [operator.options.read_bytes(), operator.options_on(second).read_bytes()]
         said = export(operator, "-v")
-        assert f"{options.PROPERTY}=false to {options.PATH} on {second}" in said.err, said.err
+        assert f"{java_options.PROPERTY}=false to {java_options.PATH} on {second}" in said.err, said.err
         assert f"restarting cloudera-scm-server on {second}" in said.err
         assert [operator.options.read_bytes(), operator.options_on(second).read_bytes()] == contents
     finally:

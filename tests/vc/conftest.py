@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pytest_httpserver import HTTPServer
 
-from maint.adapters.vc.calls import Calls
-from maint.adapters.vc.client import VirtualClusterClient
-from maint.adapters.vc.patience import Patience
-from maint.adapters.vc.transport import Timeouts
+from maint.adapters.virtual_clusters.backoff import Patience
+from maint.adapters.virtual_clusters.calls import Calls
+from maint.adapters.virtual_clusters.client import VirtualClusterClient
+from maint.adapters.virtual_clusters.transport import Timeouts
 from maint.model.secret import Secret
 from maint.model.site import Login, VirtualClusterSettings
-from maint.ports.vc import Content
+from maint.ports.virtual_cluster import Content
 from tests.manager.conftest import Patient, authority, ca_file, raw, tls_server
 from tests.vc.operator import VcOperator
 from tests.vc.server import PASSWORD, Api

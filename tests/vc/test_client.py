@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from maint.adapters.vc.client import VirtualClusterClient
-from maint.adapters.vc.patience import Patience
+from maint.adapters.virtual_clusters.backoff import Patience
+from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.errors import AnswerMissing, Conflict, Invalid, LoginRefused, WorkFailed
-from maint.model.vc_definition import UNSCHEDULED
-from maint.ports.vc import Start
+from maint.model.job_definition import UNSCHEDULED
+from maint.ports.virtual_cluster import Start
 from tests.vc.conftest import Bench, content, spark
 from tests.vc.server import Api
 

@@ -42,12 +42,12 @@ def test_a_smoke_test_waits_for_a_log_that_is_late(vc):
 
 
 def test_a_run_that_succeeds_without_a_marker_is_no_success(vc, monkeypatch):
-    from maint.steps import vc_smoke
+    from maint.steps.virtual_clusters import smoke
 
-    monkeypatch.setattr(vc_smoke, "_SOURCE", 'print("something else")\n')
-    from maint.steps import vc_waiting
+    monkeypatch.setattr(smoke, "_SOURCE", 'print("something else")\n')
+    from maint.steps.virtual_clusters import runs_wait
 
-    monkeypatch.setattr(vc_waiting, "_LATE", 0.0)
+    monkeypatch.setattr(runs_wait, "_LATE", 0.0)
     said = vc("smoke", "--yes")
     assert (said.code, "does not hold" in said.err, left(vc)) == (1, True, [])
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from maint.adapters.undo import SealedUndo
-from maint.adapters.vc.calls import Calls
-from maint.adapters.vc.client import VirtualClusterClient
-from maint.adapters.vc.patience import Patience
-from maint.adapters.vc.transport import Timeouts
+from maint.adapters.undo_store import SealedUndo
+from maint.adapters.virtual_clusters.backoff import Patience
+from maint.adapters.virtual_clusters.calls import Calls
+from maint.adapters.virtual_clusters.client import VirtualClusterClient
+from maint.adapters.virtual_clusters.transport import Timeouts
 from maint.model.json import Json
 from maint.model.secret import Secret
 from maint.model.site import Login, VirtualClusterSettings, VirtualClusterUser

@@ -15,23 +15,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maint.adapters.stores.local import LocalStore
-from maint.backup import holds, prune
-from maint.backup.catalogue import entries
-from maint.backup.copies import spread
-from maint.backup.elsewhere import Elsewhere
-from maint.backup.ids import new_id
-from maint.backup.take import recipients_of, take
-from maint.backup.under_way import storing
-from maint.backup.vc_collect import collect, unused
-from maint.backup.vc_objects import object_name
-from maint.backup.vc_take import take_alone
-from maint.backup.verify import verify
-from maint.backup.writing import Writing
 from maint.errors import StoreFailed
 from maint.model.site import Keep
 from maint.model.snapshot import Judgement, Purpose, Redaction, Snapshot, StoredFile, Trust
 from maint.ports.streams import Cut
-from maint.steps.retention import PruneArguments, PruneSnapshots
+from maint.snapshots import holds, prune
+from maint.snapshots.capture import recipients_of, take
+from maint.snapshots.catalogue import entries
+from maint.snapshots.ids import new_id
+from maint.snapshots.replicate import spread
+from maint.snapshots.store_view import Elsewhere
+from maint.snapshots.upload_marker import storing
+from maint.snapshots.verify import verify
+from maint.snapshots.virtual_clusters.blobs import object_name
+from maint.snapshots.virtual_clusters.capture import take_alone
+from maint.snapshots.virtual_clusters.garbage_collect import collect, unused
+from maint.snapshots.writer import Writing
+from maint.steps.snapshots.retention import PruneArguments, PruneSnapshots
 from tests.backup.conftest import EXAMPLE, Place
 from tests.vc.server import Api
 from tests.vc_backup.conftest import VC, Ground, Notes

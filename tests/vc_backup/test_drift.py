@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from maint.backup.take import recipients_of
-from maint.backup.vc_compare import drift_of
-from maint.backup.vc_document import ClusterDocument
-from maint.backup.vc_take import take_alone
-from maint.backup.vc_verify import read_document
+from maint.snapshots.capture import recipients_of
+from maint.snapshots.virtual_clusters.capture import take_alone
+from maint.snapshots.virtual_clusters.compare import drift_of
+from maint.snapshots.virtual_clusters.document import ClusterDocument
+from maint.snapshots.virtual_clusters.verify import read_document
 from tests.vc.server import Api
 from tests.vc_backup.conftest import VC, Ground
 

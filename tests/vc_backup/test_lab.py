@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from maint.lab.loading import Options
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.model.vc_definition import normal_job, normal_resource
+from maint.model.job_definition import normal_job, normal_resource
 from tests.campaigns.size import size
 from tests.steps.operator import Operator
 

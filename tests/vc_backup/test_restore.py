@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from maint.backup.take import recipients_of
-from maint.backup.vc_take import take_alone
-from maint.backup.vc_verify import read_document
 from maint.errors import Conflict, MaintError, Refused
 from maint.model.events import Result
+from maint.model.job_definition import normal_job, normal_resource
 from maint.model.snapshot import Snapshot
-from maint.model.vc_definition import normal_job, normal_resource
-from maint.steps.vc_restore import RestoreArguments, RestoreCluster, ResumeArguments, ResumeSchedules
+from maint.snapshots.capture import recipients_of
+from maint.snapshots.virtual_clusters.capture import take_alone
+from maint.snapshots.virtual_clusters.verify import read_document
+from maint.steps.virtual_clusters.restore import RestoreArguments, RestoreCluster, ResumeArguments, ResumeSchedules
 from tests.vc.server import Api
 from tests.vc_backup.conftest import VC, Ground, Notes, fill
 

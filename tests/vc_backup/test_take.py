@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from maint.backup.catalogue import entries, load
-from maint.backup.heal import document_of, heal, values_of
-from maint.backup.prune import doubt
-from maint.backup.take import recipients_of, take
-from maint.backup.vc_document import clusters_in
-from maint.backup.vc_objects import object_name, open_object
-from maint.backup.vc_take import TakenClusters, take_alone
-from maint.backup.vc_verify import read_document
-from maint.backup.verify import verify
 from maint.errors import WorkFailed
 from maint.model.snapshot import Trust
+from maint.snapshots.capture import recipients_of, take
+from maint.snapshots.catalogue import entries, load
+from maint.snapshots.heal import document_of, heal, values_of
+from maint.snapshots.prune import doubt
+from maint.snapshots.verify import verify
+from maint.snapshots.virtual_clusters.blobs import object_name, open_object
+from maint.snapshots.virtual_clusters.capture import TakenClusters, take_alone
+from maint.snapshots.virtual_clusters.document import clusters_in
+from maint.snapshots.virtual_clusters.verify import read_document
 from tests.heal.test_heal import hidden
 from tests.vc.server import Api
 from tests.vc_backup.conftest import VC, Ground

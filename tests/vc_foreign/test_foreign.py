@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from maint.adapters.seal import AgeSeal
-from maint.model.vc_definition import normal_job
+from maint.model.job_definition import normal_job
 from tests.steps.operator import Said, maint
 from tests.vc_foreign.stub import PASSWORD, USER, Foreign, Temper, serve
 

@@ -6,7 +6,7 @@ from typing import NoReturn
 import requests
 
 from maint.adapters.manager import answers
-from maint.adapters.manager.gate import Gate
+from maint.adapters.manager.session import Gate
 from maint.adapters.manager.transport import Broken, Call, Timeouts, Transport
 from maint.errors import AnswerMissing, Transient, WorkFailed
 from maint.model.json import Json

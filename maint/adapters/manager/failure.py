@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import requests
 import urllib3
 
-from maint.model.units import show_duration
+from maint.model.formatting import show_duration
 
 
 def words_for(root: BaseException, seconds: float) -> str:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from maint.adapters.durable import read_private
+from maint.adapters.atomic_files import read_private
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
-from maint.adapters.ssh.library import (
+from maint.adapters.ssh.paramiko_import import (
     AuthenticationException,
     Channel,
     MissingHostKeyPolicy,

@@ -3,8 +3,8 @@
 import select
 from collections.abc import Callable
 
-from maint.adapters.ssh.library import Channel
-from maint.adapters.ssh.outlet import outlet_of, request
+from maint.adapters.ssh.channel_guard import outlet_of, request
+from maint.adapters.ssh.paramiko_import import Channel
 from maint.adapters.ssh.sudo import SudoGate
 from maint.errors import CannotReach, TimedOut
 from maint.ports import Ran

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from maint.adapters.ssh.reach import Reach
+from maint.adapters.ssh.settings import Reach
 from maint.model.fleet import Presented, Reply
 from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Secrets
 
 if TYPE_CHECKING:
-    from maint.adapters.ssh.visit import Visits
+    from maint.adapters.ssh.fleet_session import Visits
 
 T = TypeVar("T")
 _LEAVE = 2.0  # seconds that a thread may take to notice that nobody waits for it any more
@@ -74,7 +74,7 @@ class FabricFleet:
         yield from self._each(hosts, visits, visits.key, late, timeout, None)
 
     def _visits(self) -> "Visits":
-        from maint.adapters.ssh.visit import Visits  # paramiko takes its time to import
+        from maint.adapters.ssh.fleet_session import Visits  # paramiko takes its time to import
 
         return Visits(self._reach.ssh, self._reach.sudo_password, self._monotonic, self._now, self._home)
 

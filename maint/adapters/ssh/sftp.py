@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from maint.adapters.ssh.library import Message, SFTPAttributes, SFTPClient, SFTPError, SSHException, Transport
-from maint.adapters.ssh.library import sftp as protocol
-from maint.adapters.ssh.line import Line
-from maint.adapters.ssh.outlet import request
+from maint.adapters.ssh.channel_guard import request
+from maint.adapters.ssh.connection import Line
+from maint.adapters.ssh.paramiko_import import Message, SFTPAttributes, SFTPClient, SFTPError, SSHException, Transport
+from maint.adapters.ssh.paramiko_import import sftp as protocol
 
 BROKEN = (OSError, EOFError, SSHException, SFTPError)  # what a failing server or connection raises
 Facts = SFTPAttributes

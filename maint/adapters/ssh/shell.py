@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maint.adapters.ssh import files
-from maint.adapters.ssh.reach import Reach
+from maint.adapters.ssh.settings import Reach
 from maint.errors import Invalid, WorkFailed
 from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Answer, Ran, Secrets
 
 if TYPE_CHECKING:
-    from maint.adapters.ssh.line import Line, Lines
+    from maint.adapters.ssh.connection import Line, Lines
 
 
 class FabricShell:
@@ -103,7 +103,7 @@ class FabricShell:
         with self._opening:
             if self._opened is None:
                 # Fabric takes 0.1 s to import, which only those who reach a host should wait for.
-                from maint.adapters.ssh.line import Lines
+                from maint.adapters.ssh.connection import Lines
 
                 self._opened = Lines(self._reach.ssh, self._reach.sudo_password, self._monotonic, self._home)
             return self._opened.line(host)

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from maint.adapters.ssh.library import (
+from maint.adapters.ssh.channel_guard import Outlet, outlet_of, put_outlet
+from maint.adapters.ssh.paramiko_import import (
     AuthenticationException,
     Channel,
     Message,
@@ -15,7 +16,6 @@ from maint.adapters.ssh.library import (
     SSHException,
     Transport,
 )
-from maint.adapters.ssh.outlet import Outlet, outlet_of, put_outlet
 from maint.adapters.ssh.wire import DEAD_AFTER
 
 # Encryption and integrity in one call of OpenSSL; with the others paramiko compares checksums in Python, byte by byte.

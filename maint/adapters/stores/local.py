@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from maint.adapters.durable import make_folder, publish, write_all
+from maint.adapters.atomic_files import make_folder, publish, write_all
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
 from maint.errors import StoreFailed
 

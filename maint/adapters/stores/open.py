@@ -61,7 +61,7 @@ def _open_local(location: str, access: Access | None) -> Store:  # noqa: ARG001 
 
 def _open_sftp(location: str, access: Access | None) -> Store:
     # Late, here and below: most runs need neither library.
-    from maint.adapters.ssh.line import Lines
+    from maint.adapters.ssh.connection import Lines
     from maint.adapters.ssh.sftp import Sessions
     from maint.adapters.stores.sftp import SftpStore
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, BinaryIO, cast
 
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
-from maint.adapters.stores.writers import is_left_over
+from maint.adapters.stores.stale_uploads import is_left_over
 from maint.errors import Invalid, MaintError, StoreFailed
 from maint.model.noun import Noun
 from maint.model.secret import Secret

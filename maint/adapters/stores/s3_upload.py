@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from maint.adapters.stores.writers import staging_name
+from maint.adapters.stores.stale_uploads import staging_name
 
 PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
 MISSING = frozenset({"404", "NoSuchKey", "NotFound"})

@@ -9,7 +9,7 @@ from typing import BinaryIO, cast
 
 from maint.adapters.ssh.sftp import BROKEN, Download, Facts, Session, Sessions, Upload, is_missing
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
-from maint.adapters.stores.writers import is_left_over, staging_name
+from maint.adapters.stores.stale_uploads import is_left_over, staging_name
 from maint.errors import CannotReach, StoreFailed
 
 _KEY_HINT = "compare it with `ssh-keygen -lf` on that host; if it is the host's, add it to the file of known hosts"

@@ -4,10 +4,10 @@ import hashlib
 import os
 from pathlib import Path
 
-from maint.backup.again import until_whole
 from maint.errors import Refused, WorkFailed
 from maint.ports import Clock, VirtualClusterSight
 from maint.ports.streams import Answer
+from maint.snapshots.retry import until_whole
 
 _BLOCK = 256 * 1024  # bytes
 

@@ -8,13 +8,13 @@ import typer
 
 from maint.cli.flags import Flags, command
 from maint.cli.ondemand import add_groups
-from maint.cli.vc import init, keeping
-from maint.cli.vc.chosen import Vc, chosen, ready, remember
+from maint.cli.vc import backup, init
+from maint.cli.vc.select import Vc, chosen, ready, remember
 
 if TYPE_CHECKING:
-    from maint.adapters.vc.client import VirtualClusterClient
+    from maint.adapters.virtual_clusters.client import VirtualClusterClient
     from maint.cli.screen import Screen
-    from maint.model.vc import Object
+    from maint.model.virtual_cluster import Object
 
 group = typer.Typer(no_args_is_help=True, help="Virtual clusters: jobs, resources, runs, schedules.")
 add_groups(
@@ -26,7 +26,7 @@ add_groups(
         "spark": "maint.cli.vc.submit",
     },
 )
-keeping.add_to(group)
+backup.add_to(group)
 init.add_to(group)
 
 
@@ -39,7 +39,7 @@ def _before_the_verb(vc: Vc = "") -> None:
 def status(flags: Flags, vc: Vc = "") -> None:
     """Log in to a virtual cluster, and show its name and what its user sees."""
     from maint.cli.screen import table
-    from maint.cli.vc.chosen import warn_of_blindness
+    from maint.cli.vc.select import warn_of_blindness
     from maint.model.json import Json
 
     with _let_in(flags, vc) as (cluster, screen, seconds, info):
@@ -63,9 +63,9 @@ def status(flags: Flags, vc: Vc = "") -> None:
 @contextmanager
 def _let_in(flags: Flags, vc: str) -> "Iterator[tuple[VirtualClusterClient, Screen, float | None, Object]]":
     """Log in; yield how long the token is good, and the virtual cluster's own words; else say what is missing."""
-    from maint.cli.open import limit_of, opened
+    from maint.cli.open_site import limit_of, opened
     from maint.errors import CannotReach
-    from maint.steps.vc_smoke import mended
+    from maint.steps.virtual_clusters.smoke import mended
 
     with opened(ready(flags)) as (site, screen), site.clock.limit(limit_of(flags)):
         cluster = site.virtual_cluster(chosen(vc))
@@ -79,7 +79,7 @@ def _let_in(flags: Flags, vc: str) -> "Iterator[tuple[VirtualClusterClient, Scre
 @command(group, "smoke")
 def smoke(flags: Flags, vc: Vc = "") -> int:
     """Prove that a virtual cluster runs jobs, with a tiny job of our own that leaves nothing behind."""
-    from maint.cli.carry import carry_out
+    from maint.cli.run_playbook import carry_out
 
     with _let_in(flags, vc):  # who does not get in has begun nothing: exit 4, and no run to take up
         pass

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.vc.chosen import chosen
+from maint.cli.vc.select import chosen
 
 Name = Annotated[str, typer.Argument(help="The virtual cluster as the config names it.")]
 
@@ -24,7 +24,7 @@ def init(
     ] = False,
 ) -> int:
     """Give a virtual cluster its certificate; without a configured one, asks for the virtual cluster's name."""
-    from maint.cli.carry import carry_out
+    from maint.cli.run_playbook import carry_out
 
     return carry_out(flags, "init-virtual-cluster", {"vc": chosen(name), "renew": renew})
 
@@ -33,6 +33,6 @@ def init_user(
     flags: Flags, name: Name, user: Annotated[str, typer.Argument(help="The user, from `users:` of the config.")]
 ) -> int:
     """Give a user of a virtual cluster its Kerberos secrets: the old ones or the new ones, never none."""
-    from maint.cli.carry import carry_out
+    from maint.cli.run_playbook import carry_out
 
     return carry_out(flags, "init-user", {"vc": chosen(name), "user": user})

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.vc.chosen import Vc, act, chosen, reading, show, step
 from maint.cli.vc.options import ClientCommand, numbered
+from maint.cli.vc.select import Vc, act, chosen, reading, show, step
 from maint.errors import UsageError
 
 if TYPE_CHECKING:
+    from maint.cli.composition import ConfiguredSite
     from maint.cli.screen import Screen
-    from maint.cli.site import ConfiguredSite
-    from maint.cli.vc.words import ScheduleWords
-    from maint.engine.direct import Line
+    from maint.cli.vc.payloads import ScheduleWords
+    from maint.engine.adhoc import Line
     from maint.engine.journal import Past
     from maint.model.json import Json
 
@@ -36,7 +36,7 @@ Hours = Annotated[str | None, typer.Option("--for-hours-of-day", help="At these 
 def list_jobs(flags: Flags, filters: Filters = None, vc: Vc = "") -> None:
     """List the jobs."""
     from maint.cli.screen import table
-    from maint.cli.vc.chosen import warn_of_blindness
+    from maint.cli.vc.select import warn_of_blindness
 
     with reading(flags, vc) as (cluster, screen):
         jobs = cluster.jobs(filters or ())
@@ -48,17 +48,17 @@ def list_jobs(flags: Flags, filters: Filters = None, vc: Vc = "") -> None:
 
 
 def _schedule_of(raw: "Json") -> str:
-    from maint.model.vc import Job
+    from maint.model.virtual_cluster import Job
 
     job = Job(raw if isinstance(raw, dict) else {})
-    words = str(job.schedule.get("cronExpression") or "on") if job.scheduled or job.type == "airflow" else "none"
-    return f"{words} (paused)" if job.paused and words != "none" else words
+    payloads = str(job.schedule.get("cronExpression") or "on") if job.scheduled or job.type == "airflow" else "none"
+    return f"{payloads} (paused)" if job.paused and payloads != "none" else payloads
 
 
 @command(group, "describe")
 def describe_job(flags: Flags, name: Name, vc: Vc = "") -> None:
     """Show a job's definition."""
-    from maint.cli.vc.chosen import describe
+    from maint.cli.vc.select import describe
     from maint.errors import WorkFailed
 
     with reading(flags, vc) as (cluster, screen):
@@ -98,20 +98,20 @@ def create(
     vc: Vc = "",
 ) -> int:
     """Create a job."""
-    from maint.cli.vc import words
+    from maint.cli.vc import payloads
 
-    when = words.ScheduleWords(enabled, begin, end, cron, every_days, minutes, hours)
-    mounts = words.mounts(numbered(mounted), numbered(prefixes))
+    when = payloads.ScheduleWords(enabled, begin, end, cron, every_days, minutes, hours)
+    mounts = payloads.mounts(numbered(mounted), numbered(prefixes))
     if kind not in ("spark", "airflow"):
         raise UsageError(f"--type is spark or airflow, not {kind!r}", hint="--type spark is what goes without saying")
     if kind == "airflow":
         definition = _airflow(name, dag or file, mounts, when)
     elif file and not dag:
-        application = words.Application(
+        application = payloads.Application(
             file=file,
             class_name=class_name,
             args=args or (),
-            conf=words.conf(conf),
+            conf=payloads.conf(conf),
             num_executors=num_executors,
             driver_memory=driver_memory,
             driver_cores=driver_cores,
@@ -119,24 +119,24 @@ def create(
             executor_cores=executor_cores,
             python_env=python_env,
         )
-        definition = words.spark_job(name, application, mounts, when)
+        definition = payloads.spark_job(name, application, mounts, when)
     else:
         raise UsageError("a spark job has an application file", hint="--application-file FILE, or --type airflow")
     return _create(flags, vc, definition)
 
 
 def _airflow(name: str, dag: str, mounts: "list[Json]", when: "ScheduleWords") -> "dict[str, Json]":
-    from maint.cli.vc import words
+    from maint.cli.vc import payloads
 
     if not dag:
         raise UsageError("an airflow job has a DAG file", hint="--dag-file FILE")
     if when.said:
         raise UsageError("an airflow job's DAG file says when it runs", hint="leave out the options of schedules")
-    return words.airflow_job(name, dag, mounts)
+    return payloads.airflow_job(name, dag, mounts)
 
 
 def _create(flags: Flags, vc: str, definition: "dict[str, Json]") -> int:
-    from maint.engine.direct import Line
+    from maint.engine.adhoc import Line
 
     def lines(site: "ConfiguredSite", screen: "Screen") -> "list[Line]":
         _warn_of_mounts(site, screen, chosen(vc), definition)
@@ -147,7 +147,7 @@ def _create(flags: Flags, vc: str, definition: "dict[str, Json]") -> int:
 
 def _warn_of_mounts(site: "ConfiguredSite", screen: "Screen", vc: str, definition: "dict[str, Json]") -> None:
     """Warn of mounts that are no resources: they may be git repositories, and the server decides (contract 4.3)."""
-    from maint.model.vc import Job
+    from maint.model.virtual_cluster import Job
 
     cluster = site.virtual_cluster(vc)
     for name in Job(definition).mounts:
@@ -169,9 +169,9 @@ def update(
     vc: Vc = "",
 ) -> int:
     """Change a job's schedule; an airflow job's DAG file is read again."""
-    from maint.cli.vc import words
+    from maint.cli.vc import payloads
 
-    schedule = words.schedule(words.ScheduleWords(enabled, begin, end, cron, every_days, minutes, hours))
+    schedule = payloads.schedule(payloads.ScheduleWords(enabled, begin, end, cron, every_days, minutes, hours))
     changes: dict[str, Json] = {"schedule": schedule} if schedule else {}
     given: dict[str, Json] = {"vc": chosen(vc), "job": name, "changes": changes}
     return step(flags, "job update", "Update the job", "job.update", given)
@@ -186,7 +186,7 @@ def run(
     vc: Vc = "",
 ) -> int:
     """Start a run of a job."""
-    from maint.cli.vc.words import conf
+    from maint.cli.vc.payloads import conf
 
     given: dict[str, Json] = {"vc": chosen(vc), "job": name, "wait": wait, "variables": conf(variables)}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from maint.cli.vc.words import YES_NO
+from maint.cli.vc.payloads import YES_NO
 from maint.errors import UsageError
 
 _NUMBERED = re.compile(r"-{2}mount-(\d{1,3})-(resource|prefix)(?:=(.*))?", re.DOTALL)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.vc.chosen import Vc, chosen, reading, ready, show, step
+from maint.cli.vc.select import Vc, chosen, reading, ready, show, step
 from maint.errors import UsageError, WorkFailed
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def list_resources(
 ) -> None:
     """List the resources."""
     from maint.cli.screen import table
-    from maint.cli.vc.chosen import warn_of_blindness
+    from maint.cli.vc.select import warn_of_blindness
 
     with reading(flags, vc) as (cluster, screen):
         resources = cluster.resources(filters or ())
@@ -38,7 +38,7 @@ def list_resources(
 @command(group, "describe")
 def describe_resource(flags: Flags, name: Name, vc: Vc = "") -> None:
     """Show a resource with its files."""
-    from maint.cli.vc.chosen import describe
+    from maint.cli.vc.select import describe
 
     with reading(flags, vc) as (cluster, screen):
         resource = cluster.resource(name)
@@ -101,7 +101,7 @@ def download(
     """Download a file of a resource, and check it against its signature."""
     from pathlib import Path, PurePosixPath
 
-    from maint.cli.open import limit_of, opened
+    from maint.cli.open_site import limit_of, opened
     from maint.cli.vc.fetch import fetch
 
     with opened(ready(flags)) as (site, screen), site.clock.limit(limit_of(flags)):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.vc.chosen import Vc, chosen, reading, show, step, warn_of_blindness
+from maint.cli.vc.select import Vc, chosen, reading, show, step, warn_of_blindness
 from maint.errors import UsageError, WorkFailed
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def list_runs(
 
 
 def _ended(raw: "Json") -> str:
-    from maint.model.vc_definition import ZERO_TIME
+    from maint.model.job_definition import ZERO_TIME
 
     text = str(raw.get("ended", "")) if isinstance(raw, dict) else ""
     return "" if text == ZERO_TIME else text
@@ -45,7 +45,7 @@ def _ended(raw: "Json") -> str:
 @command(group, "describe")
 def describe_run(flags: Flags, number: Id, vc: Vc = "") -> None:
     """Show a run."""
-    from maint.cli.vc.chosen import describe
+    from maint.cli.vc.select import describe
 
     with reading(flags, vc) as (cluster, screen):
         run = cluster.run(number)
@@ -72,7 +72,7 @@ def logs(
     from urllib.parse import unquote
 
     from maint.adapters.clock import SystemClock
-    from maint.steps.vc_waiting import output
+    from maint.steps.virtual_clusters.runs_wait import output
 
     kind = unquote(kind)  # the contract spells them as they stand in an address, too
 

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maint.cli.flags import Flags, command
-from maint.cli.vc.chosen import Vc, act, chosen
 from maint.cli.vc.jobs import Class, Conf
+from maint.cli.vc.select import Vc, act, chosen
 from maint.errors import UsageError
 
 if TYPE_CHECKING:
+    from maint.cli.composition import ConfiguredSite
     from maint.cli.screen import Screen
-    from maint.cli.site import ConfiguredSite
-    from maint.engine.direct import Line
+    from maint.engine.adhoc import Line
     from maint.model.json import Json
 
 group = typer.Typer(no_args_is_help=True, help="One-off runs.")
@@ -31,23 +31,23 @@ def submit(
     vc: Vc = "",
 ) -> int:
     """Run an application once, print what it printed, and leave nothing behind; exit 1 when it failed."""
-    from maint.cli.printed import show_output
-    from maint.cli.vc import words
+    from maint.cli.run_output import show_output
+    from maint.cli.vc import payloads
 
-    uploads: list[Json] = [*([] if words.is_remote(application) else [application]), *(files or ())]
-    file = application if words.is_remote(application) else words.file_name(application)
-    wanted = words.Application(file=file, class_name=class_name, args=args or (), conf=words.conf(conf))
+    uploads: list[Json] = [*([] if payloads.is_remote(application) else [application]), *(files or ())]
+    file = application if payloads.is_remote(application) else payloads.file_name(application)
+    wanted = payloads.Application(file=file, class_name=class_name, args=args or (), conf=payloads.conf(conf))
     if class_name and not file.endswith(".jar"):
         raise UsageError("--class belongs to an archive", hint="leave it out, or submit a .jar")
 
     def lines(_: "ConfiguredSite", __: "Screen") -> "list[Line]":
-        return _lines(chosen(vc), words.spark_job("", wanted, [], words.ScheduleWords()), uploads, not hide_logs)
+        return _lines(chosen(vc), payloads.spark_job("", wanted, [], payloads.ScheduleWords()), uploads, not hide_logs)
 
     return act(flags, "spark submit", lines, show_output)
 
 
 def _lines(vc: str, definition: "dict[str, Json]", uploads: "list[Json]", keep_log: bool) -> "list[Line]":
-    from maint.engine.direct import Line
+    from maint.engine.adhoc import Line
     from maint.model.plan import Phase
 
     there: dict[str, Json] = {"vc": vc}

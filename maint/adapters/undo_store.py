@@ -1,0 +1,85 @@
+"""Keep what is needed to take something back, sealed in the state folder."""
+
+import io
+import re
+import secrets
+from pathlib import Path
+
+from maint.adapters.atomic_files import create_once, read_private, sync_folder
+from maint.errors import Invalid
+from maint.model.secret import Secret
+from maint.ports import Seal
+
+_NAME = re.compile(r"[0-9a-f]{32}")
+
+
+class SealedUndo:
+    """`ports.Undo` in `<state>/undo/`, encrypted with the key `<state>/keys/undo`.
+
+    Args:
+        state: the site's state folder.
+        seal: encryption.
+    """
+
+    def __init__(self, state: Path, seal: Seal) -> None:
+        self._folder = state / "undo"
+        self._key = state / "keys" / "undo"
+        self._seal = seal
+
+    def keep(self, content: bytes, name: str = "") -> str:
+        """Seal content on disk (fsync) and return its name; a given one has 32 hexadecimal digits and is not in use.
+
+        Raises:
+            KeyError: it is no such name, or in use.
+        """
+        sealed = io.BytesIO()
+        recipient = self._seal.recipient_of(self._load_or_make_identity())
+        self._seal.wrap(io.BytesIO(content).read, sealed, [recipient])
+        name = name or secrets.token_hex(16)
+        if not create_once(self._path(name), sealed.getvalue()):
+            raise KeyError(name)
+        return name
+
+    def fetch(self, name: str) -> bytes:
+        """Return the content.
+
+        Raises:
+            KeyError: there is none of that name.
+            WorkFailed: it is damaged.
+            Invalid: the key is gone, or others can read it.
+        """
+        sealed = read_private(self._path(name))
+        if sealed is None:
+            raise KeyError(name)
+        identity = self._load_identity()
+        if identity is None:
+            raise Invalid(f"{self._key} is gone, and {self._path(name)} cannot be opened without it")
+        with self._seal.unwrap(io.BytesIO(sealed), [identity]) as stream:
+            return stream.read()
+
+    def drop(self, name: str) -> None:
+        """Forget it; no complaint where there is none."""
+        path = self._path(name)
+        if path.exists():
+            path.unlink(missing_ok=True)
+            sync_folder(self._folder)
+
+    def _path(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise KeyError(name)
+        return self._folder / name
+
+    def _load_identity(self) -> Secret | None:
+        content = read_private(self._key)
+        return None if content is None else Secret(content.decode("ascii", "replace").strip())
+
+    def _load_or_make_identity(self) -> Secret:
+        found = self._load_identity()
+        if found is None:
+            fresh, _ = self._seal.new_identity()
+            if create_once(self._key, fresh.reveal().encode() + b"\n"):
+                return fresh
+            found = self._load_identity()
+        if found is None:
+            raise Invalid(f"{self._key} came and went", hint="is something cleaning the state folder?")
+        return found

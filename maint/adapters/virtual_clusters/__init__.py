@@ -1,0 +1,1 @@
+"""The jobs API of virtual clusters over requests."""

@@ -1,1 +1,0 @@
-"""Take, judge, verify, keep and compare snapshots."""

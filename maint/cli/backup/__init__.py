@@ -1,0 +1,1 @@
+"""`maint backup`: snapshots from the command line."""

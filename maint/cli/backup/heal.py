@@ -1,0 +1,132 @@
+"""`maint backup heal`: where the missing secrets come from, and what is told of the result."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from maint.cli.composition import ConfiguredSite
+from maint.cli.flags import Flags
+from maint.cli.open_site import opened
+from maint.cli.screen import Screen
+from maint.config.secrets import check_reference
+from maint.config.yaml import load
+from maint.engine.lock import site_lock
+from maint.errors import Invalid, PartlyDone, Refused, UsageError, WorkFailed
+from maint.model.snapshot import Purpose, Trust
+from maint.snapshots.catalogue import find
+from maint.snapshots.heal import Healed, Scalar, document_of, heal, values_of
+
+_SHOWN = 50  # values named in a message; -o json names them all
+
+
+def run(flags: Flags, wanted: str, source: str, secrets: str, purpose: str) -> int:
+    """Heal a snapshot from another one, or from a secrets file.
+
+    Raises:
+        PartlyDone: some values could not be filled.
+    """
+    if bool(source) == bool(secrets):
+        raise UsageError(
+            "the secrets come from exactly one place",
+            hint="--from SNAPSHOT or --secrets FILE; what was healed can be healed again",
+        )
+    if purpose not in {one.value for one in Purpose}:
+        raise UsageError(f"there is no purpose {purpose!r}", hint="backup or safety")
+    with opened(flags) as (site, screen):
+        if not site.identities():
+            raise Refused(
+                "this machine has no private key, and a snapshot is healed from the inside",
+                hint="heal it where backup.identity is",
+            )
+        with site_lock(site.state, site.settings.name, "backup heal", site.clock):
+            redacted = find(site, wanted)
+            values, words = _from_snapshot(site, source) if source else _from_file(site, Path(secrets).absolute())
+            healed = _carried_out(screen, site, redacted.id, values, words, Purpose(purpose))
+        return _told(screen, redacted.id, healed)
+
+
+Values = Callable[[str], Scalar | None]
+
+
+def _carried_out(
+    screen: Screen, site: ConfiguredSite, wanted: str, values: Values, words: str, purpose: Purpose
+) -> Healed:
+    steps = heal(site, find(site, wanted), values, words, purpose=purpose)
+    while True:
+        try:
+            screen.say(next(steps))
+        except StopIteration as end:
+            healed: Healed = end.value
+            return healed
+
+
+def _from_snapshot(site: ConfiguredSite, wanted: str) -> tuple[Values, str]:
+    older = find(site, wanted)
+    return values_of(document_of(site, older)).get, f"snapshot {older.id}"
+
+
+def _from_file(site: ConfiguredSite, path: Path) -> tuple[Values, str]:
+    """Read a secrets file: path → reference; in a file sealed with age, path → the value itself."""
+    if path.suffix == ".age":
+        known = _mapping(_unsealed(site, path), str(path))
+        return known.get, f"the sealed file {path}"
+    references = _mapping(site.secrets.resolve(f"file:{path}").reveal(), str(path))
+    for place, reference in references.items():
+        try:
+            check_reference(str(reference))
+        except ValueError as error:
+            raise Invalid(f"{path}: the value of {place} {error}", hint="or seal the file with age") from None
+
+    def resolved(place: str) -> Scalar | None:
+        return site.secrets.resolve(str(references[place])).reveal() if place in references else None
+
+    return resolved, f"the secrets file {path}"
+
+
+def _unsealed(site: ConfiguredSite, path: Path) -> str:
+    from maint.adapters.atomic_files import read_private
+
+    content = read_private(path)
+    if content is None:
+        raise Invalid(f"there is no file {path}")
+    from io import BytesIO
+
+    with site.seal.decrypt(BytesIO(content), site.identities()) as stream:
+        try:
+            return stream.read().decode()
+        except UnicodeDecodeError:
+            raise Invalid(f"what {path} holds is no text") from None
+
+
+def _mapping(text: str, name: str) -> Mapping[str, Scalar]:
+    data = load(text, name).data
+    if not isinstance(data, dict) or not all(isinstance(value, str | int) for value in data.values()):
+        raise Invalid(f"{name} is no mapping of paths to values", hint="`maint help heal` shows one")
+    return {str(key): value for key, value in data.items() if isinstance(value, str | int)}
+
+
+def _told(screen: Screen, redacted: str, healed: Healed) -> int:
+    snapshot, left = healed.snapshot, list(healed.left)
+    words = f"snapshot {snapshot.id}: {redacted} healed, {healed.filled} values filled"
+    screen.emit(
+        {
+            "snapshot": snapshot.id,
+            "healed_from": dict(snapshot.healed_from),
+            "restorable": snapshot.restorable,
+            "filled": healed.filled,
+            "left": list(left),
+            "verification": healed.verification.to_json(),
+        },
+        f"{words}; {'restorable' if snapshot.restorable else 'audit-only'}",
+    )
+    if left:
+        more = [f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else []
+        raise PartlyDone(
+            f"{len(left)} values could not be filled; snapshot {snapshot.id} is audit-only",
+            detail=[*left[:_SHOWN], *more],
+            hint=f"`maint backup heal {snapshot.id} --secrets FILE` goes on from here",
+        )
+    if healed.verification.result is Trust.FAILED or not snapshot.restorable:
+        found = (*healed.verification.failures, *snapshot.judgement.findings)
+        broken = [one.words for one in found if one.passed is False]
+        raise WorkFailed(f"snapshot {snapshot.id} is healed, and is not sound", detail=list(dict.fromkeys(broken)))
+    return 0

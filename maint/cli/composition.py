@@ -1,0 +1,165 @@
+"""The only assembler: puts a configured site together from ports and adapters, each built when it is first needed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maint.adapters.clock import SystemClock
+from maint.config.secrets import ReferencedSecrets
+from maint.errors import Invalid
+from maint.model.json import Json
+from maint.model.secret import Secret
+from maint.model.site import BackupSettings, SiteSettings, VirtualClusterSettings
+
+if TYPE_CHECKING:
+    from maint.adapters.manager.client import ManagerClient
+    from maint.adapters.seal import AgeSeal
+    from maint.adapters.sign import SshSigner
+    from maint.adapters.ssh.shell import FabricShell
+    from maint.adapters.undo_store import SealedUndo
+    from maint.adapters.virtual_clusters.client import VirtualClusterClient
+    from maint.ports import Store
+
+
+class ConfiguredSite:
+    """A site as configured (ports.Sight and ports.Site).
+
+    Args:
+        settings: what is configured.
+        secrets: turns references into values.
+        warn: told what the operator must not miss.
+    """
+
+    def __init__(self, settings: SiteSettings, secrets: ReferencedSecrets, warn: Callable[[str], None]) -> None:
+        self.settings = settings
+        self.secrets = secrets
+        self.clock = SystemClock()
+        self._warn = warn
+        self._closing = ExitStack()
+        self._virtual_clusters: dict[str, VirtualClusterClient] = {}
+
+    @property
+    def state(self) -> Path:
+        """The folder of this site's lock, journals, undo objects and keys."""
+        return self.settings.state
+
+    @cached_property
+    def manager(self) -> "ManagerClient":
+        """The management API."""
+        from maint.adapters.manager.client import ManagerClient
+
+        return ManagerClient(self.settings.manager, self.secrets, self.clock, warn=self._warn)
+
+    @cached_property
+    def shell(self) -> "FabricShell":
+        """The hosts."""
+        from maint.adapters.ssh.shell import FabricShell
+
+        return FabricShell(self.settings, self.secrets)
+
+    @cached_property
+    def seal(self) -> "AgeSeal":
+        """Encryption and compression."""
+        from maint.adapters.seal import AgeSeal
+
+        return AgeSeal()
+
+    @cached_property
+    def sign(self) -> "SshSigner":
+        """Signatures."""
+        from maint.adapters.sign import load_or_make_signer
+
+        backup = self._backup
+        key = self.secrets.resolve(backup.signing_key) if backup.signing_key else None
+        return load_or_make_signer(key, self.state / "keys", backup.trusted_keys)
+
+    @cached_property
+    def store(self) -> "Store":
+        """The snapshots."""
+        return self.store_at(self._backup.store)
+
+    @cached_property
+    def copies(self) -> "Sequence[Store]":
+        """Further stores, into which every snapshot is copied."""
+        return [self.store_at(location) for location in self._backup.copies]
+
+    def store_at(self, location: str) -> "Store":
+        """Return another store, reached as the config says."""
+        from maint.adapters.stores.open import Access, open_store
+
+        store = open_store(location, Access(self._backup, self.settings.ssh, self.secrets))
+        self._closing.callback(getattr(store, "close", lambda: None))  # only some kinds hold a connection
+        return store
+
+    @cached_property
+    def undo(self) -> "SealedUndo":
+        """What must be kept to take something back."""
+        from maint.adapters.undo_store import SealedUndo
+
+        return SealedUndo(self.state, self.seal)
+
+    @cached_property
+    def fingerprint_key(self) -> Secret:
+        """The key of the fingerprints that stand for secrets in redacted copies."""
+        from maint.adapters.sign import load_or_make_key
+
+        reference = self._backup.fingerprint_key
+        return self.secrets.resolve(reference) if reference else load_or_make_key(self.state / "keys", "fingerprint")
+
+    def virtual_cluster(self, name: str) -> "VirtualClusterClient":
+        """Return a virtual cluster by its name in the config; the only one where no name is given."""
+        from maint.adapters.virtual_clusters.calls import Calls
+        from maint.adapters.virtual_clusters.client import VirtualClusterClient
+
+        settings = self.settings.virtual_cluster(name)
+        if settings.name not in self._virtual_clusters:
+            client = VirtualClusterClient(Calls(settings, self.secrets, self.clock, warn=self._warn))
+            self._virtual_clusters[settings.name] = client
+        return self._virtual_clusters[settings.name]
+
+    def find_at(self, name: str, values: Mapping[str, Json]) -> None:
+        """Look for a virtual cluster elsewhere than the config says, from now on; an unknown name is none.
+
+        Args:
+            name: the virtual cluster's.
+            values: `base_url`, `auth_url`, `connect_to`, `ca`; whatever else is passed over.
+        """
+        clusters = [_moved(one, values) if one.name == name else one for one in self.settings.virtual_clusters]
+        self.settings = replace(self.settings, virtual_clusters=tuple(clusters))
+        if (client := self._virtual_clusters.pop(name, None)) is not None:
+            client.close()
+
+    def identities(self) -> Sequence[Secret]:
+        """Return the private keys at hand."""
+        reference = self._backup.identity
+        return (self.secrets.resolve(reference),) if reference else ()
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._closing.close()
+        if "shell" in self.__dict__:
+            self.shell.close()
+        for client in self._virtual_clusters.values():
+            client.close()
+
+    @property
+    def _backup(self) -> BackupSettings:
+        if self.settings.backup is None:
+            raise Invalid(
+                f"site {self.settings.name} has no `backup:` in its config",
+                hint="add `backup: {store: …, recipients: [age1…]}`",
+            )
+        return self.settings.backup
+
+
+def _moved(one: VirtualClusterSettings, values: Mapping[str, Json]) -> VirtualClusterSettings:
+    return replace(
+        one,
+        base_url=str(values.get("base_url", one.base_url)),
+        auth_url=str(values.get("auth_url", one.auth_url)),
+        connect_to=str(values["connect_to"]) if "connect_to" in values else one.connect_to,
+        ca=Path(str(values["ca"])) if "ca" in values else one.ca,
+    )

@@ -1,0 +1,1 @@
+"""`maint help`: topics, the manual page, completion, output schemas."""

@@ -1,0 +1,1 @@
+"""`maint host`: list hosts, check them, trust their keys."""

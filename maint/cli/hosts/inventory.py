@@ -1,0 +1,101 @@
+"""Which hosts there are: from the config, from the manager, or from a snapshot when the manager is gone."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from maint.cli.composition import ConfiguredSite
+from maint.config.suggestions import did_you_mean
+from maint.errors import Invalid, UsageError
+from maint.model.site import HostSettings
+
+SOURCES = ("config", "manager", "snapshot")
+_ECS = {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}
+
+
+def inventory(site: ConfiguredSite, source: str) -> Sequence[HostSettings]:
+    """Return the hosts; what the config says about a host of the same name counts before what was found elsewhere.
+
+    Raises:
+        UsageError: there is no such source.
+        Invalid: there are no hosts.
+    """
+    if source not in SOURCES:
+        raise UsageError(f"there is no inventory {source!r}", hint=f"there are {', '.join(SOURCES)}")
+    found = {"config": _from_config, "manager": _from_manager, "snapshot": _from_snapshot}[source](site)
+    if not found:
+        raise Invalid(
+            f"site {site.settings.name} has no hosts",
+            hint="list them under `hosts:` in the config, or take them with --hosts-from manager",
+        )
+    return found
+
+
+def _from_config(site: ConfiguredSite) -> Sequence[HostSettings]:
+    return site.settings.hosts or site.settings.hosts_in("manager")
+
+
+def _from_manager(site: ConfiguredSite) -> Sequence[HostSettings]:
+    kinds = {cluster.name: cluster for cluster in site.manager.clusters()}
+    found = []
+    for host in site.manager.hosts():
+        cluster = kinds.get(host.cluster or "")
+        groups = () if cluster is None else ("ecs",) if cluster.is_ecs else ("base",)
+        found.append(HostSettings(host.hostname, host.address or host.hostname, None, groups))
+    return _known(site, found)
+
+
+def _from_snapshot(site: ConfiguredSite) -> Sequence[HostSettings]:
+    from maint.restore.plain_document import document_of, items_of, text_of
+    from maint.snapshots.catalogue import newest_restorable
+
+    document = document_of(site, newest_restorable(site))
+    roles: dict[str, set[str]] = {}
+    for cluster in items_of(document.get("clusters")):
+        for service in items_of(cluster.get("services")):
+            for role in items_of(service.get("roles")):
+                roles.setdefault(text_of(role.get("hostRef"), "hostId"), set()).add(text_of(role, "type"))
+    found = []
+    for host in items_of(document.get("hosts")):
+        name = text_of(host, "hostname")
+        groups = _groups(roles.get(text_of(host, "hostId"), set()))
+        found.append(HostSettings(name, text_of(host, "ipAddress") or name, None, groups))
+    return _known(site, found)
+
+
+def _groups(types: set[str]) -> Sequence[str]:
+    if types & _ECS:
+        return ("ecs-master", "ecs") if "ECS_SERVER" in types else ("ecs",)
+    return ("base",) if types else ()
+
+
+def _known(site: ConfiguredSite, found: Iterable[HostSettings]) -> Sequence[HostSettings]:
+    """Put what the config knows over what was found; the manager's own host gets its group."""
+    configured = {host.name: host for host in site.settings.hosts}
+    own = site.settings.manager.host
+    merged = []
+    for host in found:
+        known = configured.get(host.name)
+        groups = tuple(dict.fromkeys([*(known.groups if known else ()), *host.groups]))
+        if own in (host.name, host.address):
+            groups = tuple(dict.fromkeys(["manager", *groups]))
+        merged.append(replace(known or host, groups=groups))
+    return merged
+
+
+def choose(hosts: Sequence[HostSettings], names: Sequence[str], groups: Sequence[str]) -> Sequence[HostSettings]:
+    """Return the hosts that were asked for, in the inventory's order; all without names and groups.
+
+    Raises:
+        UsageError: there is no such host or group.
+    """
+    known = {host.name for host in hosts}
+    kinds = {group for host in hosts for group in host.groups}
+    for given, every, kind in ((names, known, "host"), (groups, kinds, "group of hosts")):
+        for name in given:
+            if name not in every:
+                guess = did_you_mean(name, every)
+                hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(sorted(every)) or 'none'}"
+                raise UsageError(f"there is no {kind} {name!r}", hint=hint)
+    if not names and not groups:
+        return hosts
+    return [host for host in hosts if host.name in names or set(host.groups) & set(groups)]

@@ -1,0 +1,80 @@
+"""Carry out `maint host trust`: show the keys that hosts present, and record those that the operator believes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from maint.cli.composition import ConfiguredSite
+from maint.cli.flags import Flags
+from maint.cli.hosts.inventory import choose, inventory
+from maint.cli.open_site import limit_of, opened
+from maint.cli.screen import Screen, ask_change, table
+from maint.engine.lock import site_lock
+from maint.errors import Invalid
+from maint.model.fleet import Presented, Standing
+
+_DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
+
+
+def run(flags: Flags, names: Sequence[str], hosts_from: str, *, replace: bool) -> int:
+    """Show, ask, record; return the exit code: 5 where a key differs and `--replace` was not given."""
+    from maint.adapters.ssh.fleet import FabricFleet
+
+    with opened(flags) as (site, screen):
+        hosts = choose(inventory(site, hosts_from), names, ())
+        fleet = FabricFleet(site.settings, site.secrets)
+        seen = list(fleet.keys(hosts, timeout=limit_of(flags)))
+        fresh = [one for one in seen if not one.reason and one.standing is Standing.UNKNOWN]
+        differing = [one for one in seen if not one.reason and one.standing is Standing.CHANGED]
+        screen.say(_told(seen))
+        wanted = [*fresh, *(differing if replace else [])]
+        recorded: list[Presented] = []
+        if wanted and not flags.dry_run:
+            ask_change(screen, f"record {len(wanted)} host keys?", yes=flags.yes)
+            recorded = _recorded(site, wanted)
+        refused = [one for one in differing if not replace]
+        refused += [one for one in seen if not one.reason and one.standing is Standing.REVOKED]
+        for one in refused:
+            screen.warn(f"{one.host}: its key is {one.standing.value} and was not recorded" + _advice(one))
+        _emit(screen, seen, recorded)
+        return _code(seen, refused)
+
+
+def _advice(one: Presented) -> str:
+    if one.standing is Standing.REVOKED:
+        return ": do not log in there"
+    return f"; only if you know why it changed: maint host trust {one.host} --replace"
+
+
+def _code(seen: Sequence[Presented], refused: Sequence[Presented]) -> int:
+    if refused:
+        return _REFUSED
+    missing = sum(one.reason is not None for one in seen)
+    return _DONE if not missing else _PARTLY if missing < len(seen) else 4
+
+
+def _told(seen: Sequence[Presented]) -> str:
+    rows = [[one.host, one.recorded_as, one.type, one.fingerprint or f"not seen: {one.reason}",
+             "" if one.reason else one.standing.value] for one in seen]  # fmt: skip
+    return table(["HOST", "RECORDED AS", "TYPE", "FINGERPRINT", "IS"], rows)
+
+
+def _emit(screen: Screen, seen: Sequence[Presented], recorded: Sequence[Presented]) -> None:
+    kept = {one.host for one in recorded}
+    data = [
+        {"name": one.host, "recorded_as": one.recorded_as, "type": one.type, "fingerprint": one.fingerprint,
+         "standing": None if one.reason else one.standing.value, "reason": one.reason, "recorded": one.host in kept}
+        for one in seen
+    ]  # fmt: skip
+    screen.emit({"hosts": data}, f"{len(kept)} keys recorded" if kept else "no key recorded")
+
+
+def _recorded(site: ConfiguredSite, wanted: Sequence[Presented]) -> list[Presented]:
+    from maint.adapters.ssh.recording import record
+
+    ssh = site.settings.ssh
+    if ssh is None:
+        raise Invalid(f"site {site.settings.name} has no ssh section")
+    path = ssh.known_hosts or Path.home() / ".ssh/known_hosts"
+    with site_lock(site.state, site.settings.name, "host trust", site.clock):
+        record(path, wanted)
+    return list(wanted)

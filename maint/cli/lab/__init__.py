@@ -1,0 +1,1 @@
+"""`maint lab`: the simulated site, for rehearsals."""

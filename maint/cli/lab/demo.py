@@ -1,0 +1,114 @@
+"""The main job from end to end in the lab: back up, lose everything, bring it back, prove it.
+
+The demo plays the operator and also the vendor's UI, where virtual clusters are made.
+"""
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from maint.cli.flags import Flags
+from maint.cli.open_site import settings_of
+from maint.cli.paths import state_home
+from maint.cli.run_playbook import carry_out, resume
+from maint.cli.screen import Screen
+from maint.errors import Unfinished, WorkFailed
+from maint.lab import control
+from maint.lab.manager.load import Options
+
+
+def run(flags: Flags, deployment: Path | None) -> int:
+    """Show the main job on a deployment, and clean up whatever happens.
+
+    Args:
+        flags: the common flags.
+        deployment: the export to load; None for the example.
+
+    Returns:
+        The exit code.
+    """
+    screen = flags.screen()
+    folder = Path(tempfile.mkdtemp(prefix="maint-demo-"))
+    state = state_home() / "demo" / folder.name
+    try:
+        return _story(replace(flags, config=None, site=None, output=None, state=str(state)), screen, folder, deployment)
+    finally:
+        control.down(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        _keep_reports(state)
+
+
+def _story(flags: Flags, screen: Screen, folder: Path, deployment: Path | None) -> int:
+    chapter = _chapters(screen)
+    chapter("A manager is loaded, with a password that is not the factory one")
+    password = None if deployment else f"demo-{secrets.token_urlsafe(9)}"
+    quick = {"vc-env-seconds": "0", "vc-dag-seconds": "0"}  # of minutes that a demo need not last
+    found = _up(folder, Options(deployment=deployment, new_password=password, switches=quick))
+    for remark in found.get("remarks", ()):
+        screen.say(f"  {remark}")
+    names = [str(each["name"]) for each in found.get("virtual_clusters", ())]
+    on_lab = replace(flags, config=str(found["config"]), yes=True)
+    site = settings_of(on_lab).site()
+    chapter("A backup is taken through the redaction window" + (f", and of {', '.join(names)}" if names else ""))
+    carry_out(on_lab, "export-unredacted", {})
+    gone = "; all virtual clusters are lost with what they held" if names else ""
+    chapter(f"The server's database is lost; an empty manager takes its place{gone}")
+    control.lose_database(folder)
+    if names:
+        control.lose_virtual_clusters(folder)
+    carry_out(on_lab, "probe", {})
+    chapter("Disaster recovery: from the empty manager to the old configuration, with one command")
+    try:
+        carry_out(replace(on_lab, confirm=site.name), "disaster-recovery", {})
+    except Unfinished as stop:
+        screen.error(stop)
+        _go_on(on_lab, chapter, folder, names)
+    too = "; so are its virtual clusters" if names else ""
+    chapter(f"The manager is back, and was compared with the snapshot{too}")
+    reports = {kind: str(max(site.state.glob(f"reports/*.{kind}"))) for kind in ("md", "html")}
+    screen.emit({"report": dict(reports)}, "\n".join(f"report: {path}" for path in reports.values()))
+    return 0
+
+
+def _go_on(flags: Flags, chapter: Callable[[str], None], folder: Path, names: list[str]) -> None:
+    """Make what only the vendor's UI can make, and take the run up where it waits for that."""
+    chapter(f"In the vendor's UI, {', '.join(names)} is made anew: empty, not initialised, at another address")
+    made = {name: str(control.create_vc(folder, name)["base_url"]) for name in names}
+    told = {f"vc.{name}.base_url": url for name, url in made.items()}
+    chapter(f"maint playbook resume {' '.join(f'--set {key}={value}' for key, value in told.items())}")
+    resume(flags, None, told)
+
+
+def _up(folder: Path, options: Options) -> control.Status:
+    """Bring the lab up; where it does not come up, its own words outlive the demo."""
+    try:
+        return control.up(folder, options)
+    except WorkFailed as error:
+        kept = state_home() / "demo" / f"{folder.name}.log"
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copy(folder / control.OUTPUT, kept)
+        error.hint = f"see {kept}"
+        raise
+
+
+def _keep_reports(state: Path) -> None:
+    """Clear away the demo's state, all but its reports."""
+    for place in state.glob("*/*"):
+        if place.is_dir() and place.name != "reports":
+            shutil.rmtree(place, ignore_errors=True)
+        elif place.is_file():
+            place.unlink()
+
+
+def _chapters(screen: Screen) -> Callable[[str], None]:
+    count = 0
+
+    def chapter(words: str) -> None:
+        nonlocal count
+        count += 1
+        screen.say(f"\n{count}. {words}")
+
+    return chapter

@@ -1,0 +1,1 @@
+"""`maint restore`: plan a restore and run it."""

@@ -1,0 +1,186 @@
+"""What an operator may say when a run is taken up: where a virtual cluster is now that the plan names.
+
+The plan fixed which virtual clusters come back, from which snapshot, and what is done. An address is none of it: it
+does not exist while the plan is made. Whoever types it names the virtual cluster with it, and the journal keeps it.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from maint.cli.composition import ConfiguredSite
+from maint.cli.vc.cde_config import gateway_of
+from maint.config.fields import endpoint, url
+from maint.config.suggestions import did_you_mean
+from maint.engine.journal import Past
+from maint.errors import Invalid, Refused
+from maint.model.json import Json
+
+API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
+FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "skip")
+_FINDS = "vc.find"  # the step kind that an address is told to
+_SWITCHES = ("source_gone", "initialised", "skip")
+_WORDS = {"true": True, "yes": True, "false": False, "no": False}
+_FORM = "vc.NAME.base_url=https://HOST/dex/api/v1"
+
+Said = Mapping[str, Mapping[str, str]]
+
+
+def by_lane(given: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return `vc.NAME.FIELD=VALUE` as name → field → value.
+
+    Raises:
+        Invalid: a key is none of these.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for key, value in given.items():
+        head, _, rest = key.partition(".")
+        name, _, field = rest.rpartition(".")
+        if head != "vc" or not name or field not in FIELDS:
+            guess = did_you_mean(field, FIELDS) if head == "vc" and name else None
+            raise Invalid(
+                f"--set {key}: a run that is taken up can be told vc.NAME.FIELD, with FIELD one of {', '.join(FIELDS)}",
+                detail=["all else was fixed when it was planned"],
+                hint=f"did you mean --set vc.{name}.{guess}=…?" if guess else f"such as --set {_FORM}",
+            )
+        found.setdefault(name, {})[field] = value
+    return found
+
+
+def checked(site: ConfiguredSite, past: Past, said: Said) -> dict[str, dict[str, Json]]:
+    """Return what is new in what was said, once nothing speaks against it; nothing is written down yet.
+
+    Args:
+        site: the site; it looks where earlier lives of the run were told to, from now on.
+        past: the run.
+        said: by virtual cluster.
+
+    Raises:
+        Invalid: a value makes no sense, or the run does not bring such a virtual cluster back.
+        Refused: it is back already, nothing answers there, it is somebody else's address, or the source lives.
+    """
+    for name, values in past.told.items():
+        site.find_at(name, values)
+    told: dict[str, dict[str, Json]] = {}
+    for name, texts in said.items():
+        _refuse_unknown(past, name)
+        known = past.told.get(name, {})
+        values = _read(name, texts)
+        fresh = {key: value for key, value in values.items() if value != known.get(key, _present(site, name, key))}
+        if not fresh:
+            continue
+        _refuse_back(past, name)
+        site.find_at(name, fresh)
+        told[name] = fresh
+    for name, fresh in told.items():
+        if "base_url" in fresh:
+            _refuse_address(site, past, name, {**past.told.get(name, {}), **fresh})
+    _trust_own(site, _lanes(past))
+    return told
+
+
+def _trust_own(site: ConfiguredSite, names: Sequence[str]) -> None:
+    for name in names:
+        from maint.steps.virtual_clusters.locate import trust_own  # most runs have nothing to do with virtual clusters
+
+        trust_own(site, name)
+
+
+def _lanes(past: Past) -> list[str]:
+    """Return the virtual clusters that a run brings back."""
+    return [action.lane for action in past.plan.actions if action.lane and action.kind == _FINDS]
+
+
+def _refuse_unknown(past: Past, name: str) -> None:
+    lanes = _lanes(past)
+    if name in lanes:
+        return
+    if not lanes:
+        raise Invalid(
+            f"run {past.id} ({past.plan.source}) brings no virtual cluster back, and can be told nothing",
+            hint="`maint playbook resume` without --set takes it up",
+        )
+    guess = did_you_mean(name, lanes) or lanes[0]
+    raise Invalid(
+        f"run {past.id} brings back no virtual cluster {name!r}",
+        detail=[f"it brings back: {', '.join(lanes)}"],
+        hint=f"did you mean --set vc.{guess}.base_url=…?",
+    )
+
+
+def _refuse_back(past: Past, name: str) -> None:
+    if all(past.record(index).settled for index in past.lane(name)):
+        raise Refused(
+            f"virtual cluster {name} is back already: this run has nothing left to do with it",
+            hint="was another one meant? `maint playbook report` shows how far each has come",
+        )
+
+
+def _read(name: str, texts: Mapping[str, str]) -> dict[str, Json]:
+    """Return the values in their types; a new address brings its gateway along."""
+    found: dict[str, Json] = {field: _value(f"vc.{name}.{field}", field, text) for field, text in texts.items()}
+    address = found.get("base_url")
+    if isinstance(address, str) and "auth_url" not in found:
+        found["auth_url"] = gateway_of(address)
+    return found
+
+
+def _value(key: str, field: str, text: str) -> Json:
+    if field in _SWITCHES:
+        if text.lower() not in _WORDS:
+            raise Invalid(f"--set {key}={text}: write true or false")
+        return _WORDS[text.lower()]
+    if field == "ca":
+        if not Path(text).is_file():
+            raise Invalid(f"--set {key}={text}: there is no such file", hint="a PEM bundle; see `ca` in the config")
+        return str(Path(text).absolute())
+    try:
+        found = endpoint(text) if field == "connect_to" else url(text.rstrip("/"))
+    except ValueError as error:
+        raise Invalid(f"--set {key}={text}: {error}", hint=f"such as --set {_FORM}") from None
+    if field == "base_url" and not _plain(found):
+        raise Invalid(
+            f"--set {key}={text}: the address of a jobs API ends with {API_PATH}",
+            hint=f"--set {key}=https://{urlsplit(found).netloc or 'HOST'}{API_PATH}",
+        )
+    return found
+
+
+def _plain(address: str) -> bool:
+    """Whether an address is a jobs API's, and nothing besides."""
+    parts = urlsplit(address)
+    return address == f"{parts.scheme}://{parts.netloc}{API_PATH}"
+
+
+def _present(site: ConfiguredSite, name: str, field: str) -> Json:
+    """Return what holds without anything being said."""
+    if field in _SWITCHES:
+        return False
+    found = getattr(site.settings.virtual_cluster(name), field)
+    return str(found).rstrip("/") if found is not None else None
+
+
+def _refuse_address(site: ConfiguredSite, past: Past, name: str, values: Mapping[str, Json]) -> None:
+    """Refuse an address where the virtual cluster cannot be, or must not be yet."""
+    from maint.steps.virtual_clusters.locate import FindCluster
+
+    address = str(values["base_url"])
+    for other in _others(site, name):
+        if other.rstrip("/") == address:
+            raise Refused(
+                f"{address} is the address of another virtual cluster of this site",
+                hint=f"give that of {name}: on its details page in the vendor's UI",
+            )
+    if not site.virtual_cluster(name).answers(address):
+        raise Refused(
+            f"nothing answers at {address}",
+            detail=["nothing was touched, and nothing written down"],
+            hint="is it copied whole? A new virtual cluster needs some minutes: then the same command again",
+        )
+    action = next(one for one in past.plan.actions if one.lane == name and one.kind == _FINDS)
+    gone = action.arguments["source_gone"] is True or values.get("source_gone") is True
+    FindCluster.refuse_living(site, name, str(action.arguments["source"]), source_gone=gone, again=True)
+
+
+def _others(site: ConfiguredSite, name: str) -> Sequence[str]:
+    return [one.base_url for one in site.settings.virtual_clusters if one.name != name]

@@ -1,0 +1,267 @@
+"""Carry out a playbook for a command: plan it, show it, ask, run it, report it."""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from inspect import GEN_CLOSED, getgeneratorstate
+
+from maint.cli.composition import ConfiguredSite
+from maint.cli.expected_plan import refuse_stale
+from maint.cli.flags import Flags
+from maint.cli.open_site import limit_of, opened
+from maint.cli.reports import command_to_resume, folder, report_of
+from maint.cli.resume_values import by_lane, checked
+from maint.cli.run_output import show_output
+from maint.cli.schedule.metrics import publish
+from maint.cli.screen import Screen, confirm, plan_text
+from maint.config.bundled import playbooks
+from maint.engine import journal
+from maint.engine.load import Library
+from maint.engine.plan import make_plan
+from maint.engine.session import Session
+from maint.errors import Interrupted, MaintError, PartlyDone, Refused, Unfinished
+from maint.model.events import Event, Happening
+from maint.model.json import Json
+from maint.model.plan import Effect, Plan
+from maint.model.playbook import Playbook
+from maint.report.run import write
+
+
+def library() -> Library:
+    """Return the playbooks shipped with the product."""
+    return Library(playbooks())
+
+
+Beside = Callable[[ConfiguredSite, Plan], tuple[Mapping[str, Json], str]]
+
+
+def carry_out(
+    flags: Flags, name: str, given: Mapping[str, Json], *, expect: str | None = None, beside: Beside | None = None
+) -> int:
+    """Plan a shipped playbook and carry it out.
+
+    Args:
+        flags: the common flags.
+        name: the playbook.
+        given: its parameters.
+        expect: the digest that the plan must have, None for any.
+        beside: returns what is shown beside the plan, as data and as text.
+
+    Returns:
+        The exit code.
+    """
+    return run_playbook(flags, library().load(name), given, expect=expect, beside=beside)
+
+
+def run_playbook(
+    flags: Flags,
+    playbook: Playbook,
+    given: Mapping[str, Json],
+    *,
+    expect: str | None = None,
+    beside: Beside | None = None,
+) -> int:
+    """Plan a playbook, show the plan, ask, and carry it out; with `--dry-run` only show it."""
+    with opened(flags) as (site, screen):
+
+        def make() -> Plan:
+            plan = make_plan(playbook, given, site, library(), flags.no_safety_net)
+            refuse_stale(plan, expect)
+            return plan
+
+        agreed = prepared(flags, site, screen, make, beside)
+        return follow(site, screen, *agreed) if agreed else 0
+
+
+def prepared(
+    flags: Flags, site: ConfiguredSite, screen: Screen, make: Callable[[], Plan], beside: Beside | None = None
+) -> tuple[Session, Plan] | None:
+    """Make a plan, show it and ask; return what `follow` carries out, None where it was only to be shown."""
+    limit, begun = limit_of(flags), site.clock.monotonic()
+    with site.clock.limit(limit):
+        plan = make()
+        more, text = beside(site, plan) if beside else ({}, "")
+    if flags.no_safety_net:
+        screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
+    if not _agreed(flags, screen, plan, more, text):
+        return None
+    left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
+    return Session(site, plan, _options(site, flags), limit=left), plan
+
+
+def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
+    """Return what the journal keeps of how a run was asked for."""
+    return {"insecure": site.settings.manager.insecure, "no_safety_net": flags.no_safety_net}
+
+
+def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], beside: str) -> bool:
+    """Show a plan and ask where it changes something; False where it was only to be shown."""
+    text = f"{plan_text(plan)}\n\n{beside}" if beside else plan_text(plan)
+    if flags.dry_run:
+        shown: dict[str, Json] = {"plan": plan.to_json(), "digest": plan.digest, "fingerprint": plan.fingerprint}
+        screen.emit({**shown, **more}, text)
+        return False
+    if plan.effect > Effect.READ:
+        screen.say(text)
+        confirm(plan, screen, yes=flags.yes, name=flags.confirm)
+    return True
+
+
+def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
+    """Take up a run that stopped before its end; what was confirmed then is not asked again.
+
+    Args:
+        flags: the common flags.
+        run: its id or the beginning of it; None: the newest that nobody finished.
+        given: what the operator says now, such as where a virtual cluster is.
+
+    Returns:
+        The exit code.
+    """
+    with opened(replace(flags, vendor=True), warn_of_window=False) as (site, screen):
+        said = by_lane(given or {})
+        past = journal.find(site.state, run) if run else _newest(site, screen, said)
+        if past is None:
+            return _nothing(screen, "no run of this site stopped before its end: nothing to take up", said)
+        if not past.resumable:
+            return _nothing(screen, f"run {past.id} is {past.state}: nothing to take up", said)
+        with site.clock.limit(limit_of(flags)):
+            told = checked(site, past, said)
+        screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
+        session = Session(site, past.plan, _options(site, flags), past, limit_of(flags), told)
+        try:
+            return follow(site, screen, session, past.plan)
+        finally:
+            show_output(site, screen, journal.find(site.state, past.id))
+
+
+def _newest(site: ConfiguredSite, screen: Screen, said: Mapping[str, object]) -> journal.Past | None:
+    """Return the run that is meant where none is named, and name the others; what is said is for one that has lanes."""
+    found = journal.unfinished(site.state)
+    found = [past for past in found if not said or any(action.lane for action in past.plan.actions)] or found
+    if len(found) > 1:
+        others = ", ".join(f"{one.id} ({one.plan.source})" for one in found[1:])
+        screen.warn(
+            f"the newest of {len(found)} runs that stopped is taken up; name another one to take that up: {others}"
+        )
+    return found[0] if found else None
+
+
+def _nothing(screen: Screen, words: str, said: Mapping[str, Mapping[str, str]]) -> int:
+    """Say that there is nothing to take up.
+
+    Raises:
+        Refused: although the operator said something for it.
+    """
+    if said:
+        raise Refused(words, detail=["`--set` was for nobody"], hint="`maint playbook history` lists the runs")
+    screen.say(words)
+    return 0
+
+
+def follow(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -> int:
+    """Show a session's events, write its report, and return the exit code."""
+    failure: MaintError | None = None
+    results: list[Event] = []
+
+    def show(event: Event | str) -> None:
+        if isinstance(event, str):
+            screen.say(event)
+            return
+        results.extend([event] if event.what is Happening.FINISHED else [])
+        screen.event(plan, event)
+
+    try:
+        _watch(session.events(), show)
+    except MaintError as error:
+        failure = _with_way_on(error, plan, session, site)
+    where = _written(site, session, plan)
+    if plan.locks and session.run_id:
+        publish(site, screen)
+    _show(screen, plan, session, results, where, failure)
+    _tell_left(site, screen, session, plan)
+    if failure is not None:
+        raise failure
+    return 0
+
+
+def _watch(events: Generator[Event | str, None, None], show: Callable[[Event | str], None]) -> None:
+    """Show each event; a signal or a limit that strikes while showing is the run's own, so that it puts things back."""
+    struck: BaseException | None = None
+    while True:
+        try:
+            event = next(events) if struck is None else events.throw(struck)
+            struck = None
+            try:
+                show(event)
+            except OSError:  # nobody reads any more, such as after a lost connection: what was begun is still ended
+                show = _unseen
+        except StopIteration:
+            return
+        except (MaintError, KeyboardInterrupt) as error:
+            if getgeneratorstate(events) == GEN_CLOSED:
+                raise
+            struck = error
+
+
+def _unseen(event: Event | str) -> None:
+    """Show nothing."""
+
+
+def _show(
+    screen: Screen,
+    plan: Plan,
+    session: Session,
+    results: list[Event],
+    where: Mapping[str, str],
+    failure: MaintError | None,
+) -> None:
+    actions: list[Json] = [
+        {
+            "name": plan.actions[event.index].name,
+            "kind": plan.actions[event.index].kind,
+            "target": plan.actions[event.index].target,
+            "outcome": event.outcome.value if event.outcome else None,
+            "detail": event.detail,
+            "value": event.value,
+        }
+        for event in results
+    ]
+    if screen.output != "table":
+        screen.emit({"run": session.run_id, "playbook": plan.source, "actions": actions, "report": dict(where)}, "")
+    elif where:
+        screen.say(f"report: {where['md']} and {where['html']}")
+    if failure is None and plan.locks:
+        screen.say(f"done: run {session.run_id}")
+
+
+def _tell_left(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -> None:
+    """Say what remains to be done by the operator, where the run has come to its end."""
+    if not plan.locks or not session.run_id:
+        return
+    past = journal.find(site.state, session.run_id)
+    for line in report_of(past).left if past.state == "done" else ():
+        screen.say(f"left to do: {line}")
+
+
+def _written(site: ConfiguredSite, session: Session, plan: Plan) -> dict[str, str]:
+    if not plan.locks or not session.run_id:
+        return {}
+    past = journal.find(site.state, session.run_id)
+    return {kind: str(path) for kind, path in write(report_of(past), folder(site.state)).items()}
+
+
+def _with_way_on(error: MaintError, plan: Plan, session: Session, site: ConfiguredSite) -> MaintError:
+    """Return the failure with the command that takes the run up again."""
+    if not plan.locks or not session.run_id or isinstance(error, PartlyDone):
+        return error
+    if isinstance(error, Refused) and not journal.find(site.state, session.run_id).resumable:
+        return error
+    if isinstance(error, Unfinished):
+        error.hint = f"then {command_to_resume(session.run_id, error.needs)}"
+        return error
+    command = f"`maint playbook resume {session.run_id}` goes on where it stopped"
+    if isinstance(error, Interrupted) or not error.hint:
+        error.hint = command
+    elif "playbook resume" not in error.hint:
+        error.hint = f"{error.hint}; {command}"
+    return error

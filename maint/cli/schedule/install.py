@@ -1,0 +1,212 @@
+"""Install, show and remove a site's schedule: look, show what would change, ask, change."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from maint.cli.backup.retention import last_success
+from maint.cli.flags import Flags
+from maint.cli.open_site import opened, settings_of
+from maint.cli.schedule import files as installed
+from maint.cli.schedule.calendar import calendar
+from maint.cli.schedule.units import (
+    FAILURE,
+    File,
+    Wanted,
+    files_of,
+    folder_of,
+    names_of,
+    references,
+    refuse_impossible,
+    timers_of,
+    writable,
+)
+from maint.cli.screen import Screen, confirm, plan_text, table
+from maint.config.layers import OVERRIDES
+from maint.engine.lock import make_folder
+from maint.errors import UsageError, WorkFailed
+from maint.model.json import Json
+from maint.model.plan import Action, Effect, Plan
+from maint.model.site import SiteSettings
+
+
+def form_of(form: str, *, user: bool = False, folder: Path | None = None) -> str:
+    """Return the form of the schedule: the one asked for, else systemd where it runs this machine, else cron.
+
+    Raises:
+        UsageError: there is no such form, or it cannot be had for a user.
+    """
+    if form not in ("", "systemd", "cron"):
+        raise UsageError(f"there is no form {form!r}", hint="--form systemd or --form cron")
+    chosen = form or ("systemd" if installed.MANAGED.is_dir() else "cron")
+    if chosen == "cron" and user and folder is None:
+        hint = "`maint schedule install --dry-run` shows the line; put it in with crontab -e"
+        raise UsageError("a user's own crontab is not written by maint", hint=hint)
+    return chosen
+
+
+def wanted_of(
+    at: str, every: str, jitter: str, form: str, *, user: bool, prune: bool, drill: str, folder: str
+) -> Wanted:
+    """Return the schedule that the flags ask for."""
+    place = Path(folder).expanduser().absolute() if folder else None
+    rehearsed = calendar(drill, "", jitter) if drill else None
+    return Wanted(calendar(at, every, jitter), form_of(form, user=user, folder=place), user, prune, rehearsed, place)
+
+
+def install(flags: Flags, wanted: Wanted) -> int:
+    """Write the files of the schedule and start its timer; what is as it should be stays untouched."""
+    settings, screen = settings_of(flags), flags.screen()
+    site = settings.site()
+    refuse_impossible(site, wanted)
+    files = files_of(settings, site, wanted, os.environ)
+    installed.refuse_foreign(files)
+    changed = [file for file in files if installed.state_of(file) != "installed"]
+    stale = _stale(site, files, user=wanted.user, folder=wanted.folder)
+    changes = [(str(one.path), f"write {one.path}") for one in changed]
+    changes += [(str(path), f"delete {path}, which is asked for no more") for path in stale]
+    if flags.dry_run:
+        screen.emit({"files": _contents(files), "changed": [path for path, _ in changes]}, shown(files))
+        return 0
+    _warn(site, screen)
+    _ask(flags, screen, _plan("schedule-install", site.name, changes))
+    _delete(stale, user=wanted.user, folder=wanted.folder)
+    for file in changed:
+        installed.write(file)
+    if wanted.folder is None:
+        _start(site, files, wanted)
+    done = [f"written: {one.path}" for one in changed] + [f"removed: {path}" for path in stale]
+    data: dict[str, Json] = {"written": [str(one.path) for one in changed], "removed": [str(path) for path in stale]}
+    screen.emit(data, "\n".join(done) or "the schedule is installed already")
+    return 0
+
+
+def remove(flags: Flags, *, user: bool, folder: str) -> int:
+    """Stop the timer and delete the files that an installation wrote for the site, and no others."""
+    settings, screen = settings_of(flags), flags.screen()
+    site = settings.site()
+    place = Path(folder).expanduser().absolute() if folder else None
+    found = _found(site, user=user, folder=place)
+    plan = _plan("schedule-remove", site.name, [(str(path), f"delete {path}") for path in found])
+    if flags.dry_run:
+        screen.emit({"files": [str(path) for path in found]}, plan_text(plan))
+        return 0
+    _ask(flags, screen, plan)
+    _delete(found, user=user, folder=place)
+    gone = [str(path) for path in found]
+    screen.emit({"removed": gone}, "\n".join(f"removed: {one}" for one in gone) or "no schedule is installed")
+    return 0
+
+
+def show(flags: Flags, *, user: bool, folder: str) -> None:
+    """Show what is installed for the site, when it runs next, and how old the last verified success is."""
+    with opened(flags) as (site, screen):
+        place = Path(folder).expanduser().absolute() if folder else None
+        found = _found(site.settings, user=user, folder=place)
+        when = [_rhythm(path) for path in found if _rhythm(path)]
+        following = _next(site.settings.name, found, user=user) if place is None else None
+        try:
+            from maint.snapshots.catalogue import entries
+
+            data, words = last_success(entries(site), site.clock.now())
+        except WorkFailed as failure:
+            data, words = None, f"last verified restorable backup: cannot tell ({failure.message})"
+        rows = [["files", ", ".join(map(str, found)) or "none: no schedule is installed"]]
+        rows += [["when", ", ".join(when)]] * bool(when) + [["next", following or ""]] * bool(following)
+        label, _, rest = words.partition(": ")
+        body: dict[str, Json] = {"files": [str(path) for path in found], "when": list(when), "next": following}
+        screen.emit({"schedule": body, "last_verified": data}, table(["WHAT", "IS"], [*rows, [label, rest]]))
+
+
+def shown(files: Sequence[File]) -> str:
+    """Return files for people: each under its path."""
+    return "\n".join(f"### {file.path}\n{file.content}" for file in files).rstrip()
+
+
+def _contents(files: Sequence[File]) -> list[Json]:
+    return [{"path": str(one.path), "content": one.content} for one in files]
+
+
+def _plan(source: str, site: str, changes: Sequence[tuple[str, str]]) -> Plan:
+    """Return changes of this machine as a plan, so that they are shown and confirmed like any other."""
+    actions = tuple(Action("File of the schedule", source, path, Effect.CHANGE, what) for path, what in changes)
+    return Plan(source, site, {}, actions, locks=False)
+
+
+def _ask(flags: Flags, screen: Screen, plan: Plan) -> None:
+    if plan.actions:
+        screen.say(plan_text(plan))
+        confirm(plan, screen, yes=flags.yes, name=None)
+
+
+def _start(site: SiteSettings, files: Sequence[File], wanted: Wanted) -> None:
+    for path in writable(site):
+        make_folder(path)
+    if wanted.form == "systemd":
+        installed.systemctl("daemon-reload", user=wanted.user)
+        for file in files:
+            if file.path.suffix == ".timer":
+                installed.systemctl("enable", file.path.name, user=wanted.user)
+                installed.systemctl("restart", file.path.name, user=wanted.user)
+
+
+def _delete(paths: Sequence[Path], *, user: bool, folder: Path | None) -> None:
+    """Delete files of ours; timers that run are stopped first."""
+    timers = [path.name for path in paths if path.suffix == ".timer"]
+    running = timers if folder is None and installed.MANAGED.is_dir() else []
+    for name in running:
+        installed.systemctl("stop", name, user=user)
+        installed.systemctl("disable", name, user=user)
+    for path in paths:
+        installed.delete(path)
+    if running:
+        installed.systemctl("daemon-reload", user=user)
+
+
+def _stale(site: SiteSettings, files: Sequence[File], *, user: bool, folder: Path | None) -> list[Path]:
+    """Return files of ours that an earlier installation wrote for the site, and that are asked for no more."""
+    wanted = {file.path for file in files}
+    return [path for path in _own(site, user=user, folder=folder) if path not in wanted]
+
+
+def _warn(site: SiteSettings, screen: Screen) -> None:
+    for key, reference in references(site).items():
+        kind = reference.partition(":")[0]
+        if kind in ("env", "keyring"):
+            screen.warn(f"{key} is {kind}:…, which a scheduled run may not have; file:PATH is handed to it")
+    for variable in sorted(OVERRIDES.keys() & os.environ.keys()):
+        screen.warn(f"{variable} is set here, and a scheduled run goes by the config file alone")
+
+
+def _found(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]:
+    """Return the files of ours that are installed for a site; that for failures only where no other site needs it."""
+    found = _own(site, user=user, folder=folder)
+    units = folder or folder_of("systemd", user, os.environ)
+    others = [path for path in units.glob("maint-*-*.service") if path not in found and installed.is_ours(path)]
+    if installed.is_ours(units / FAILURE) and not others:
+        found.append(units / FAILURE)
+    return found
+
+
+def _own(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]:
+    """Return the files of ours that are for this site alone."""
+    found = []
+    for form in ("systemd", "cron"):
+        place = folder or folder_of(form, user, os.environ)
+        paths = [place / name for name in names_of(site.name, form)]
+        found += [path for path in paths if installed.is_ours(path) and installed.site_of(path) == site.name]
+    return found
+
+
+def _rhythm(path: Path) -> str:
+    """Return the line of a file that tells when it runs."""
+    lines = path.read_text().splitlines()
+    return next((line for line in lines if line.startswith("OnCalendar=") or " root " in line), "")
+
+
+def _next(site: str, found: Sequence[Path], *, user: bool) -> str | None:
+    timer = timers_of(site)[0]
+    if not installed.MANAGED.is_dir() or not any(path.name == timer for path in found):
+        return None
+    words = ("show", "-P", "NextElapseUSecRealtime", timer)
+    return installed.systemctl(*words, user=user).strip() or None

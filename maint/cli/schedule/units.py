@@ -1,0 +1,254 @@
+"""The files that make a site's backups run by themselves: systemd units, or a line for cron."""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from maint.cli.schedule.calendar import Calendar
+from maint.config.layers import Settings
+from maint.errors import Refused, WorkFailed
+from maint.model.noun import Noun
+from maint.model.site import BackupSettings, SiteSettings
+from maint.render import from_file
+
+SYSTEM_UNITS = Path("/etc/systemd/system")
+CRON_FILES = Path("/etc/cron.d")
+STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
+MARK = "# maint-schedule"
+
+
+class Wanted(Noun):
+    """How the schedule is to be.
+
+    Attributes:
+        calendar: when backups are taken.
+        form: systemd or cron.
+        user: units of the user's own service manager.
+        prune: whether to prune after each backup.
+        drill: when restores are rehearsed, None for never.
+        folder: where the files go; None for where the form wants them.
+    """
+
+    calendar: Calendar
+    form: str = "systemd"
+    user: bool = False
+    prune: bool = False
+    drill: Calendar | None = None
+    folder: Path | None = None
+
+
+class _Job(Noun):
+    """Something that runs by itself: its name, when, what it does, and its commands after `--site NAME`."""
+
+    name: str
+    calendar: Calendar
+    description: str
+    commands: Sequence[Sequence[str]]
+
+
+class File(Noun):
+    """A file of the schedule."""
+
+    path: Path
+    content: str
+
+
+def folder_of(form: str, user: bool, environ: Mapping[str, str]) -> Path:
+    """Return where files of a form belong."""
+    if form == "cron":
+        return CRON_FILES
+    if not user:
+        return SYSTEM_UNITS
+    home = Path(environ.get("HOME", "/"))
+    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "systemd/user"
+
+
+def timers_of(site: str) -> Sequence[str]:
+    """Return the names of a site's timer units, that of backups first."""
+    return tuple(f"maint-{job}-{site}.timer" for job in JOBS)
+
+
+def names_of(site: str, form: str) -> Sequence[str]:
+    """Return all names that a site's own files may have; the unit for failures serves all sites."""
+    if form == "cron":
+        return (f"maint-backup-{site.replace('.', '_')}",)  # cron passes over names with a dot
+    return tuple(f"maint-{job}-{site}.{kind}" for job in JOBS for kind in ("service", "timer"))
+
+
+JOBS = ("backup", "drill")
+FAILURE = "maint-failure@.service"
+
+
+def files_of(settings: Settings, site: SiteSettings, wanted: Wanted, environ: Mapping[str, str]) -> Sequence[File]:
+    """Return the files of a site's schedule.
+
+    Raises:
+        Refused: a secret of the site would have to be typed.
+    """
+    folder = wanted.folder or folder_of(wanted.form, wanted.user, environ)
+    jobs = tuple(_jobs(wanted))
+    values = _values(settings, site, wanted)
+    if wanted.form == "cron":
+        lines = [(job.calendar.cron, _cron_command(values, job)) for job in jobs]
+        return (File(folder / names_of(site.name, "cron")[0], from_file("cron.j2", {**values, "lines": lines})),)
+    files = []
+    for job in jobs:
+        name = f"maint-{job.name}-{site.name}"
+        told = {**values, **_told(values, job)}
+        files.append(File(folder / f"{name}.service", from_file("maint-backup.service.j2", told)))
+        files.append(File(folder / f"{name}.timer", from_file("maint-backup.timer.j2", told)))
+    shared = {**values, **_shared(site)}
+    return (*files, File(folder / FAILURE, from_file("maint-failure@.service.j2", shared)))
+
+
+def _jobs(wanted: Wanted) -> Iterator[_Job]:
+    commands = [["backup", "create", "--yes"], *([["backup", "prune", "--yes"]] if wanted.prune else [])]
+    yield _Job("backup", wanted.calendar, "Backup of the configuration", commands)
+    if wanted.drill is not None:
+        yield _Job("drill", wanted.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
+
+
+def _told(values: Mapping[str, object], job: _Job) -> dict[str, object]:
+    return {
+        "description": job.description,
+        "calendar": job.calendar.systemd,
+        "jitter": f"{job.calendar.jitter:.0f}s",
+        "commands": [_words([*_call(values), *words]) for words in job.commands],
+    }
+
+
+def _cron_command(values: Mapping[str, object], job: _Job) -> str:
+    """Return a job's commands as a line for cron, to which a percent sign means a new line."""
+    joined = " && ".join(shlex.join([*_call(values), *words, "--quiet"]) for words in job.commands)
+    return joined.replace("%", "\\%")
+
+
+def _call(values: Mapping[str, object]) -> Sequence[str]:
+    return [program(), "--config", str(values["config"]), "--site", str(values["site"])]
+
+
+def _values(settings: Settings, site: SiteSettings, wanted: Wanted) -> dict[str, object]:
+    state = site.state.parent
+    credentials = dict(_credentials(settings, site)) if wanted.form == "systemd" else {}
+    environment = {"MAINT_STATE": str(state), **{one: f"credential:{name}" for one, (name, _) in credentials.items()}}
+    return {
+        "mark": f"{MARK} {site.name}",
+        "site": site.name,
+        "config": str(settings.path),
+        "user": wanted.user,
+        "doctor": _words([program(), "--config", str(settings.path), "--site"]) + " %i doctor",
+        "environment": [_word(f"{name}={value}") for name, value in environment.items()],
+        "credentials": [f"{name}:{_escaped(str(path))}" for name, path in credentials.values()],
+        "in_tmp": any(Path(one).is_relative_to(tmp) for one in _read(settings, site) for tmp in ("/tmp", "/var/tmp")),
+        "writable": [_word(f"-{path}") for path in writable(site)],
+        "cron_environment": {"MAINT_STATE": str(state)},
+    }
+
+
+def _shared(site: SiteSettings) -> dict[str, object]:
+    """Return what differs in the unit that serves all sites: nothing in it may belong to one of them."""
+    state = [_word(f"-{path}") for path in writable(site) if path == site.state.parent]
+    variables = [_word(f"MAINT_STATE={site.state.parent}")]
+    return {"mark": MARK, "credentials": [], "environment": variables, "writable": state}
+
+
+def program() -> str:
+    """Return the absolute path of the `maint` that runs now.
+
+    Raises:
+        WorkFailed: there is none that a service could start.
+    """
+    beside = Path(sys.executable).parent / "maint"
+    for found in (Path(sys.argv[0]), beside, Path(shutil.which("maint") or "/")):
+        if found.name == "maint" and found.is_file() and os.access(found, os.X_OK):
+            return str(found.absolute())
+    raise WorkFailed("the program `maint` is not found", hint="install it, and call it by that name")
+
+
+def writable(site: SiteSettings) -> Sequence[Path]:
+    """Return the folders that a scheduled run writes to, but for those that systemd makes."""
+    backup = site.backup
+    stores = [Path(one) for one in (backup.store, *backup.copies) if one.startswith("/")] if backup else []
+    metrics = [site.metrics.parent] if site.metrics else []
+    found = dict.fromkeys([site.state.parent, *stores, *metrics])
+    return [path for path in found if not path.is_relative_to(STATE_DIRECTORY)]
+
+
+def _read(settings: Settings, site: SiteSettings) -> Sequence[Path]:
+    """Return what a run reads beside its secrets, to know whether a /tmp of its own would hide it."""
+    return [Path(program()), settings.folder, *writable(site)]
+
+
+def references(site: SiteSettings) -> Mapping[str, str]:
+    """Return every secret reference of a site: the key in the config → the reference."""
+    manager, backup, ssh = site.manager, site.backup, site.ssh
+    found = {
+        "manager.password": manager.login.password,
+        "manager.bootstrap.password": manager.bootstrap.password if manager.bootstrap else None,
+        "ssh.sudo.password": ssh.sudo_password if ssh else None,
+        "backup.identity": backup.identity if backup else None,
+        "backup.signing_key": backup.signing_key if backup else None,
+        "backup.fingerprint_key": backup.fingerprint_key if backup else None,
+    }
+    for store in (backup.store, *backup.copies) if backup else ():
+        found |= _s3_keys(backup, store) if backup and store.startswith("s3://") else {}
+    for cluster in site.virtual_clusters:
+        found[f"virtual_clusters.{cluster.name}.password"] = cluster.login.password
+    return {key: reference for key, reference in found.items() if reference}
+
+
+def _s3_keys(backup: BackupSettings, store: str) -> Mapping[str, str]:
+    bucket = store.removeprefix("s3://").partition("/")[0]
+    where = f"backup.s3.buckets.{bucket}" if bucket in backup.s3.buckets else "backup.s3"
+    own = backup.s3.of(bucket)
+    return {f"{where}.access_key": own.access_key, f"{where}.secret_key": own.secret_key}
+
+
+def refuse_impossible(site: SiteSettings, wanted: Wanted) -> None:
+    """Refuse a schedule that could never work.
+
+    Raises:
+        Refused: a secret is typed, and a scheduled run has nobody to ask; or drills lack the private key.
+    """
+    if wanted.drill is not None and (site.backup is None or site.backup.identity is None):
+        raise Refused(
+            "this machine cannot drill: `backup.identity` names no private key",
+            hint="schedule drills where the private key is",
+        )
+    typed = [key for key, reference in references(site).items() if reference.partition(":")[0] == "prompt"]
+    if typed:
+        raise Refused(
+            f"a scheduled run has nobody to ask for {', '.join(typed)}", hint="name another source, such as file:PATH"
+        )
+
+
+def _credentials(settings: Settings, site: SiteSettings) -> Iterator[tuple[str, tuple[str, Path]]]:
+    """Yield, for each secret in a file, the variable that replaces its reference, its credential, and the file."""
+    from maint.config.layers import OVERRIDES
+    from maint.config.paths import expanded
+
+    variables = {key: variable for variable, key in OVERRIDES.items()}
+    for key, reference in references(site).items():
+        kind, _, rest = reference.partition(":")
+        if kind == "file" and key in variables:
+            path = settings.folder / expanded(rest, os.environ)
+            yield variables[key], (key.replace(".", "-").replace("_", "-"), path)
+
+
+def _words(words: Sequence[str]) -> str:
+    """Return a command as `ExecStart=` takes it."""
+    return " ".join(_word(word.replace("$", "$$")) for word in words)
+
+
+def _word(text: str) -> str:
+    text = _escaped(text)
+    if text and not set(text) & set(" \t'\"\\;"):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")

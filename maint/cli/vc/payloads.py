@@ -1,0 +1,160 @@
+"""What a job's options mean, as the API's own objects."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from maint.errors import UsageError
+from maint.model.job_definition import UNSCHEDULED
+from maint.model.json import Json
+
+YES_NO = {"true": True, "false": False, "yes": True, "no": False}
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleWords:
+    """What was said of a schedule; None is "not said"."""
+
+    enabled: str | None = None
+    start: str | None = None
+    end: str | None = None
+    cron: str | None = None
+    every_days: int | None = None
+    minutes: str | None = None
+    hours: str | None = None
+
+    @property
+    def said(self) -> bool:
+        """Whether anything was."""
+        parts = (self.enabled, self.start, self.end, self.cron, self.every_days, self.minutes, self.hours)
+        return any(part is not None for part in parts)
+
+
+def schedule(words: ScheduleWords) -> dict[str, Json]:
+    """Return the keys of a schedule that were said.
+
+    Raises:
+        UsageError: they make no sense.
+    """
+    found: dict[str, Json] = {}
+    if words.enabled is not None:
+        if words.enabled.lower() not in YES_NO:
+            raise UsageError(f"--schedule-enabled is true or false, not {words.enabled!r}", hint="true or false")
+        found["enabled"] = YES_NO[words.enabled.lower()]
+    cron = _cron(words)
+    pairs = (("cronExpression", cron), ("start", words.start), ("end", words.end))
+    return found | {key: value for key, value in pairs if value is not None}
+
+
+def _cron(words: ScheduleWords) -> str | None:
+    """Return the cron expression, whose day may come as "every so many"."""
+    parts = (words.every_days, words.minutes, words.hours)
+    if all(part is None for part in parts):
+        return words.cron
+    if words.cron is not None:
+        raise UsageError("--cron-expression says it all", hint="leave out the other options for when it runs")
+    if words.every_days is not None and not 1 <= words.every_days <= 31:
+        raise UsageError(f"--every-days {words.every_days} makes no sense", hint="1 to 31")
+    days = "*" if words.every_days is None else f"*/{words.every_days}"
+    hours = words.hours if words.hours is not None else "0" if words.every_days is not None else "*"
+    return f"{_numbers(words.minutes or '0', 59)} {_numbers(hours, 23)} {days} * *"
+
+
+def _numbers(text: str, largest: int) -> str:
+    for part in text.replace("-", ",").split(","):
+        if part != "*" and not (part.isascii() and part.isdigit() and int(part) <= largest):
+            raise UsageError(f"{text!r} is no list of numbers from 0 to {largest}", hint="such as 0 or 0,30")
+    return text
+
+
+def conf(pairs: Sequence[str] | None) -> dict[str, Json]:
+    """Return `key=value` pairs; all values are texts (contract section 4.3).
+
+    Raises:
+        UsageError: one has no `=`.
+    """
+    found: dict[str, Json] = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise UsageError(f"{pair!r} is no key=value", hint="such as spark.executor.memory=2g")
+        found[key] = value
+    return found
+
+
+def mounts(resources: Mapping[int, str], prefixes: Mapping[int, str]) -> list[Json]:
+    """Return the mounts in the order of their numbers.
+
+    Raises:
+        UsageError: a prefix has no resource.
+    """
+    lonely = sorted(set(prefixes) - set(resources))
+    if lonely:
+        hint = "give it its resource, such as --mount-1-resource NAME"
+        raise UsageError(f"mount {lonely[0]} has a prefix and no resource", hint=hint)
+    return [
+        {"resourceName": resources[number], "dirPrefix": prefixes.get(number, "").strip("/")}
+        for number in sorted(resources)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What a job runs, and with what."""
+
+    file: str
+    class_name: str = ""
+    args: Sequence[str] = ()
+    conf: Mapping[str, Json] | None = None
+    num_executors: int | None = None
+    driver_memory: str | None = None
+    driver_cores: int | None = None
+    executor_memory: str | None = None
+    executor_cores: int | None = None
+    python_env: str | None = None
+
+
+def spark(application: Application) -> dict[str, Json]:
+    """Return the `spark` object of a definition; what was not said is left to the server."""
+    said: dict[str, Json] = {
+        "file": application.file,
+        "className": application.class_name,
+        "args": list(application.args),
+        "conf": dict(application.conf or {}),
+        "logLevel": "INFO",
+        "pyFiles": [],
+        "jars": [],
+        "files": [],
+    }
+    optional: dict[str, Json] = {
+        "numExecutors": application.num_executors,
+        "driverMemory": application.driver_memory,
+        "driverCores": application.driver_cores,
+        "executorMemory": application.executor_memory,
+        "executorCores": application.executor_cores,
+        "pythonEnvResourceName": application.python_env,
+    }
+    return said | {key: value for key, value in optional.items() if value is not None}
+
+
+def spark_job(name: str, application: Application, mounted: list[Json], when: ScheduleWords) -> dict[str, Json]:
+    """Return the definition of a spark job, unscheduled unless told otherwise."""
+    planned = {**UNSCHEDULED, "paused": False, **schedule(when)} if when.said else dict(UNSCHEDULED)
+    if planned["enabled"] is False:
+        planned["paused"] = True
+    return {"name": name, "type": "spark", "mounts": mounted, "spark": spark(application), "schedule": planned}
+
+
+def airflow_job(name: str, dag_file: str, mounted: list[Json]) -> dict[str, Json]:
+    """Return the definition of an airflow job; it has no schedule, its DAG file has (contract section 4.4)."""
+    return {"name": name, "type": "airflow", "mounts": mounted, "airflow": {"dagFile": dag_file}}
+
+
+def is_remote(file: str) -> bool:
+    """Whether an application file is not one of ours to upload (contract section 4.3)."""
+    return "://" in file or file.startswith(("local:/", "/app/mount/"))
+
+
+def file_name(path: str) -> str:
+    """Return the name that a local file gets in a resource."""
+    return PurePosixPath(path).name

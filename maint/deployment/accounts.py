@@ -1,0 +1,128 @@
+"""Judge the accounts of a document: can an administrator log in after a restore (contract sections 7.2, 7.3, 8)?"""
+
+import re
+from collections.abc import Sequence
+
+from maint.deployment.json_reducer import Fields
+from maint.deployment.password_hash import opens
+from maint.deployment.secret_index import Known
+from maint.deployment.sensitive import SECRET_FIELDS, readable
+from maint.model.noun import Noun
+from maint.model.secret import Secret
+from maint.model.snapshot import Finding
+
+ADMIN = "ROLE_ADMIN"
+ADMIN_DISPLAY = "Full Administrator"
+SHOWN = 3
+_HEX = re.compile(r"[0-9a-fA-F]{64}")
+
+
+class _Account(Noun):
+    name: str
+    logs_in: bool  # not kept by an outside directory
+    has_hash: bool
+    sound: bool  # what it carries is of the form in which managers keep it
+    admin: bool
+    uuids: tuple[str, ...]  # of its roles, where nothing but a uuid says what they are
+
+
+class Accounts:
+    """Takes users and auth roles.
+
+    Args:
+        account: the account whose password is at hand.
+        password: that password.
+        known: collects hashes, salts and passwords, when given.
+    """
+
+    def __init__(self, account: str, password: Secret | None, known: Known | None) -> None:
+        self._account, self._password, self._known = account, password, known
+        self._all: list[_Account] = []
+        self._admin_uuids: set[str] = set()
+        self.hash_rule: bool | None = None
+
+    def user(self, user: Fields) -> None:
+        """Take one user."""
+        for field in SECRET_FIELDS:
+            if self._known is not None and readable(user.get(field)):
+                self._known.add(str(user[field]))
+        roles = [*(user.get("authRoles") or ()), *(user.get("roles") or ())]
+        self._all.append(
+            _Account(
+                name=str(user.get("name")),
+                logs_in=user.get("pwLogin") is not False,
+                has_hash=readable(user.get("pwHash")) or readable(user.get("password")),
+                sound=_sound(user),
+                admin=any(_is_admin(role) for role in roles),
+                uuids=tuple(str(role["uuid"]) for role in roles if isinstance(role, dict) and "uuid" in role),
+            )
+        )
+        if self._password and user.get("name") == self._account and user.get("pwLogin") is not False:
+            self.hash_rule = opens(self._password, user.get("pwHash"), user.get("pwSalt"))
+
+    def auth_role(self, role: Fields) -> None:
+        """Take one auth role."""
+        if _is_admin(role) and "uuid" in role:
+            self._admin_uuids.add(str(role["uuid"]))
+
+    @property
+    def hidden(self) -> int:
+        """How many accounts that log in by password have no hash: as redacted views leave them out."""
+        return sum(1 for one in self._all if one.logs_in and not one.has_hash)
+
+    @property
+    def readable(self) -> bool:
+        """Whether at least one account carries its hash."""
+        return any(one.has_hash for one in self._all)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All accounts."""
+        return tuple(one.name for one in self._all)
+
+    @property
+    def administrators(self) -> tuple[str, ...]:
+        """The administrators who can log in."""
+        return tuple(one.name for one in self._admins() if one.logs_in and one.has_hash and one.sound)
+
+    def _admins(self) -> list[_Account]:
+        return [one for one in self._all if one.admin or self._admin_uuids.intersection(one.uuids)]
+
+    def administrator(self) -> Finding:
+        """Is there an administrator who can log in?"""
+        admins, able = self._admins(), self.administrators
+        if able:
+            return Finding("administrator", True, f"{_some(able)} can log in as administrator")
+        if admins:
+            return Finding("administrator", False, f"no administrator could log in: {_some([a.name for a in admins])}")
+        return Finding("administrator", False, f"no user has the role {ADMIN}")
+
+    def complete(self) -> Finding:
+        """Does every account that logs in by password carry its hash?"""
+        lacking = [one.name for one in self._all if one.logs_in and not one.has_hash]
+        if lacking:
+            return Finding("accounts", False, f"no password hash: {_some(lacking)}")
+        if broken := [one.name for one in self._all if not one.sound]:
+            return Finding("accounts", False, f"no usable password hash, salt or login flag: {_some(broken)}")
+        return Finding("accounts", True, f"all of {len(self._all)} accounts can log in as before")
+
+
+def _sound(user: Fields) -> bool:
+    """Tell whether hash, salt and flag are of the types of contract section 7.2; how CM 7 hashes is not asked (U14)."""
+    flag, pw_hash, salt = user.get("pwLogin"), user.get("pwHash"), user.get("pwSalt")
+    if not isinstance(flag, bool | None) or not isinstance(pw_hash, str | None):
+        return False
+    if salt is None:  # by the known rule, such a hash opens to nobody without its salt
+        return not (pw_hash and _HEX.fullmatch(pw_hash))
+    return isinstance(salt, int) and not isinstance(salt, bool) and -(2**63) <= salt < 2**63
+
+
+def _is_admin(role: object) -> bool:
+    if isinstance(role, dict):
+        name = role.get("name")
+        return name == ADMIN if name else role.get("displayName") == ADMIN_DISPLAY
+    return role == ADMIN
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -1,0 +1,210 @@
+"""Judge whether a document hangs together: everything that is pointed at is there, and nothing is there twice.
+
+Names are only compared, never taken apart: a generated role name may be cut at 64 characters.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from maint.deployment.json_reducer import Fields
+from maint.deployment.records import Group, Role, plain, text
+from maint.deployment.structure import Shapes
+from maint.model.snapshot import Finding
+
+SHOWN = 3
+
+
+class References:
+    """Takes the objects of a document from the leaves up; counts them in `counts`, tells `shapes` what they are."""
+
+    def __init__(self, counts: Counter[str], shapes: Shapes) -> None:
+        self._counts, self._shapes = counts, shapes
+        self._hosts: set[str] = set()
+        self._clusters: dict[str, set[str]] = {}  # name → its config groups
+        self._users: set[str] = set()
+        self._names: set[tuple[str, str]] = set()
+        self._role_hosts: Counter[str] = Counter()
+        self._templates: list[tuple[str, str, tuple[str, ...]]] = []
+        self._member_users: set[str] = set()
+        self._missing: list[str] = []
+        self._twice: list[str] = []
+        self._nameless = 0
+        self._unknown_hosts: dict[str, int] = {}
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The names of all clusters."""
+        return tuple(self._clusters)
+
+    def host(self, host: Fields) -> None:
+        """Take one host."""
+        self._counts["hosts"] += 1
+        name = host.get("hostId")
+        if not isinstance(name, str) or not name:
+            self._nameless += 1
+        elif name in self._hosts:
+            self._twice.append(f"host {name}")
+        else:
+            self._hosts.add(name)
+            self._shapes.named("host", host.get("hostname"))
+            self._repeats("host name", [host.get("hostname")], among=self._names)
+
+    def role(self, role: Fields) -> tuple[object, object, object]:
+        """Take one role; return its name, its group and its type."""
+        host = _ref(role.get("hostRef"), "hostId")
+        if host is not None:
+            self._role_hosts[str(host)] += 1
+        elif "hostRef" in role or "type" in role:
+            self._missing.append(f"role {role.get('name')} stands on no host")
+        group = _ref(role.get("roleConfigGroupRef"), "roleConfigGroupName")
+        return role.get("name"), group, role.get("type")
+
+    def decoded_role(self, role: Role) -> tuple[object, object, object]:
+        """Take one role that was decoded whole; see `role`."""
+        host = role.hostRef.hostId if role.hostRef else None
+        if not isinstance(host, str):
+            return self.role(plain([role])[0])
+        self._role_hosts[host] += 1
+        group = role.roleConfigGroupRef
+        return text(role.name), text(group.roleConfigGroupName) if group else None, role.type
+
+    def group(self, group: Fields) -> tuple[object, object, object]:
+        """Take one config group; return its name, and the cluster and service that it says it belongs to."""
+        self._counts["groups"] += 1
+        owner = group.get("serviceRef")
+        return group.get("name"), _ref(owner, "clusterName"), _ref(owner, "serviceName")
+
+    def decoded_group(self, group: Group) -> tuple[object, object, object]:
+        """Take one config group that was decoded whole; see `group`."""
+        self._counts["groups"] += 1
+        if owner := group.serviceRef:
+            return text(group.name), text(owner.clusterName), text(owner.serviceName)
+        return text(group.name), None, None
+
+    def service(self, service: Fields) -> tuple[object, list[str], set[str]]:
+        """Take one service of a cluster; return its name, its groups, and the clusters that they name."""
+        self._counts["services"] += 1
+        self._counts["roles"] += len(service.get("roles") or ())
+        return service.get("name"), *self._inside(service)
+
+    def management(self, service: Fields) -> None:
+        """Take the management service."""
+        self._counts["management_roles"] += len(service.get("roles") or ())
+        self._inside(service)
+
+    def _inside(self, service: Fields) -> tuple[list[str], set[str]]:
+        """Check the roles and groups of a service against each other."""
+        name = service.get("name")
+        roles = service.get("roles") or ()
+        groups = service.get("roleConfigGroups") or ()
+        self._shapes.named("service", name, service.get("type"))
+        self._shapes.lists(f"service {name}", service, "roles", "roleConfigGroups")
+        self._shapes.objects(f"service {name}", service, "config")
+        self._repeats(f"role of {name}", [role[0] for role in roles])
+        self._repeats(f"config group of {name}", [group[0] for group in groups])
+        known = {group[0] for group in groups}
+        for role, group, kind in roles:
+            if not role or not kind:
+                self._shapes.named(f"role of {name}", role, kind)
+            if group is not None and group not in known:
+                self._missing.append(f"role {role} names the config group {group}")
+        for group, _, owner in groups:
+            if not group:
+                self._shapes.named(f"config group of {name}", group)
+            if owner is not None and owner != name:
+                self._missing.append(f"config group {group} of {name} names the service {owner}")
+        return [str(group) for group in known], {str(group[1]) for group in groups if group[1] is not None}
+
+    def cluster(self, cluster: Fields) -> None:
+        """Take one cluster."""
+        self._counts["clusters"] += 1
+        name = str(cluster.get("name"))
+        self._shapes.named("cluster", cluster.get("name"))
+        self._shapes.lists(f"cluster {name}", cluster, "services")
+        if name in self._clusters:
+            self._twice.append(f"cluster {name}")
+        services = cluster.get("services") or ()
+        self._repeats(f"service of {name}", [service[0] for service in services])
+        groups = self._clusters.setdefault(name, set())
+        for service, own, named in services:
+            groups.update(own)
+            self._missing += [f"config groups of {service} name the cluster {other}" for other in named - {name}]
+
+    def template(self, template: Fields) -> None:
+        """Take one host template."""
+        name = str(template.get("name"))
+        cluster = str(_ref(template.get("clusterRef"), "clusterName"))
+        self._repeats(f"host template of {cluster}", [name], among=self._names)
+        refs = template.get("roleConfigGroupRefs") or ()
+        self._templates.append((name, cluster, tuple(str(_ref(ref, "roleConfigGroupName")) for ref in refs)))
+
+    def auth_role(self, role: Fields) -> None:
+        """Take one auth role: its members must be users of the document."""
+        self._repeats("auth role", [role.get("name") or role.get("uuid")], among=self._names)
+        self._member_users.update(str(_ref(user, "name")) for user in role.get("users") or ())
+
+    def named(self, kind: str, name: object) -> None:
+        """Take the name of a user or a peer."""
+        self._shapes.named(kind, name)
+        if kind == "user":
+            self._users.add(str(name))
+        self._repeats(kind, [name], among=self._names)
+
+    def items(self, holder: Fields) -> None:
+        """Take a list of config items, of which only the names are left."""
+        self._shapes.lists("a configuration", holder, "items")
+        names = holder.get("items") or ()
+        if len(names) != len(set(names)):
+            self._repeats("setting", list(names))
+
+    @staticmethod
+    def keep(reference: Fields) -> Fields:
+        """Keep a small object until its owner is judged."""
+        return reference
+
+    def deployment(self, fields: Fields) -> None:
+        """Compare what can only be compared when everything was seen."""
+        self._shapes.deployment(fields)
+        self._unknown_hosts = {host: count for host, count in self._role_hosts.items() if host not in self._hosts}
+        for name, cluster, groups in self._templates:
+            if cluster not in self._clusters:
+                self._missing.append(f"host template {name} names the cluster {cluster}")
+                continue
+            lost = [group for group in groups if group not in self._clusters[cluster]]
+            self._missing += [f"host template {name} names the config group {group}" for group in lost]
+        self._missing += [f"an auth role names the user {name}" for name in sorted(self._member_users - self._users)]
+
+    def findings(self, repeated_keys: Sequence[str]) -> tuple[Finding, Finding, Finding]:
+        """Return what was found: `references`, `duplicates`, `hosts`."""
+        twice = [*self._twice, *(f"key {key}" for key in repeated_keys)]
+        return (
+            _finding("references", self._missing, "everything that is named is there", "not in the document"),
+            _finding("duplicates", twice, "nothing is there twice", "there twice"),
+            self._host_finding(),
+        )
+
+    def _host_finding(self) -> Finding:
+        if self._nameless:
+            return Finding("hosts", False, f"{self._nameless} hosts have no hostId")
+        unknown = [f"{host} ({count} roles)" for host, count in self._unknown_hosts.items()]
+        return _finding("hosts", unknown, f"all roles stand on one of {len(self._hosts)} hosts", "hosts unknown")
+
+    def _repeats(self, kind: str, names: Sequence[object], among: set[tuple[str, str]] | None = None) -> None:
+        """Note the names that occur twice, in the list or among those taken before."""
+        seen: set[tuple[str, str]] = set() if among is None else among
+        for name in names:
+            if (kind, str(name)) in seen:
+                self._twice.append(f"{kind} {name}")
+            seen.add((kind, str(name)))
+
+
+def _ref(reference: object, key: str) -> object:
+    return reference.get(key) if isinstance(reference, dict) else None
+
+
+def _finding(rule: str, wrong: Iterable[str], well: str, ill: str) -> Finding:
+    culprits = list(wrong)
+    if not culprits:
+        return Finding(rule, True, well)
+    more = f" and {len(culprits) - SHOWN} more" if len(culprits) > SHOWN else ""
+    return Finding(rule, False, f"{ill}: {'; '.join(culprits[:SHOWN])}{more}")

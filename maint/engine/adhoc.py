@@ -1,0 +1,52 @@
+"""Make a plan of steps that a command names itself, without a playbook: what users typed is never a template."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from maint.engine.run_conflicts import refuse_amid
+from maint.model.json import Json
+from maint.model.noun import Noun
+from maint.model.plan import Phase, Plan
+from maint.ports import Sight
+from maint.steps.registry import STEPS
+
+
+class Line(Noun):
+    """One step.
+
+    Attributes:
+        name: what it does, for people.
+        kind: the step kind.
+        arguments: what the kind accepts.
+        phase: main, on_failure or finally.
+        timeout: seconds that it may take.
+    """
+
+    name: str
+    kind: str
+    arguments: Mapping[str, Json]
+    phase: Phase = Phase.MAIN
+    timeout: float | None = None
+
+
+def plan_of(source: str, lines: Sequence[Line], sight: Sight) -> Plan:
+    """Return what these steps would do on a site.
+
+    Args:
+        source: the command, for journal and history.
+        lines: the steps in order.
+        sight: the site, for looking.
+
+    Raises:
+        Refused: a step kind sees that it must not be done, or not while another run is unfinished.
+    """
+    actions = []
+    for line in lines:
+        kind = STEPS[line.kind]
+        for action in kind.plan(kind.arguments.model_validate(dict(line.arguments)), sight):
+            actions.append(replace(action, name=line.name, phase=line.phase, timeout=line.timeout))
+    ordered = [action for phase in Phase for action in actions if action.phase is phase]
+    locks = any(STEPS[action.kind].locks for action in ordered)
+    plan = Plan(source, sight.settings.name, {}, tuple(ordered), locks)
+    refuse_amid(plan, sight.settings.state)
+    return plan

@@ -1,0 +1,1 @@
+"""The simulated hosts: SSH, a shell, files, units, and what may be wrong with them."""

@@ -1,0 +1,152 @@
+"""One host of the lab: a folder as its file tree, facts, units, and at times a fault."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from maint.lab.hosts.shell.facts import default_fact
+from maint.lab.hosts.shell.tree import Tree
+from maint.lab.virtual_clusters.kubernetes import Kubernetes
+from maint.lab.virtual_clusters.utility import Files
+
+_SSH = 22
+LOG = "/var/log/lab-commands.log"
+TRUSTED = "/etc/pki/tls/certs/ca-bundle.crt"  # the authorities that a host trusts
+KeystoreOpens = Callable[[bytes, str], Sequence[str] | None]
+
+
+Utility = Callable[[list[str], str, Files], tuple[int, str, str]]
+
+
+_NOBODY = "not found in Kerberos database"
+
+
+class Shown(NamedTuple):
+    """What a TLS port shows: its certificate (PEM); number and words of what OpenSSL finds wrong, 0 for nothing."""
+
+    certificate: bytes
+    number: int
+    words: str
+
+
+class Unit(Protocol):
+    """One systemd unit of a lab host."""
+
+    def start(self) -> None:
+        """Start it; returns once the process was launched."""
+
+    def stop(self) -> None:
+        """Stop it and wait until it is gone."""
+
+    def restart(self) -> None:
+        """Stop it, start it, return once the process was launched."""
+
+    def active(self) -> bool:
+        """Return whether it runs."""
+
+    def properties(self) -> dict[str, str]:
+        """Return what `systemctl show` knows beyond the states: InvocationID, MainPID, ActiveEnterTimestamp, …"""
+
+
+class Machine:
+    """A lab host.
+
+    Args:
+        name: what the lab calls it; also its host name unless the fact `fqdn` says otherwise.
+        root: the folder that is its `/`.
+        units: its systemd units by name, without `.service`.
+        facts: what it answers about itself; see `maint.lab.hosts.shell.facts.FACTS` for names and defaults.
+        address: the address by which it knows itself.
+
+    Attributes:
+        watchers: called after `fault` has changed.
+        keystore_opens: given a keystore's bytes and a password, returns its aliases, or None where it does not open.
+        listening: returns the TCP ports that something listens on.
+        reaches: returns whether a host and port can be reached from here.
+        shows: given a host name, a port and the authorities that are trusted (PEM), returns the certificate (PEM) that
+            is shown there, and what OpenSSL finds wrong with its chain; None where nobody answers.
+        login: given a principal and a keytab's bytes, returns why the realm gives no ticket for them, "" where it does;
+            without a keytab, whether it knows the principal.
+        utility: given arguments, working folder and the host's files, does what the virtual-cluster utility does there
+            and returns its status, output and errors; None where no cluster answers.
+        kubernetes: what kubectl talks to there, None where no cluster answers.
+        shells: the numbers of the shells that run there now.
+        docker: returns whether the docker daemon of the data services runs here.
+        now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        root: Path,
+        units: dict[str, Unit],
+        *,
+        facts: dict[str, str] | None = None,
+        address: str = "127.0.0.1",
+    ) -> None:
+        self.name = name
+        self.units = units
+        self.facts = dict(facts or {})
+        self.address = address
+        self._fault: str | None = None
+        self._ailments: tuple[str, ...] = ()
+        self.watchers: list[Callable[[], None]] = []
+        self.keystore_opens: KeystoreOpens = _opens_nothing
+        self.listening: Callable[[], Collection[int]] = lambda: (_SSH,)
+        self.reaches: Callable[[str, int], bool] = lambda host, port: host == "localhost" and port in self.listening()
+        self.shows: Callable[[str, int, bytes], Shown | None] = lambda *_: None
+        self.login: Callable[[str, bytes | None], str] = lambda principal, _: f"Client '{principal}' {_NOBODY}"
+        self.utility: Utility | None = None
+        self.kubernetes: Kubernetes | None = None
+        self.shells: set[int] = set()
+        self.docker: Callable[[], bool] = lambda: False
+        self.now: Callable[[], float] = time.time
+        self.files = Tree(root, full=lambda: self.fault == "disk-full")
+        self.root = self.files.root
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the host, or None; whoever watches is told of a change before the assignment returns."""
+        return self._fault
+
+    @fault.setter
+    def fault(self, name: str | None) -> None:
+        self._fault = name
+        for told in self.watchers:
+            told()
+
+    @property
+    def ailments(self) -> tuple[str, ...]:
+        """What is wrong with its set-up, in the order in which it came; whoever watches is told of a change at once."""
+        return self._ailments
+
+    @ailments.setter
+    def ailments(self, names: tuple[str, ...]) -> None:
+        self._ailments = names
+        for told in self.watchers:
+            told()
+
+    def clock(self) -> float:
+        """Return the host's time, seconds since 1970; the fact `clock_skew` (seconds) is added under `clock-skew`."""
+        skew = float(self.facts.get("clock_skew", "420")) if self.fault == "clock-skew" else 0.0
+        return self.now() + skew + float(self.facts.get("clock_drift", "0"))
+
+    def tell(self, words: str) -> None:
+        """Write down, in the host's own log, that something was done that cannot be taken back."""
+        before = self.files.read(LOG) if self.files.exists(LOG) else b""
+        self.files.write(LOG, before + f"{words}\n".encode())
+
+    @property
+    def lacking(self) -> Collection[str]:
+        """The commands that are not installed, of those that every lab host has by itself."""
+        return self.fact("lacks").split()
+
+    def fact(self, name: str) -> str:
+        """Return a fact, or its default, or an empty text."""
+        return self.facts[name] if name in self.facts else default_fact(self.name, self.address, name)
+
+
+def _opens_nothing(content: bytes, password: str) -> Sequence[str] | None:
+    del content, password
+    return None

@@ -1,0 +1,126 @@
+"""klist, kinit: what a keytab holds, and whether the realm gives a ticket for it, in the words of MIT's tools."""
+
+import errno
+import re
+import time
+
+from maint.lab.hosts.shell.call import Call, Failed, NotSimulated
+from maint.lab.virtual_clusters import keytab as keytabs
+
+_CONFIG, _DEFAULT = "/etc/krb5.conf", "/etc/krb5.keytab"
+_KDC = 88
+_ZONE = re.compile(r"\w+([-+])(\d\d)(\d\d)")
+_KINDS = {
+    16: "DEPRECATED:des3-cbc-sha1",
+    17: "aes128-cts-hmac-sha1-96",
+    18: "aes256-cts-hmac-sha1-96",
+    19: "aes128-cts-hmac-sha256-128",
+    20: "aes256-cts-hmac-sha384-192",
+    23: "DEPRECATED:arcfour-hmac",
+    25: "camellia128-cts-cmac",
+    26: "camellia256-cts-cmac",
+}
+
+
+def klist(call: Call) -> int:
+    """`klist -k [-t] [-e] [FILE]`; without -k it looks for tickets, which a lab host never keeps."""
+    options = call.options("kte")
+    if "k" not in options:
+        place = call.state.environment().get("KRB5CCNAME", "FILE:/tmp/krb5cc_0")
+        where = "" if place.startswith("MEMORY:") else f" (filename: {place.removeprefix('FILE:')})"
+        raise Failed(f"No credentials cache found{where}")
+    name = (options.operands or [_DEFAULT])[0].removeprefix("FILE:")
+    call.out(f"Keytab name: FILE:{name}\n")
+    try:
+        entries = keytabs.read(_content(call, name))
+    except _Unreadable as error:
+        raise Failed(f"{error} while starting keytab scan") from None
+    stamped = "t" in options
+    heads, lines = ("Timestamp         Principal", "-" * 17 + " " + "-" * 56) if stamped else ("Principal", "-" * 74)
+    call.out(f"KVNO {heads}\n---- {lines}\n")
+    for entry in entries:
+        when = time.strftime("%m/%d/%y %H:%M:%S ", time.gmtime(entry.stamp + _offset(call))) if stamped else ""
+        kind = f" ({_KINDS.get(entry.kind, f'DEPRECATED:etype {entry.kind}')}) " if "e" in options else ""
+        call.out(f"{entry.version:4d} {when}{entry.principal}{kind}\n")
+    return 0
+
+
+_UNSUPPORTED = "Unsupported key table format version number"
+
+
+class _Unreadable(Exception):
+    """Why a keytab cannot be read, in MIT's words."""
+
+
+def _content(call: Call, name: str) -> bytes:
+    try:
+        content = call.open(name).read()
+        keytabs.read(content)
+    except keytabs.NoKeytab:
+        raise _Unreadable(_UNSUPPORTED) from None
+    except OSError as error:
+        missing = error.errno == errno.ENOENT
+        words = f"Key table file '{name}' not found" if missing else error.strerror or "Unknown error"
+        raise _Unreadable(words) from None
+    return content
+
+
+def _offset(call: Call) -> int:
+    """Return by how many seconds the host's time zone is ahead of UTC."""
+    found = _ZONE.fullmatch(call.machine.fact("timezone"))
+    return int(f"{found[1]}1") * (int(found[2]) * 3600 + int(found[3]) * 60) if found else 0
+
+
+def kinit(call: Call) -> int:
+    """`KRB5CCNAME=MEMORY:… kinit -k [-t FILE] [-r LIFE] [-l LIFE] PRINCIPAL`: a ticket, which nobody keeps."""
+    options = call.options("k", "trl")
+    if "k" not in options:
+        raise NotSimulated("asking for a password")
+    if not call.state.environment().get("KRB5CCNAME", "").startswith("MEMORY:"):
+        raise NotSimulated("keeping a ticket (set KRB5CCNAME=MEMORY:NAME)")
+    principal = options.operands[0] if options.operands else f"host/{call.machine.fact('fqdn')}"
+    default, centres = _configured(call)
+    if "@" not in principal:
+        if not default:
+            raise Failed(f"Configuration file does not specify default realm when parsing name {principal}")
+        principal = f"{principal}@{default}"
+    if trouble := _refused(call, principal, options.get("t", _DEFAULT).removeprefix("FILE:"), centres):
+        raise Failed(f"{trouble} while getting initial credentials")
+    return 0
+
+
+def _refused(call: Call, principal: str, name: str, centres: dict[str, list[str]]) -> str:
+    """Return why there is no ticket, "" where there is one.
+
+    A keytab without the principal is refused before anybody is asked; one that cannot be read only after the realm has
+    said that it knows the principal.
+    """
+    realm = principal.rpartition("@")[2]
+    content, trouble = None, ""
+    try:
+        content = _content(call, name)
+    except _Unreadable as error:
+        trouble = f"Pre-authentication failed: {error}"
+    if content is not None and all(entry.principal != principal for entry in keytabs.read(content)):
+        return f"Keytab contains no suitable keys for {principal}"
+    if not centres.get(realm):
+        return f'Cannot find KDC for realm "{realm}"'
+    if not any(call.machine.reaches(centre, _KDC) for centre in centres[realm]):
+        return f"Cannot contact any KDC for realm '{realm}'"
+    return call.machine.login(principal, content) or trouble
+
+
+def _configured(call: Call) -> tuple[str, dict[str, list[str]]]:
+    """Return the default realm of /etc/krb5.conf, and the hosts of the KDCs of each realm."""
+    text = call.files.read(_CONFIG).decode("utf-8", "replace") if call.files.exists(_CONFIG) else ""
+    default, realm = "", ""
+    centres: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        name, _, value = (word.strip() for word in line.partition("="))
+        if value == "{":
+            realm = name
+        elif name == "default_realm":
+            default = value
+        elif name == "kdc" and realm:
+            centres.setdefault(realm, []).append(value.partition(":")[0])
+    return default, centres

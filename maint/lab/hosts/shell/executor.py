@@ -1,0 +1,381 @@
+"""Carry out a parsed script."""
+
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Words
+
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.builtins import BUILTINS, SPECIAL
+from maint.lab.hosts.shell.call import Call, Command, Failed
+from maint.lab.hosts.shell.expansion import Expander
+from maint.lab.hosts.shell.parser import Parser
+from maint.lab.hosts.shell.patterns import matches
+from maint.lab.hosts.shell.redirection import redirected
+from maint.lab.hosts.shell.source import Source, SyntaxFailure
+from maint.lab.hosts.shell.state import Leave, Loop, Return, ShellFailure, State
+from maint.lab.hosts.shell.streams import Pipe, Stream, decode, encode
+from maint.lab.hosts.shell.syntax import (
+    AndOr,
+    Case,
+    For,
+    Function,
+    Group,
+    If,
+    Pipeline,
+    Redirected,
+    Sequence,
+    Simple,
+    Subshell,
+    While,
+)
+from maint.lab.hosts.shell.syntax import Command as Node
+
+_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
+
+
+class Shell:
+    """A shell on a lab host.
+
+    Args:
+        machine: the host.
+        state: where it begins.
+        commands: what can be called, by name or by absolute path.
+    """
+
+    def __init__(self, machine: Machine, state: State, commands: Mapping[str, Command]) -> None:
+        self.machine = machine
+        self.state = state
+        self.commands = commands
+        self._expander = Expander(state, machine.files, self._substitute)
+        self._guarded = 0
+        self._substituted = 0
+        self._nodes: dict[type, Callable[..., int]] = {
+            Simple: self._simple,
+            Subshell: self._subshell,
+            Group: lambda node: self.sequence(node.body),
+            If: self._if,
+            For: self._for,
+            While: self._while,
+            Case: self._case,
+            Function: self._define,
+            Redirected: self._redirected,
+        }
+
+    def script(self, source: Source) -> int:
+        """Run a script to its end, and the EXIT trap; return the status."""
+        try:
+            self.lines(source)
+            status = self.state.status
+        except Leave as leaving:
+            status = leaving.status
+        except (Return, Loop):
+            status = self.state.status
+        except ShellFailure as failure:
+            status = self._complain(failure)
+        return self._at_exit(status)
+
+    def lines(self, source: Source) -> None:
+        """Run command after command."""
+        parser = Parser(source)
+        while True:
+            try:
+                command = parser.complete_command()
+            except SyntaxFailure as failure:
+                raise ShellFailure(f"Syntax error: {failure}") from None
+            if command is None:
+                return
+            self.sequence(command)
+
+    def _complain(self, failure: ShellFailure) -> int:
+        (self.state.streams.get(2) or Stream()).write(encode(f"{self.state.name}: 1: {failure.message}\n"))
+        return failure.status
+
+    def _at_exit(self, status: int) -> int:
+        self.state.status = status
+        action = self.state.traps.pop("EXIT", None)
+        if action:
+            try:
+                self.lines(Source(action))
+            except Leave as leaving:
+                return leaving.status
+        return status
+
+    def sequence(self, body: Sequence) -> int:
+        """Run commands one after the other."""
+        for item in body.items:
+            self.state.status = self._and_or(item)
+        return self.state.status
+
+    def _and_or(self, node: AndOr) -> int:
+        if node.background:
+            forked = self.fork()
+            self.state.status = forked.isolated(lambda: forked._and_or(AndOr(node.first, node.rest)))
+            return 0
+        pipelines = [("", node.first), *node.rest]
+        status = self.state.status
+        for place, (operator, pipeline) in enumerate(pipelines):
+            if operator and (operator == "&&") != (status == 0):
+                continue
+            last = place == len(pipelines) - 1
+            status = self.state.status = self._pipeline(pipeline, guarded=not last)
+            if status and last and not pipeline.negated and "e" in self.state.options and not self._guarded:
+                raise Leave(status)
+        return status
+
+    def _pipeline(self, node: Pipeline, guarded: bool) -> int:
+        self._guarded += guarded or node.negated
+        try:
+            status = self.node(node.commands[0]) if len(node.commands) == 1 else self._piped(node.commands)
+        finally:
+            self._guarded -= guarded or node.negated
+        return int(status == 0) if node.negated else status
+
+    def _piped(self, commands: tuple[Node, ...]) -> int:
+        before: Pipe | None = None
+        failed = status = 0
+        for place, command in enumerate(commands):
+            forked = self.fork()
+            after = Pipe() if place < len(commands) - 1 else None
+            if before:
+                forked.state.streams[0] = before
+            if after:
+                forked.state.streams[1] = after
+            status = forked.isolated(lambda run=forked, node=command: run.node(node))  # type: ignore[misc]  # mypy cannot type defaults of a lambda
+            failed = status or failed
+            if after:
+                after.turn()
+            before = after
+        return failed if "pipefail" in self.state.options else status
+
+    def fork(self) -> "Shell":
+        """Return a subshell."""
+        forked = Shell(self.machine, self.state.copy(), self.commands)
+        forked._guarded = self._guarded
+        return forked
+
+    def isolated(self, work: Callable[[], int]) -> int:
+        """Run something as a subshell does: what ends it ends only this."""
+        try:
+            status = work()
+        except Leave as leaving:
+            status = leaving.status
+        except Return as returning:
+            status = returning.status
+        except Loop:
+            status = 0
+        except ShellFailure as failure:
+            status = self._complain(failure)
+        return self._at_exit(status)
+
+    def _substitute(self, body: Sequence) -> str:
+        forked, pipe = self.fork(), Pipe()
+        forked.state.streams[1] = pipe
+        self._substituted = forked.isolated(lambda: forked.sequence(body))
+        pipe.turn()
+        return decode(pipe.read().replace(b"\0", b""))
+
+    def node(self, node: Node) -> int:
+        """Run one command."""
+        return self._nodes[type(node)](node)
+
+    def _subshell(self, node: Subshell) -> int:
+        forked = self.fork()
+        return forked.isolated(lambda: forked.sequence(node.body))
+
+    def _condition(self, body: Sequence) -> bool:
+        self._guarded += 1
+        try:
+            return self.sequence(body) == 0
+        finally:
+            self._guarded -= 1
+
+    def _if(self, node: If) -> int:
+        for condition, body in node.arms:
+            if self._condition(condition):
+                return self.sequence(body)
+        return self.sequence(node.otherwise) if node.otherwise else 0
+
+    def _for(self, node: For) -> int:
+        words = self.state.positional if node.words is None else self._expander.fields(node.words)
+        self.state.status = 0
+        for word in list(words):
+            self.state.assign(node.name, word)
+            if not self._once(node.body):
+                break
+        return self.state.status
+
+    def _while(self, node: While) -> int:
+        status = 0
+        while self._condition(node.condition) != node.until:
+            if not self._once(node.body):
+                return self.state.status
+            status = self.state.status
+            self.state.life.check()
+        return status
+
+    def _once(self, body: Sequence) -> bool:
+        """Run a loop's body; return whether the loop goes on."""
+        try:
+            self.sequence(body)
+        except Loop as loop:
+            self.state.status = 0
+            if loop.levels > 1:
+                raise Loop(loop.again, loop.levels - 1) from None
+            return loop.again
+        return True
+
+    def _case(self, node: Case) -> int:
+        subject = self._expander.text(node.word)
+        for patterns, body in node.arms:
+            if any(matches(self._expander.pattern(pattern), subject) for pattern in patterns):
+                self.state.status = 0
+                return self.sequence(body)
+        return 0
+
+    def _define(self, node: Function) -> int:
+        self.state.functions[node.name] = node.body
+        return 0
+
+    def _redirected(self, node: Redirected) -> int:
+        try:
+            with redirected(self.state, self.machine.files, self._expander, node.redirections):
+                return self.node(node.body)
+        except Failed as failure:
+            return self._complain(ShellFailure(failure.message, 2))
+
+    def _simple(self, node: Simple) -> int:
+        self.state.life.check()
+        self._substituted = 0
+        words = self._expander.fields(node.words)
+        assignments = [(name, self._expander.text(value)) for name, value in node.assignments]
+        if "x" in self.state.options:
+            shown = [f"{n}={v}" for n, v in assignments] + words
+            (self.state.streams.get(2) or Stream()).write(encode("+ " + " ".join(shown) + "\n"))
+        if not words:
+            return self._assign(node, assignments, self._substituted)
+        try:
+            keep = words[0] == "exec"
+            with redirected(self.state, self.machine.files, self._expander, node.redirections, keep=keep):
+                return self._called(words, assignments)
+        except Failed as failure:
+            status = self._complain(ShellFailure(failure.message, 2))
+            if words[0] in SPECIAL:
+                raise Leave(status) from None
+            return status
+
+    def _assign(self, node: Simple, assignments: list[tuple[str, str]], status: int) -> int:
+        for name, value in assignments:
+            self.state.assign(name, value)
+        try:
+            with redirected(self.state, self.machine.files, self._expander, node.redirections):
+                return status
+        except Failed as failure:
+            return self._complain(ShellFailure(failure.message, 2))
+
+    def _called(self, words: list[str], assignments: list[tuple[str, str]]) -> int:
+        name, state = words[0], self.state
+        if name in SPECIAL:
+            for key, value in assignments:
+                state.assign(key, value)
+            return self.call(words)
+        saved = {key: state.variables.get(key) for key, _ in assignments}
+        exported = set(state.exported)
+        for key, value in assignments:
+            state.assign(key, value)
+            state.exported.add(key)
+        try:
+            return self.call(words)
+        finally:
+            state.exported = exported
+            for key, old in saved.items():
+                if old is None:
+                    state.variables.pop(key, None)
+                else:
+                    state.variables[key] = old
+
+    def call(self, words: Words[str], *, functions: bool = True) -> int:
+        """Run a command whose words are expanded."""
+        name, args = words[0], list(words[1:])
+        if functions and name in self.state.functions:
+            return self._function(name, args)
+        call = Call(self.machine, name, args, self.state, self)
+        try:
+            command = BUILTINS.get(name) or self.find(name)
+            if command:
+                return command(call)
+            return self._from_file(call)
+        except Failed as failure:
+            call.say(failure.message)
+            return failure.status
+        except OSError as error:
+            call.say(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror))
+            return 1
+
+    def find(self, name: str) -> Command | None:
+        """Return a command of the lab by name or path."""
+        folder, slash, base = name.rpartition("/")
+        if base in self.machine.lacking:
+            return None
+        if not slash or name in self.commands:
+            return self.commands.get(name)
+        return self.commands.get(base) if folder in _FOLDERS else None
+
+    def which(self, name: str) -> str | None:
+        """Return where a command is, as `which` does."""
+        if "/" in name:
+            path = self.state.path(name)
+            return name if self.find(name) or self.machine.files.exists(path) else None
+        for folder in self.state.variables.get("PATH", "").split(":"):
+            path = f"{folder}/{name}"
+            if self.machine.files.exists(path) and self.machine.files.entry(path).mode & 0o111:
+                return path
+        return f"/usr/bin/{name}" if self.find(name) else None
+
+    def _from_file(self, call: Call) -> int:
+        path = self.which(call.name)
+        if path is None:
+            self.state.streams.get(2, Stream()).write(encode(f"{self.state.name}: 1: {call.name}: not found\n"))
+            return 127
+        entry = self.machine.files.entry(self.state.path(path))
+        if entry.is_folder or not entry.mode & 0o111:
+            self._complain(ShellFailure(f"{call.name}: Permission denied"))
+            return 126
+        state = self._child(path, call.args)
+        return self.run_script(decode(self.machine.files.read(self.state.path(path))), state)
+
+    def _child(self, name: str, args: list[str]) -> State:
+        state = self.state.copy()
+        kept = self.state.environment()
+        state.variables = {"IFS": " \t\n", "OPTIND": "1", **kept}
+        state.name, state.positional = name, args
+        state.functions, state.options = {}, set()
+        return state
+
+    def _function(self, name: str, args: list[str]) -> int:
+        outer, self.state.positional = self.state.positional, args
+        self.state.locals.append({})
+        try:
+            return self.node(self.state.functions[name])
+        except Return as returning:
+            return returning.status
+        finally:
+            self.state.positional = outer
+            for key, old in self.state.locals.pop().items():
+                if old is None:
+                    self.state.variables.pop(key, None)
+                else:
+                    self.state.variables[key] = old
+
+    def run_words(self, words: Words[str], state: State) -> int:
+        """Run a command with its arguments in another state, as a process of its own."""
+        state.functions = {}
+        shell = Shell(self.machine, state, self.commands)
+        return shell.isolated(lambda: shell.call(words))
+
+    def run_script(self, text: str, state: State) -> int:
+        """Run a script in another state."""
+        return Shell(self.machine, state, self.commands).script(Source(text))
+
+    def run_stream(self, stream: Stream, state: State) -> int:
+        """Run a script that arrives line by line."""
+        state.streams[0] = stream
+        return Shell(self.machine, state, self.commands).script(Source("", lambda: decode(stream.readline())))

@@ -1,0 +1,373 @@
+"""Parse a shell script, one complete command at a time."""
+
+from collections.abc import Callable
+
+from maint.lab.hosts.shell.source import Source, SyntaxFailure
+from maint.lab.hosts.shell.syntax import (
+    AndOr,
+    Case,
+    Command,
+    For,
+    Function,
+    Group,
+    Heredoc,
+    If,
+    Pipeline,
+    Redirected,
+    Redirection,
+    Sequence,
+    Simple,
+    Subshell,
+    Text,
+    While,
+    Word,
+)
+from maint.lab.hosts.shell.words import BLANK, BREAK, NAME, WordReader, bare, flat
+
+_RESERVED = frozenset(
+    ["!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while"]
+)
+_REDIRECTIONS = ("<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">")
+
+
+class Parser:
+    """Parses from a source; `<<<`, `$'…'`, `&>` and `function name` are understood beyond POSIX."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._words = WordReader(source, lambda inner: Parser(inner)._until_parenthesis())
+        self._heredocs: list[Heredoc] = []
+
+    def complete_command(self) -> Sequence | None:
+        """Return what stands up to the end of a line, None at the end of the script.
+
+        Raises:
+            SyntaxFailure: it makes no sense.
+        """
+        self._skip_lines()
+        if not self._source.peek():
+            return None
+        items: list[AndOr] = []
+        while self._source.peek() not in ("", "\n"):
+            items.append(self._and_or())
+            if not self._separator():
+                break
+            self._skip_blanks()
+        self._skip_blanks()
+        if self._source.peek() not in ("", "\n"):
+            self._unexpected()
+        self._newline()
+        return Sequence(tuple(items))
+
+    def _until_parenthesis(self) -> Sequence:
+        body = self._list(lambda: self._source.peek() in (")", ""))
+        self._read_heredocs()
+        return body
+
+    def _list(self, over: Callable[[], bool]) -> Sequence:
+        items: list[AndOr] = []
+        self._skip_lines()
+        while not over():
+            if not self._source.peek():
+                raise SyntaxFailure("end of file unexpected")
+            items.append(self._and_or())
+            separated = self._separator()
+            self._skip_blanks()
+            if self._source.peek() == "\n":
+                separated = True
+            self._skip_lines()
+            if not separated:
+                break
+        return Sequence(tuple(items))
+
+    def _until_words(self, *ends: str) -> Sequence:
+        body = self._list(lambda: self._comes(*ends))
+        if not body.items or not self._comes(*ends):
+            self._unexpected()
+        return body
+
+    def _and_or(self) -> AndOr:
+        first, rest = self._pipeline(), list[tuple[str, Pipeline]]()
+        while True:
+            self._skip_blanks()
+            operator = next((o for o in ("&&", "||") if self._source.take(o)), None)
+            if operator is None:
+                break
+            self._skip_lines()
+            rest.append((operator, self._pipeline()))
+        background = self._source.peek() == "&" and self._source.peek(1) != ">"
+        return AndOr(first, tuple(rest), background)
+
+    def _pipeline(self) -> Pipeline:
+        negated = False
+        while self._take_word("!"):
+            negated = not negated
+        commands = [self._command()]
+        while True:
+            self._skip_blanks()
+            if self._source.peek() != "|" or self._source.peek(1) == "|":
+                return Pipeline(tuple(commands), negated)
+            self._source.next()
+            self._skip_lines()
+            commands.append(self._command())
+
+    def _command(self) -> Command:
+        self._skip_blanks()
+        if self._source.take("("):
+            return self._with_redirections(self._subshell())
+        for opening, parse in self._compounds():
+            if self._take_word(opening):
+                return self._with_redirections(parse())
+        if self._take_word("function"):
+            name = bare(self._word()) or ""
+            self._take_parentheses()
+            return self._function(name)
+        if self._comes(*_RESERVED):
+            self._unexpected()
+        return self._simple()
+
+    def _compounds(self) -> tuple[tuple[str, Callable[[], Command]], ...]:
+        return (
+            ("{", self._group),
+            ("if", self._if),
+            ("for", self._for),
+            ("while", lambda: self._while(until=False)),
+            ("until", lambda: self._while(until=True)),
+            ("case", self._case),
+        )
+
+    def _subshell(self) -> Command:
+        body = self._list(lambda: self._source.peek() == ")")
+        self._need(")")
+        return Subshell(body)
+
+    def _group(self) -> Command:
+        body = self._until_words("}")
+        self._take_word("}")
+        return Group(body)
+
+    def _if(self) -> Command:
+        arms: list[tuple[Sequence, Sequence]] = []
+        otherwise: Sequence | None = None
+        while True:
+            condition = self._until_words("then")
+            self._take_word("then")
+            arms.append((condition, self._until_words("elif", "else", "fi")))
+            if not self._take_word("elif"):
+                break
+        if self._take_word("else"):
+            otherwise = self._until_words("fi")
+        self._take_word("fi")
+        return If(tuple(arms), otherwise)
+
+    def _for(self) -> Command:
+        name = bare(self._word())
+        if name is None or not NAME.fullmatch(name):
+            raise SyntaxFailure("Bad for loop variable")
+        words: tuple[Word, ...] | None = None
+        self._skip_lines()
+        if self._take_word("in"):
+            words = tuple(iter(self._word, ()))
+        self._separator()
+        return For(name, words, self._do())
+
+    def _while(self, until: bool) -> Command:
+        condition = self._until_words("do")
+        return While(condition, self._do(), until)
+
+    def _do(self) -> Sequence:
+        self._skip_lines()
+        if not self._take_word("do"):
+            self._unexpected()
+        body = self._until_words("done")
+        self._take_word("done")
+        return body
+
+    def _case(self) -> Command:
+        word, arms = self._word(), list[tuple[tuple[Word, ...], Sequence]]()
+        self._skip_lines()
+        if not self._take_word("in"):
+            self._unexpected()
+        self._skip_lines()
+        while not self._take_word("esac"):
+            arms.append(self._arm())
+            self._skip_lines()
+        return Case(word, tuple(arms))
+
+    def _arm(self) -> tuple[tuple[Word, ...], Sequence]:
+        self._source.take("(")
+        patterns = [self._word()]
+        self._skip_blanks()
+        while self._source.take("|"):
+            patterns.append(self._word())
+            self._skip_blanks()
+        self._need(")")
+        body = self._list(lambda: self._source.starts(";;") or self._comes("esac"))
+        self._skip_lines()
+        if not self._source.take(";;") and not self._comes("esac"):
+            self._unexpected()
+        return tuple(patterns), body
+
+    def _simple(self) -> Command:
+        assignments: list[tuple[str, Word]] = []
+        words: list[Word] = []
+        redirections: list[Redirection] = []
+        while True:
+            if redirection := self._redirection():
+                redirections.extend(redirection)
+                continue
+            word = self._word()
+            if not word:
+                break
+            if len(words) == 0 and (assignment := _assignment(word)):
+                assignments.append(assignment)
+                continue
+            words.append(word)
+            name = bare(word)
+            if len(words) == 1 and name and not assignments and not redirections and self._take_parentheses():
+                return self._function(name)
+        if not (assignments or words or redirections):
+            self._unexpected()
+        return Simple(tuple(assignments), tuple(words), tuple(redirections))
+
+    def _function(self, name: str) -> Command:
+        if not NAME.fullmatch(name.replace("-", "_").replace(".", "_")):
+            raise SyntaxFailure("Bad function name")
+        self._skip_lines()
+        return Function(name, self._command())
+
+    def _with_redirections(self, command: Command) -> Command:
+        found: list[Redirection] = []
+        while redirection := self._redirection():
+            found.extend(redirection)
+        return Redirected(command, tuple(found)) if found else command
+
+    def _redirection(self) -> list[Redirection]:
+        self._skip_blanks()
+        source, mark = self._source, self._source.mark()
+        if source.take("&>"):
+            target = self._target()
+            return [Redirection(1, ">", target), Redirection(2, ">&", (Text("1"),))]
+        digits = ""
+        while source.peek().isdigit():
+            digits += source.next()
+        operator = next((o for o in _REDIRECTIONS if source.take(o)), None)
+        if operator is None:
+            source.back(mark)
+            return []
+        fd = int(digits) if digits else (0 if operator[0] == "<" else 1)
+        if operator in ("<<", "<<-"):
+            return [Redirection(fd, "<<", self._announce(operator == "<<-"))]
+        return [Redirection(fd, operator, self._target())]
+
+    def _target(self) -> Word:
+        word = self._word()
+        if not word:
+            self._unexpected()
+        return word
+
+    def _announce(self, strip_tabs: bool) -> Heredoc:
+        delimiter, quoted = flat(self._target())
+        heredoc = Heredoc(delimiter, quoted, strip_tabs)
+        self._heredocs.append(heredoc)
+        return heredoc
+
+    def _read_heredocs(self) -> None:
+        for heredoc in self._heredocs:
+            text = ""
+            while line := self._source.take_line():
+                line = line.lstrip("\t") if heredoc.strip_tabs else line
+                if line.removesuffix("\n") == heredoc.delimiter:
+                    break
+                text += line
+            heredoc.body = (Text(text, quoted=True),) if heredoc.quoted else self._expanding(text)
+        self._heredocs.clear()
+
+    def _expanding(self, text: str) -> Word:
+        return WordReader(Source(text), lambda inner: Parser(inner)._until_parenthesis()).quoted("")
+
+    def _word(self) -> Word:
+        self._skip_blanks()
+        return self._words.word(BREAK)
+
+    def _skip_blanks(self) -> None:
+        while (char := self._source.peek()) and char in BLANK:
+            self._source.next()
+        if char == "#":
+            while self._source.peek() not in ("", "\n"):
+                self._source.raw()
+
+    def _skip_lines(self) -> None:
+        self._skip_blanks()
+        while self._source.peek() == "\n":
+            self._newline()
+            self._skip_blanks()
+
+    def _newline(self) -> None:
+        if self._source.take("\n") and self._heredocs:
+            self._read_heredocs()
+
+    def _separator(self) -> bool:
+        self._skip_blanks()
+        if self._source.starts(";;"):
+            return False
+        return self._source.take(";") or (self._source.peek() == "&" and bool(self._source.next()))
+
+    def _comes(self, *words: str) -> bool:
+        self._skip_blanks()
+        return any(self._source.starts(w) and self._ends(len(w)) for w in words)
+
+    def _ends(self, length: int) -> bool:
+        after = self._source.peek(length)
+        return not after or after in BREAK
+
+    def _take_word(self, word: str) -> bool:
+        return self._comes(word) and self._source.take(word)
+
+    def _take_parentheses(self) -> bool:
+        mark = self._source.mark()
+        self._skip_blanks()
+        if self._source.take("("):
+            self._skip_blanks()
+            if self._source.take(")"):
+                return True
+        self._source.back(mark)
+        return False
+
+    def _need(self, text: str) -> None:
+        self._skip_lines()
+        if not self._source.take(text):
+            self._unexpected()
+
+    def _unexpected(self) -> None:
+        found = self._source.peek()
+        if not found:
+            raise SyntaxFailure("end of file unexpected")
+        if found in BREAK:
+            shown = "newline" if found == "\n" else f'"{found}"'
+        else:
+            shown = f'"{flat(self._words.word(BREAK))[0]}"'
+        raise SyntaxFailure(f"{shown} unexpected")
+
+
+def _assignment(word: Word) -> tuple[str, Word] | None:
+    first = word[0]
+    if not isinstance(first, Text) or first.quoted or "=" not in first.text:
+        return None
+    name, _, value = first.text.partition("=")
+    if not NAME.fullmatch(name):
+        return None
+    rest = ((Text(value), *word[1:])) if value else word[1:]
+    return name, rest
+
+
+def parse(text: str) -> Sequence:
+    """Return a whole script as one sequence.
+
+    Raises:
+        SyntaxFailure: it makes no sense.
+    """
+    parser, items = Parser(Source(text)), list[AndOr]()
+    while (command := parser.complete_command()) is not None:
+        items.extend(command.items)
+    return Sequence(tuple(items))

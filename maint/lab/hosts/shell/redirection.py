@@ -1,0 +1,99 @@
+"""Open what a command is redirected to, and put things back afterwards."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from maint.lab.hosts.shell.call import Failed
+from maint.lab.hosts.shell.expansion import Expander
+from maint.lab.hosts.shell.state import State
+from maint.lab.hosts.shell.streams import Device, FileStream, Pipe, Stream, encode
+from maint.lab.hosts.shell.syntax import Heredoc, Redirection
+from maint.lab.hosts.shell.tree import DEVICES, Tree
+
+_FLAGS = {
+    "<": os.O_RDONLY,
+    ">": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
+    ">|": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
+    ">>": os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+    "<>": os.O_RDWR | os.O_CREAT,
+}
+_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+
+
+@contextmanager
+def redirected(
+    state: State, tree: Tree, expander: Expander, redirections: tuple[Redirection, ...], *, keep: bool = False
+) -> Iterator[None]:
+    """Redirect for the length of the block.
+
+    Args:
+        keep: leave things as they are then (`exec`).
+
+    Raises:
+        Failed: a file cannot be opened, or there is no such descriptor.
+    """
+    before, opened = dict(state.streams), list[Stream]()
+    try:
+        for redirection in redirections:
+            stream = _opened(state, tree, expander, redirection, opened)
+            if stream is None:
+                state.streams.pop(redirection.fd, None)
+            else:
+                state.streams[redirection.fd] = stream
+        yield
+    finally:
+        if not keep:
+            state.streams.clear()
+            state.streams.update(before)
+            for stream in opened:
+                stream.close()
+
+
+def _opened(
+    state: State, tree: Tree, expander: Expander, redirection: Redirection, opened: list[Stream]
+) -> Stream | None:
+    target = redirection.target
+    if isinstance(target, Heredoc):
+        stream: Stream = Pipe(encode(expander.text(target.body)))
+    elif redirection.operator == "<<<":
+        stream = Pipe(encode(expander.text(target) + "\n"))
+    elif redirection.operator in ("<&", ">&"):
+        return _duplicated(state, expander.text(target))
+    else:
+        text = expander.text(target)
+        if text in _STANDARD:
+            return _duplicated(state, str(_STANDARD[text]))
+        stream = open_stream(state, tree, text, redirection.operator)
+    opened.append(stream)
+    return stream
+
+
+def _duplicated(state: State, number: str) -> Stream | None:
+    if number == "-":
+        return None
+    if not number.isdigit() or int(number) not in state.streams:
+        raise Failed(f"{number}: bad fd number", 2)
+    return state.streams[int(number)]
+
+
+def open_stream(state: State, tree: Tree, text: str, operator: str) -> Stream:
+    """Open a file as a redirection with that operator does.
+
+    Raises:
+        Failed: it cannot be opened.
+    """
+    path = state.path(text)
+    try:
+        canonical = tree.canonical(path)
+        if canonical in DEVICES:
+            return Device(canonical)
+        flags = _FLAGS[operator]
+        if "C" in state.options and operator == ">" and tree.exists(path):
+            raise Failed(f"cannot create {text}: File exists", 2)
+        return FileStream(tree.open(path, flags, 0o666 & ~state.umask, state.user), tree, path)
+    except OSError as error:
+        verb = "open" if operator == "<" else "create"
+        reason = {"No such file or directory": "No such file" if verb == "open" else "Directory nonexistent"}
+        said = error.strerror or ""
+        raise Failed(f"cannot {verb} {text}: {reason.get(said, said)}", 2) from None

@@ -1,0 +1,50 @@
+"""Run one command line on a lab host."""
+
+import itertools
+from dataclasses import dataclass
+from threading import Event
+
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.commands import COMMANDS
+from maint.lab.hosts.shell.executor import Shell
+from maint.lab.hosts.shell.source import Source
+from maint.lab.hosts.shell.state import State
+from maint.lab.hosts.shell.streams import Killed, Life, Outgoing, Pipe, Stream
+
+_NUMBERS = itertools.count(4242)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command line ended."""
+
+    status: int
+    out: bytes
+    err: bytes
+
+
+def execute(machine: Machine, command: str, stdin: Stream, out: Stream, err: Stream, cancelled: Event) -> int:
+    """Run a command line as a login of root does, and return its status.
+
+    Args:
+        cancelled: set when the command shall end (status 137 then).
+    """
+    state = State(streams={0: stdin, 1: out, 2: err}, life=Life(cancelled), pid=next(_NUMBERS))
+    machine.shells.add(state.pid)
+    state.cwd = "/root" if machine.files.exists("/root") else "/"
+    try:
+        return Shell(machine, state, COMMANDS).script(Source(command)) & 255
+    except Killed:
+        return 137
+    except Exception as bug:  # the boundary: a client must see a failure, not a closed channel
+        err.write(f"the lab itself failed: {type(bug).__name__}: {bug}\n".encode())
+        return 70
+    finally:
+        machine.shells.discard(state.pid)
+
+
+def run(machine: Machine, command: str, stdin: bytes = b"") -> Ended:
+    """Run a command line with all its input, and return all its output."""
+    out, err = bytearray(), bytearray()
+    status = execute(machine, command, Pipe(stdin), Outgoing(out.extend), Outgoing(err.extend), Event())
+    return Ended(status, bytes(out), bytes(err))

@@ -1,0 +1,317 @@
+"""A real folder seen as the file tree of a host: every path is resolved inside it, as chroot would."""
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from maint.lab.hosts.shell.ownership import Owned, Ownership
+
+DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random", "/dev/tty"})
+_LINKS_AT_MOST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What `lstat` or `stat` tells of one file."""
+
+    path: str
+    kind: int
+    mode: int
+    user: str
+    group: str
+    size: int
+    mtime: float
+    inode: int
+    links: int
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return self.kind == stat.S_IFDIR
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return self.kind == stat.S_IFLNK
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+        return self.kind == stat.S_IFREG
+
+
+def failure(number: int, path: str) -> OSError:
+    """Return the OSError of an errno for a path of the host."""
+    return OSError(number, os.strerror(number), path)
+
+
+def _kind(real: str) -> int:
+    """Return what stands at a path of this machine, a link unfollowed; 0 where nothing does."""
+    try:
+        return stat.S_IFMT(os.lstat(real).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+class Tree:
+    """A host's files.
+
+    All paths are absolute paths of the host. Links, `..` and absolute link targets are followed here, one component
+    at a time and under one lock, so that nothing ever leaves `root`; the kernel only sees paths without links.
+
+    Args:
+        root: the folder that is the host's `/`; made when missing.
+        full: tells whether the disk is full now; writing then fails with ENOSPC.
+    """
+
+    def __init__(self, root: Path, full: Callable[[], bool] = lambda: False) -> None:
+        (root / "dev").mkdir(parents=True, exist_ok=True)
+        self.root = root.resolve()
+        self._full = full
+        self._lock = threading.RLock()
+        self._owned = Ownership(self.root.with_name(f".{self.root.name}.owners.jsonl"))
+
+    def canonical(self, path: str, *, follow: bool = True) -> str:
+        """Return the path without links, `.` and `..`; the last component may be missing.
+
+        Args:
+            follow: whether a link in the last component is followed too.
+
+        Raises:
+            OSError: a folder on the way is missing or is none, or links go round in a circle.
+        """
+        if "\0" in path:
+            raise failure(errno.ENOENT, path)
+        todo, done, links = path.split("/")[::-1], [""], 0
+        while todo:
+            name = todo.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                done = done[:-1] or [""]
+                continue
+            here = "/".join([str(self.root), *done[1:], name])
+            kind = _kind(here)
+            last = not any(part not in ("", ".") for part in todo)
+            if kind == stat.S_IFLNK and (follow or bool(todo)):
+                links += 1
+                if links > _LINKS_AT_MOST:
+                    raise failure(errno.ELOOP, path)
+                target = os.readlink(here)  # noqa: PTH115 - a link's text, which Path would change
+                todo.extend(target.split("/")[::-1])
+                done = [""] if target.startswith("/") else done
+                continue
+            if todo and not (last and not kind):
+                if not kind:
+                    raise failure(errno.ENOENT, path)
+                if kind != stat.S_IFDIR:
+                    raise failure(errno.ENOTDIR, path)
+            done.append(name)
+        return "/".join(done) or "/"
+
+    def _real(self, canonical: str) -> Path:
+        return self.root / canonical.lstrip("/")
+
+    def entry(self, path: str, *, follow: bool = True) -> Entry:
+        """Return what is known of a file.
+
+        Raises:
+            OSError: there is none.
+        """
+        with self._lock:
+            canonical = self.canonical(path, follow=follow)
+            if canonical in DEVICES:
+                return Entry(canonical, stat.S_IFCHR, 0o666, "root", "root", 0, 0.0, 0, 1)
+            try:
+                info = self._real(canonical).lstat()
+            except OSError as error:
+                raise failure(error.errno or errno.ENOENT, path) from None
+            kind = stat.S_IFMT(info.st_mode)
+            usual = 0o777 if kind == stat.S_IFLNK else stat.S_IMODE(info.st_mode)
+            owned = self._owned.get(canonical) or Owned(usual)
+        who = owned.user, owned.group
+        return Entry(canonical, kind, owned.mode, *who, info.st_size, info.st_mtime, info.st_ino, info.st_nlink)
+
+    def exists(self, path: str, *, follow: bool = True) -> bool:
+        """Return whether there is such a file."""
+        try:
+            self.entry(path, follow=follow)
+        except OSError:
+            return False
+        return True
+
+    def names(self, path: str) -> list[str]:
+        """Return the sorted names in a folder."""
+        with self._lock:
+            entry = self.entry(path)
+            if not entry.is_folder:
+                raise failure(errno.ENOTDIR, path)
+            return sorted(os.listdir(self._real(entry.path)))  # noqa: PTH208 - names, not paths
+
+    def walk(self, path: str) -> Iterator[str]:
+        """Yield a path and all below it, parents first; links are not followed."""
+        yield path
+        if self.exists(path, follow=False) and self.entry(path, follow=False).is_folder:
+            for name in self.names(path):
+                yield from self.walk(f"{path.rstrip('/')}/{name}")
+
+    def open(self, path: str, flags: int, mode: int = 0o644, user: str = "root") -> IO[bytes]:
+        """Open a regular file with the flags of `os.open` and return it unbuffered.
+
+        Args:
+            mode: mode bits, should the file be made.
+            user: owner, should the file be made.
+
+        Raises:
+            OSError: as the kernel would; ENOSPC when the disk is full and the file is made.
+        """
+        with self._lock:
+            canonical = self.canonical(path, follow=not flags & os.O_EXCL)
+            real = self._real(canonical)
+            if real.is_dir():
+                raise failure(errno.EISDIR, path)
+            fresh = not real.is_symlink() and not real.exists()
+            if fresh and flags & os.O_CREAT and self._full():
+                raise failure(errno.ENOSPC, path)
+            try:
+                number = os.open(real, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+            except OSError as error:
+                raise failure(error.errno or errno.EIO, path) from None
+            if fresh:
+                self._owned.set(canonical, Owned(mode, user, user))
+        return os.fdopen(number, _python_mode(flags), buffering=0)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk is full."""
+        return self._full()
+
+    def read(self, path: str) -> bytes:
+        """Return a file's bytes."""
+        with self.open(path, os.O_RDONLY) as file:
+            return file.read()
+
+    def write(
+        self, path: str, content: bytes, mode: int | None = None, user: str = "root", group: str = "root"
+    ) -> None:
+        """Make or replace a file, and the folders above it; mode and owner stay as they were unless a mode is given."""
+        with self._lock:
+            self.make_folders(path.rsplit("/", 1)[0] or "/")
+            fresh = not self.exists(path)
+            if self._full():
+                raise failure(errno.ENOSPC, path)
+            with self.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) as file:
+                file.write(content)
+            if mode is not None or fresh:
+                self.own(path, 0o644 if mode is None else mode, user, group)
+
+    def own(self, path: str, mode: int | None = None, user: str | None = None, group: str | None = None) -> None:
+        """Record mode bits and owners; None leaves one as it was. Links are followed."""
+        with self._lock:
+            was = self.entry(path)
+            self._owned.set(
+                was.path,
+                Owned(was.mode if mode is None else mode, user or was.user, group or was.group),
+            )
+
+    def make_folder(self, path: str, mode: int = 0o755, user: str = "root") -> None:
+        """Make one folder; FileExistsError where something stands already."""
+        with self._lock:
+            canonical = self.canonical(path, follow=False)
+            if self.exists(canonical, follow=False):
+                raise failure(errno.EEXIST, path)
+            if self._full():
+                raise failure(errno.ENOSPC, path)
+            with _renamed(path):
+                self._real(canonical).mkdir(0o700)
+            self._owned.set(canonical, Owned(mode, user, user))
+
+    def make_folders(self, path: str, mode: int = 0o755, user: str = "root") -> None:
+        """Make a folder and those above it where missing; one that stands is left as it is."""
+        with self._lock:
+            try:
+                stands = self.entry(path)
+            except OSError:
+                self.make_folders(path.rstrip("/").rsplit("/", 1)[0] or "/", user=user)
+                self.make_folder(path, mode, user)
+                return
+            if not stands.is_folder:
+                raise failure(errno.EEXIST, path)
+
+    def link(self, target: str, path: str) -> None:
+        """Make a symbolic link; its text may be anything, it is resolved inside the tree whenever it is followed."""
+        with self._lock, _renamed(path):
+            self._real(self.canonical(path, follow=False)).symlink_to(target)
+
+    def hard_link(self, target: str, path: str) -> None:
+        """Give a regular file a second name."""
+        with self._lock, _renamed(path):
+            old, new = self.canonical(target, follow=False), self.canonical(path, follow=False)
+            os.link(self._real(old), self._real(new), follow_symlinks=False)
+            if owned := self._owned.get(old):
+                self._owned.set(new, owned)
+
+    def link_text(self, path: str) -> str:
+        """Return what a symbolic link says; EINVAL where it is none."""
+        with self._lock, _renamed(path):
+            return os.readlink(self._real(self.canonical(path, follow=False)))  # noqa: PTH115 - see above
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename, replacing a file; links themselves are moved."""
+        with self._lock, _renamed(old):
+            source, target = self.canonical(old, follow=False), self.canonical(new, follow=False)
+            if "/" in (source, target):
+                raise failure(errno.EBUSY, old)
+            self._real(source).rename(self._real(target))
+            if source != target:
+                self._owned.move(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file or link."""
+        with self._lock, _renamed(path):
+            canonical = self.canonical(path, follow=False)
+            self._real(canonical).unlink()
+            self._owned.drop(canonical)
+
+    def remove_folder(self, path: str, *, all_below: bool = False) -> None:
+        """Remove a folder, which must be empty unless all below it goes too; links in it are not followed."""
+        with self._lock, _renamed(path):
+            canonical = self.canonical(path, follow=False)
+            if canonical == "/":
+                raise failure(errno.EBUSY, path)
+            real = self._real(canonical)
+            if all_below:
+                shutil.rmtree(real)
+            else:
+                real.rmdir()
+            self._owned.drop(canonical)
+
+    def touch(self, path: str, when: float) -> None:
+        """Set the time of last change (seconds since 1970)."""
+        with self._lock, _renamed(path):
+            os.utime(self._real(self.canonical(path)), (when, when), follow_symlinks=False)
+
+
+def _python_mode(flags: int) -> str:
+    kind = flags & os.O_ACCMODE
+    if kind == os.O_RDONLY:
+        return "rb"
+    if flags & os.O_APPEND:
+        return "ab" if kind == os.O_WRONLY else "ab+"
+    return "wb" if kind == os.O_WRONLY else "rb+"
+
+
+@contextlib.contextmanager
+def _renamed(path: str) -> Iterator[None]:
+    """Let failures name the host's path, never the real one."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(error.errno or errno.EIO, path) from None

@@ -1,0 +1,97 @@
+"""Accounts of a deployment: who is let in, and what they may do (contract sections 2.2, 7.2)."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from maint.lab.manager.document import Doc, users
+from maint.lab.manager.passwords import hash_password, matches, new_salt
+
+ADMIN = "ROLE_ADMIN"
+CLUSTER_ADMIN = "ROLE_CLUSTER_ADMIN"
+FACTORY_PASSWORD = "admin"
+_BY_DISPLAY_NAME = {
+    "Full Administrator": ADMIN,
+    "Cluster Administrator": CLUSTER_ADMIN,
+    "Operator": "ROLE_OPERATOR",
+    "Configurator": "ROLE_CONFIGURATOR",
+    "Read-Only": "ROLE_USER",
+    "Limited Operator": "ROLE_LIMITED",
+    "User Administrator": "ROLE_USER_ADMIN",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role, everywhere or on some clusters."""
+
+    role: str
+    clusters: tuple[str, ...] | None = None
+
+
+def check_password(doc_users: Iterable[Doc], name: str, password: str) -> Doc | None:
+    """Return the account when the password is its own; external accounts never match."""
+    for user in doc_users:
+        if user.get("name") == name and user.get("pwLogin") is not False and "pwHash" in user:
+            return user if matches(password, str(user["pwHash"]), int(user["pwSalt"])) else None
+    return None
+
+
+def grants(doc: Doc, user: Doc) -> list[Grant]:
+    """Return the roles of an account; a role of one's own counts as the one it is based on."""
+    given = [Grant(str(name)) for name in user.get("roles") or []]
+    for reference in user.get("authRoles") or []:
+        given.append(_grant(doc, reference))
+    return given
+
+
+def is_admin(doc: Doc, user: Doc) -> bool:
+    """Return whether an account is a Full Administrator who can log in with a password."""
+    return user.get("pwLogin") is not False and Grant(ADMIN) in grants(doc, user)
+
+
+def administrators(doc: Doc) -> list[Doc]:
+    """Return the Full Administrators who can log in with a password; `admin` first, internal ones left out."""
+    found = [user for user in users(doc) if is_admin(doc, user) and not internal(user)]
+    return sorted(found, key=lambda user: user.get("name") != "admin")
+
+
+def internal(user: Doc) -> bool:
+    """Return whether an account belongs to a role of the platform."""
+    return str(user.get("name", "")).startswith("__cloudera_internal_user__")
+
+
+def set_password(user: Doc, password: str, chance: random.Random, algorithm: str) -> None:
+    """Give an account another password."""
+    salt = new_salt(chance)
+    user["pwHash"], user["pwSalt"] = hash_password(password, salt, algorithm), salt
+    user.setdefault("pwLogin", True)
+
+
+def factory_account(api: int, chance: random.Random) -> Doc:
+    """Return the one account of a server just installed: admin/admin."""
+    role: Doc = {"roles": [ADMIN]}
+    if api >= 32:
+        role = {"authRoles": [{"displayName": "Full Administrator", "name": ADMIN}]}
+    salt = new_salt(chance)
+    return {
+        "name": "admin", **role, "pwHash": hash_password(FACTORY_PASSWORD, salt), "pwSalt": salt, "pwLogin": True,
+    }  # fmt: skip
+
+
+def _grant(doc: Doc, reference: Doc) -> Grant:
+    full = _auth_role(doc, reference) or reference
+    base = full.get("baseRole") or full
+    role = str(base.get("name") or _BY_DISPLAY_NAME.get(str(base.get("displayName")), ""))
+    limited = [str(entry.get("clusterName")) for entry in full.get("clusters") or []]
+    return Grant(role, tuple(limited) or None)
+
+
+def _auth_role(doc: Doc, reference: Doc) -> Doc | None:
+    for role in doc.get("authRoles") or []:
+        for key in ("name", "uuid", "displayName"):
+            if reference.get(key):
+                if role.get(key) == reference[key]:
+                    return dict(role)
+                break
+    return None

@@ -1,0 +1,155 @@
+"""From a request that came in to the response that goes out: door, account, route, handler (contract section 2)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from maint.lab import basic_auth
+from maint.lab.manager import commands
+from maint.lab.manager.api import routes, version
+from maint.lab.manager.api.access import require
+from maint.lab.manager.api.messages import ApiError, Handler, Request, Response, html
+from maint.lab.manager.document import Doc
+from maint.lab.manager.releases import major
+from maint.lab.manager.world import World
+
+_API = re.compile(r"/api/v(\d+)/(.+?)/?")
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """The head of a request.
+
+    Attributes:
+        target: path and query as they came.
+        headers: header values by lower-case name.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        """The path without the query."""
+        return urlsplit(self.target).path
+
+    @property
+    def call(self) -> str:
+        """Method and path, for logs and faults."""
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that was let in.
+
+    Attributes:
+        handler: who answers it.
+        cookie: the session that its answer opens, "" for none.
+    """
+
+    request: Request
+    handler: Handler
+    cookie: str
+
+
+def admit(world: World, incoming: Incoming) -> Admitted | Response:
+    """Return the request of an account that is let in, or the answer that ends it before its body is read."""
+    if not incoming.path.startswith("/api"):
+        return _pages(incoming)
+    user, cookie = _account(world, incoming)
+    if user is None or _struck(world, "unauthorised", incoming) or _struck(world, "unauthorised-once", incoming):
+        return _unauthorised(world)
+    try:
+        return Admitted(*_routed(world, incoming, user), cookie)
+    except ApiError as error:
+        return with_cookie(error.response(), cookie)
+
+
+def handle(world: World, admitted: Admitted, body: Path | None) -> Response:
+    """Return the answer to a request whose body arrived whole."""
+    commands.settle(world)
+    try:
+        response = admitted.handler(world, replace(admitted.request, body=body))
+    except ApiError as error:
+        response = error.response()
+    return with_cookie(response, admitted.cookie)
+
+
+def with_cookie(response: Response, cookie: str) -> Response:
+    """Return an answer that opens a session."""
+    return replace(response, headers={**response.headers, "Set-Cookie": cookie}) if cookie else response
+
+
+def _routed(world: World, incoming: Incoming, user: Doc) -> tuple[Request, Handler]:
+    """Return the request and who answers it; `ApiError` where nobody does or the account may not."""
+    query = dict(parse_qsl(urlsplit(incoming.target).query, keep_blank_values=True))
+    host = incoming.headers.get("host", "localhost:7180")
+    request = Request(incoming.method, incoming.call, 0, {}, query, incoming.headers, user, host=host)
+    if incoming.path.rstrip("/") == "/api/version" and incoming.method == "GET":
+        return request, version.read
+    found = _API.fullmatch(incoming.path)
+    if not found or not 1 <= int(found[1]) <= world.api:
+        raise ApiError(404, "Not found.")
+    routed = routes.find(incoming.method, found[2])
+    if routed is None:
+        raise ApiError(405 if routes.methods(found[2]) else 404, "Not found.")
+    route, parts = routed
+    if route.since > int(found[1]):
+        raise ApiError(404, "Not found.")
+    require(world, user, route.needs, _cluster_name(world, parts))
+    return replace(request, api=int(found[1]), parts=parts), route.handler
+
+
+def _cluster_name(world: World, parts: Mapping[str, str]) -> str:
+    cluster = world.find_cluster(parts["cluster"]) if "cluster" in parts else None
+    return str(cluster["name"]) if cluster else ""
+
+
+def _account(world: World, incoming: Incoming) -> tuple[Doc | None, str]:
+    """Return the account and the cookie that a new session sets; a cookie is taken instead of Basic."""
+    name = cookie_name(world)
+    session = _cookie(incoming.headers.get("cookie", ""), name)
+    if session and (known := world.session_user(session)):
+        return known, ""
+    login, password = basic_auth.login(incoming.headers.get("authorization", ""))
+    user = world.log_in(login, password) if login else None
+    return user, f"{name}={world.open_session(login)};Path=/;HttpOnly" if user else ""
+
+
+def cookie_name(world: World) -> str:
+    """Return the name of the session cookie (U10)."""
+    chosen = world.switches["session-cookie"]
+    if chosen != "by-release":
+        return chosen
+    return "SESSION" if major(world.release) >= 7 else "CLOUDERA_MANAGER_SESSIONID"
+
+
+def _cookie(header: str, name: str) -> str:
+    try:
+        found = SimpleCookie(header).get(name)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _unauthorised(world: World) -> Response:
+    answer = html(401, "Error 401 Bad credentials", "Bad credentials")
+    if world.switches["unauthorised-body"] == "json":
+        answer = replace(ApiError(401, "Bad credentials").response(), reason="Bad credentials")
+    return replace(answer, headers={"WWW-Authenticate": 'Basic realm="Cloudera Manager"'})
+
+
+def _pages(incoming: Incoming) -> Response:
+    """Answer outside of the API: a page to log in at, nothing else."""
+    if incoming.path in ("/", "/cmf/login"):
+        return html(200, "Cloudera Manager")
+    return html(404, "Error 404 Not Found")
+
+
+def _struck(world: World, fault: str, incoming: Incoming) -> bool:
+    return world.faults.strikes(fault, incoming.call)

@@ -1,0 +1,122 @@
+"""Clusters: list, look, command, delete (contract sections 5, 6)."""
+
+from maint.lab.manager import commands
+from maint.lab.manager.api.lookup import cluster_of
+from maint.lab.manager.api.messages import ApiError, Request, Response, listing
+from maint.lab.manager.document import Doc, clusters, hosts, items, roles, services
+from maint.lab.manager.world import STOPPED, World
+
+_TYPES = {"base": "BASE_CLUSTER", "compute": "COMPUTE_CLUSTER", "experience": "EXPERIENCE_CLUSTER"}
+_VERBS = {"start": "Start", "stop": "Stop", "restart": "Restart"}
+
+
+def kind_of(cluster: Doc) -> str:
+    """Return the type of a cluster, told by its version where it is not stated."""
+    if cluster.get("clusterType"):
+        return str(cluster["clusterType"])
+    named = str(cluster.get("version", ""))
+    return _TYPES["experience" if named.startswith(("EXPERIENCE", "DATA_SERVICES")) else "base"]
+
+
+def read_all(world: World, request: Request) -> Response:
+    """List clusters of the type asked for; base ones unless told otherwise."""
+    wanted = request.query.get("clusterType", "base").lower()
+    if wanted not in (*_TYPES, "any"):
+        raise ApiError(400, f"Cluster type '{wanted}' is not supported; supported are: any, base, compute, experience.")
+    found = [each for each in clusters(world.deployment) if wanted == "any" or kind_of(each) == _TYPES[wanted]]
+    return listing([shown(world, each, request.api) for each in found])
+
+
+def read(world: World, request: Request) -> Response:
+    """Answer one cluster."""
+    return Response(value=shown(world, cluster_of(world, request), request.api))
+
+
+def command(world: World, request: Request) -> Response:
+    """Start, stop or restart; a refusal is an answer of status 200 too (contract section 4.3)."""
+    verb = _VERBS.get(request.parts["verb"])
+    if verb is None:
+        raise ApiError(404, f"Command '{request.parts['verb']}' is not known.")
+    started = commands.start_on_cluster(world, cluster_of(world, request), verb, request.call)
+    return Response(value=commands.view(world, started, full=False))
+
+
+def active_commands(world: World, request: Request) -> Response:
+    """List the active commands of the cluster itself."""
+    found = commands.listed(world, commands.cluster_ref(cluster_of(world, request)))
+    full = request.query.get("view", "summary").lower() == "full"
+    return listing([commands.view(world, each, full=full) for each in found])
+
+
+def delete(world: World, request: Request) -> Response:
+    """Delete a cluster that is stopped; hosts stay (contract section 6)."""
+    cluster = cluster_of(world, request)
+    if world.cluster_runs(cluster) and world.switches["delete-running"] == "refuse":
+        raise ApiError(400, f"Cannot delete cluster '{cluster['name']}': its services must be stopped first.")
+    used_by = _dependants(world, cluster)
+    if used_by and world.switches["delete-with-dependants"] == "refuse":
+        raise ApiError(400, f"Cannot delete cluster '{cluster['name']}': it is used by {', '.join(used_by)}.")
+    answer = shown(world, cluster, request.api)
+    world.deployment["clusters"] = [each for each in clusters(world.deployment) if each is not cluster]
+    _drop_references(world, cluster)
+    world.changed()
+    return Response(value=answer)
+
+
+def members(world: World, cluster: Doc) -> list[Doc]:
+    """Return the hosts that carry roles of a cluster."""
+    used = {role["hostRef"]["hostId"] for service in services(cluster) for role in roles(service)}
+    return [host for host in hosts(world.deployment) if host.get("hostId") in used]
+
+
+def shown(world: World, cluster: Doc, api: int) -> Doc:
+    """Return a cluster as listings show it, in the fields of an API version (contract 7.2, recordings)."""
+    answer: Doc = {"name": cluster["name"], "displayName": cluster.get("displayName") if api >= 6 else None}
+    answer |= {"version": cluster.get("version"), "fullVersion": cluster.get("fullVersion") if api >= 6 else None}
+    answer |= {"maintenanceMode": False, "maintenanceOwners": []}
+    if api >= 10:
+        answer["entityStatus"] = _entity_status(world, cluster)
+    if api >= 16:
+        answer["uuid"] = cluster.get("uuid")
+    if api >= 31:
+        answer |= {"dataContextRefs": cluster.get("dataContextRefs"), "clusterType": kind_of(cluster)}
+    if api >= 41:
+        answer["tags"] = cluster.get("tags")
+    return answer
+
+
+def _entity_status(world: World, cluster: Doc) -> str:
+    if not services(cluster):
+        return "NONE"
+    return "GOOD_HEALTH" if world.cluster_runs(cluster) else STOPPED
+
+
+def _dependants(world: World, cluster: Doc) -> list[str]:
+    if kind_of(cluster) != _TYPES["base"]:
+        return []
+    names = {service.get("name") for service in services(cluster)}
+    contexts = [context for context in items(world.deployment.get("dataContexts")) if _uses(context, cluster, names)]
+    known = {str(context.get("name")) for context in contexts}
+    found = [f"data context '{name}'" for name in sorted(known)]
+    for other in clusters(world.deployment):
+        refs = {str(ref.get("name")) for ref in (other.get("dataContextRefs") or {}).get("items") or []}
+        if other is not cluster and refs & known:
+            found.append(f"cluster '{other['name']}'")
+    return found
+
+
+def _uses(context: Doc, cluster: Doc, names: set[object]) -> bool:
+    refs = context.get("services") or []
+    owners = {ref.get("clusterName") for ref in refs if isinstance(ref, dict)}
+    if owners - {None}:
+        return cluster.get("name") in owners
+    return any((ref.get("serviceName") if isinstance(ref, dict) else ref) in names for ref in refs)
+
+
+def _drop_references(world: World, cluster: Doc) -> None:
+    templates = items(world.deployment.get("hostTemplates"))
+    if templates:
+        kept = [each for each in templates if (each.get("clusterRef") or {}).get("clusterName") != cluster["name"]]
+        world.deployment["hostTemplates"] = {"items": kept}
+    for role in world.deployment.get("authRoles") or []:
+        role["clusters"] = [ref for ref in role.get("clusters") or [] if ref.get("clusterName") != cluster["name"]]

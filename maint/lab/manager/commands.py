@@ -1,0 +1,219 @@
+"""Asynchronous commands: started, rejected, finished as time passes (contract sections 4, 5)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from maint.lab.manager.document import Doc, roles, services
+from maint.lab.manager.world import NA, STARTED, STARTING, STOPPED, STOPPING, Command, World
+
+_NOT_AVAILABLE = "Command {name} is not currently available for execution."
+_NOTHING_RUNS = "At least one role must be started."
+_PENDING = "There is already a pending command on this entity."
+_ENDS = {"Start": STARTED, "Stop": STOPPED, "Restart": STARTED}
+_PAST = {"Start": "started", "Stop": "stopped", "Restart": "restarted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Part of a command: an entity and the roles that move with it."""
+
+    ref: Doc
+    roles: Sequence[Doc]
+
+
+def start_on_cluster(world: World, cluster: Doc, name: str, call: str) -> Command:
+    """Start, stop or restart a cluster, or say why not."""
+    parts = [Work(service_ref(cluster, service), roles(service)) for service in services(cluster)]
+    parts = [part for part in parts if any(world.role_state(role) != NA for role in part.roles)]
+    return _begin(world, name, cluster_ref(cluster), parts, call, "All services successfully {past}.")
+
+
+def start_on_service(world: World, cluster: Doc | None, service: Doc, name: str, call: str) -> Command:
+    """Start, stop or restart a service, or say why not."""
+    own = [Work(role_ref(cluster, service, role), [role]) for role in roles(service) if world.role_state(role) != NA]
+    return _begin(world, name, service_ref(cluster, service), own, call, "Successfully {past} service.")
+
+
+def start_on_role(world: World, cluster: Doc | None, service: Doc, role: Doc, name: str, call: str) -> Command:
+    """Start, stop or restart one role, or say why not."""
+    ref = role_ref(cluster, service, role)
+    return _begin(world, name, ref, [Work(ref, [role])], call, "Successfully {past} process.", children=False)
+
+
+def abort(world: World, command: Command) -> None:
+    """End a command; what it had not done yet stays undone."""
+    for child in children(world, command):
+        abort(world, child)
+    if command.active:
+        _back(world, command)
+        command.ended, command.success, command.message = world.now().timestamp(), False, "Command aborted by user."
+
+
+def children(world: World, command: Command) -> list[Command]:
+    """Return the children of a command."""
+    return [each for each in world.commands.values() if each.parent == command.id]
+
+
+def settle(world: World) -> bool:
+    """Finish the commands whose time has come; return whether there were any."""
+    now, settled = world.now().timestamp(), False
+    for command in sorted(world.commands.values(), key=lambda each: -each.id):  # children before parents
+        due = command.seconds >= 0 and now >= command.started + command.seconds
+        if command.active and due and not any(child.active for child in children(world, command)):
+            _finish(world, command)
+            settled = True
+    return settled
+
+
+def view(world: World, command: Command, *, full: bool = True) -> Doc:
+    """Return a command as the API shows it."""
+    shown: Doc = {"id": command.id, "name": command.name, "startTime": moment(command.started)}
+    if command.ended is not None:
+        shown["endTime"] = moment(command.ended)
+    shown["active"] = command.active
+    if command.ended is not None:
+        shown |= {"success": command.success, "resultMessage": command.message or None}
+    shown |= command.ref
+    if full and command.parent is not None and command.parent in world.commands:
+        shown["parent"] = view(world, world.commands[command.parent], full=False)
+    if full and not _rejected(command):
+        shown["children"] = {"items": [view(world, child, full=False) for child in children(world, command)]}
+    if command.ended is not None and full and not _rejected(command):
+        shown["canRetry"] = command.success is False
+    return shown
+
+
+def listed(world: World, ref: Doc) -> list[Command]:
+    """Return the active commands of an entity itself."""
+    return [each for each in world.commands.values() if each.active and each.parent is None and each.ref == ref]
+
+
+def moment(seconds: float) -> str:
+    """Return a time as the API spells it: UTC, milliseconds."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int(seconds * 1000) % 1000:03d}Z"
+
+
+def cluster_ref(cluster: Doc) -> Doc:
+    """Return the reference to a cluster."""
+    shown = {"displayName": cluster["displayName"]} if cluster.get("displayName") else {}
+    return {"clusterRef": {"clusterName": cluster["name"], **shown}}
+
+
+def service_ref(cluster: Doc | None, service: Doc) -> Doc:
+    """Return the reference to a service."""
+    owner = {"clusterName": cluster["name"]} if cluster else {}
+    return {"serviceRef": {**owner, "serviceName": service["name"]}}
+
+
+def role_ref(cluster: Doc | None, service: Doc, role: Doc) -> Doc:
+    """Return the references to a role."""
+    ref = service_ref(cluster, service)
+    return {**ref, "roleRef": {**ref["serviceRef"], "roleName": role["name"]}}
+
+
+def _begin(
+    world: World, name: str, ref: Doc, parts: Sequence[Work], call: str, praise: str, *, children: bool = True
+) -> Command:
+    command = _new(world, name, ref, praise.format(past=_PAST[name]))
+    refusal = _refusal(world, command, parts, call)
+    if refusal is not None:
+        command.ended, command.success, command.message = command.started, not refusal, refusal
+        return command
+    fault = _fault(world, call)
+    if fault == "command-never-ends":
+        command.seconds = -1
+    targets = parts if children else ()
+    for number, part in enumerate(targets):
+        child = _new(world, name, part.ref, f"Successfully {_PAST[name]} service.", command)
+        child.seconds = command.seconds
+        _move(world, child, part.roles, name)
+        if fault == "command-fails-in-child" and number == 0:
+            child.fails, child.message = True, f"Supervisor returned FATAL: {name} failed, see the role's log."
+            command.fails, command.message = True, ""
+    if not children:
+        _move(world, command, parts[0].roles, name)
+    if fault == "command-fails-in-parent" or (fault == "command-fails-in-child" and not children):
+        command.fails, command.message = True, f"Failed to perform {name}: the lab was told to let it fail."
+    return command
+
+
+def _refusal(world: World, command: Command, parts: Sequence[Work], call: str) -> str | None:
+    """Return why a command is rejected, "" where there is nothing to do and that is fine, None to go on."""
+    name = command.name
+    if world.faults.strikes("command-rejected", call):
+        return _NOT_AVAILABLE.format(name=name)
+    if _busy(world, command):
+        return _PENDING
+    states = {world.role_state(role) for part in parts for role in part.roles} - {NA}
+    idle = (name == "Stop" and STARTED not in states) or (name == "Start" and STOPPED not in states)
+    if idle and world.switches["stop-stopped"] == "succeed":
+        return ""
+    if idle:
+        return _NOTHING_RUNS if name == "Stop" else _NOT_AVAILABLE.format(name=name)
+    return None
+
+
+def _busy(world: World, command: Command) -> bool:
+    """Return whether a command is active on the same entity, on one that holds it, or on a part of it."""
+    wanted = _owners(command.ref)
+    for other in world.commands.values():
+        taken = _owners(other.ref)
+        shared = min(len(wanted), len(taken))
+        if other.active and other is not command and wanted[:shared] == taken[:shared]:
+            return True
+    return False
+
+
+def _owners(ref: Doc) -> list[str]:
+    cluster = ref.get("clusterRef") or ref.get("serviceRef") or {}
+    names = [str(cluster.get("clusterName", "")), str((ref.get("serviceRef") or {}).get("serviceName", ""))]
+    names.append(str((ref.get("roleRef") or {}).get("roleName", "")))
+    while names[-1:] == [""] and len(names) > 1:
+        names.pop()
+    return names
+
+
+def _fault(world: World, call: str) -> str:
+    for name in ("command-never-ends", "command-fails-in-child", "command-fails-in-parent"):
+        if world.faults.strikes(name, call):
+            return name
+    return ""
+
+
+def _new(world: World, name: str, ref: Doc, message: str, parent: Command | None = None) -> Command:
+    now = world.now().timestamp()
+    number = world.next_command
+    world.next_command += 1
+    seconds = world.switches.number("command-seconds")
+    command = Command(number, name, ref, now, seconds, parent.id if parent else None, message=message)
+    world.commands[number] = command
+    return command
+
+
+def _move(world: World, command: Command, moved: Iterable[Doc], name: str) -> None:
+    for role in moved:
+        state = world.role_state(role)
+        if state not in (NA, _ENDS[name]) or (name == "Restart" and state != NA):
+            command.roles[str(role["name"])] = state
+            world.role_states[str(role["name"])] = STOPPING if name == "Stop" else STARTING
+
+
+def _finish(world: World, command: Command) -> None:
+    below = children(world, command)
+    command.ended = world.now().timestamp()
+    command.success = not command.fails and all(child.success for child in below)
+    if command.success:
+        world.role_states.update(dict.fromkeys(command.roles, _ENDS.get(command.name, STARTED)))
+        return
+    _back(world, command)
+    if not command.fails or not command.message:
+        command.message = f"Failed to {command.name.lower()} {next(iter(_owners(command.ref)), '')}.".replace(" .", ".")
+
+
+def _back(world: World, command: Command) -> None:
+    world.role_states.update({name: state for name, state in command.roles.items() if name in world.role_states})
+
+
+def _rejected(command: Command) -> bool:
+    return command.ended is not None and command.ended == command.started

@@ -1,0 +1,138 @@
+"""Make the first world of a lab: from a deployment file, or empty; with an account whose password is known."""
+
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from maint.lab.manager import accounts
+from maint.lab.manager.document import Doc, read, users
+from maint.lab.manager.empty_deployment import default_deployment, empty_deployment
+from maint.lab.manager.releases import DEFAULT_RELEASE
+from maint.lab.manager.world import World
+from maint.lab.switches import Switches
+
+EXAMPLE = Path(__file__).parents[1] / "data" / "deployment-example.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a lab is made from.
+
+    Attributes:
+        deployment: the file that is loaded; None for the example, or for nothing with `fresh`.
+        fresh: a server just installed; a deployment then only gives hosts, release and files.
+        release: the release of a fresh server without a deployment.
+        password: a password to try for the administrators, besides the factory one.
+        admin, new_password: give this administrator (None: the first one) this password.
+        switches: behaviours chosen, by name.
+        plain_port, tls_port: 0 chooses a free one.
+        ssh_ports: port by host name; others are chosen free.
+        ssh: whether hosts are served over SSH.
+        alone: only the manager's own host is made, whatever hosts the manager will know: enough where none is visited.
+        virtual_clusters: names of empty virtual clusters, besides the default one of a deployment with data services.
+    """
+
+    deployment: Path | None = None
+    fresh: bool = False
+    release: str = DEFAULT_RELEASE
+    password: str | None = None
+    admin: str | None = None
+    new_password: str | None = None
+    switches: dict[str, str] = field(default_factory=dict)
+    plain_port: int = 0
+    tls_port: int = 0
+    ssh_ports: dict[str, int] = field(default_factory=dict)
+    ssh: bool = True
+    alone: bool = False
+    virtual_clusters: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A world that is ready to serve.
+
+    Attributes:
+        blueprint: the deployment whose hosts and files the lab has, even when the manager is empty.
+        username, password: an administrator that is let in.
+        remarks: what was changed in the lab's copy, for people.
+    """
+
+    world: World
+    blueprint: Doc
+    username: str
+    password: str
+    remarks: tuple[str, ...]
+
+
+def load(options: Options, chance: random.Random | None = None) -> Loaded:
+    """Return the world that the options ask for.
+
+    Raises:
+        OSError, ValueError: the deployment file cannot be read.
+    """
+    chance = chance or random.SystemRandom()
+    switches = Switches(options.switches)
+    if options.fresh and options.deployment is None:
+        deployment = default_deployment(options.release, chance)
+        world = World(deployment, switches, chance=chance)
+        return Loaded(world, deployment, "admin", accounts.FACTORY_PASSWORD, ())
+    deployment = _checked(read(options.deployment or EXAMPLE))
+    username, password, remarks = _known_account(deployment, options, switches, chance)
+    world = World(deployment, switches, chance=chance)
+    if options.fresh:
+        empty = World(empty_deployment(deployment, world.shape, chance), switches, chance=chance)
+        return Loaded(empty, deployment, "admin", accounts.FACTORY_PASSWORD, ())
+    return Loaded(world, deployment, username, password, remarks)
+
+
+def _known_account(
+    deployment: Doc, options: Options, switches: Switches, chance: random.Random
+) -> tuple[str, str, tuple[str, ...]]:
+    """Return an administrator with a known password; one is given a password where none is known."""
+    candidates = accounts.administrators(deployment)
+    if options.admin:
+        candidates = [user for user in candidates if user["name"] == options.admin]
+        if not candidates:
+            raise ValueError(f"{options.admin!r} is no administrator of the deployment who logs in with a password")
+    if options.new_password is None:
+        for password in (options.password, accounts.FACTORY_PASSWORD):
+            for user in candidates if password else []:
+                if accounts.check_password([user], user["name"], str(password)):
+                    return _rehashed(user, str(password), switches, chance)
+    remarks = []
+    if not candidates:
+        candidates = [_added_admin(deployment)]
+        remarks.append("No administrator of the deployment logs in with a password: account 'lab-admin' was added.")
+    chosen = candidates[0]
+    password = options.new_password or secrets.token_urlsafe(18)
+    accounts.set_password(chosen, password, chance, switches["pwhash-algorithm"])
+    if options.new_password is None:
+        remarks.append(f"No administrator's password is known: the lab gave '{chosen['name']}' one in its own copy.")
+    else:
+        remarks.append(f"The lab gave '{chosen['name']}' the password it was told, in its own copy.")
+    return str(chosen["name"]), password, tuple(remarks)
+
+
+def _rehashed(user: Doc, password: str, switches: Switches, chance: random.Random) -> tuple[str, str, tuple[str, ...]]:
+    """Keep a known password; hash it anew only where another algorithm is asked for (U14)."""
+    if switches["pwhash-algorithm"] != "cm5":
+        accounts.set_password(user, password, chance, switches["pwhash-algorithm"])
+    return str(user["name"]), password, ()
+
+
+def _added_admin(deployment: Doc) -> Doc:
+    user: Doc = {"name": "lab-admin"}
+    if any("authRoles" in other for other in users(deployment)) or "authRoles" in deployment:
+        user["authRoles"] = [{"displayName": "Full Administrator", "name": accounts.ADMIN}]
+    else:
+        user["roles"] = [accounts.ADMIN]
+    deployment["users"] = sorted([*users(deployment), user], key=lambda each: str(each["name"]).encode())
+    return user
+
+
+def _checked(deployment: Doc) -> Doc:
+    if not isinstance(deployment.get("users", []), list) or not isinstance(deployment.get("versionInfo", {}), dict):
+        raise ValueError("this is no deployment document")
+    return deployment

@@ -1,0 +1,195 @@
+"""Take in the document of a PUT: check it, drop what is read-only, join it with what is there (contract section 8)."""
+
+import uuid
+from typing import Any
+
+from maint.lab.manager import accounts
+from maint.lab.manager.document import Doc, clusters, hosts, release, users
+from maint.lab.manager.integrity import faults_of
+from maint.lab.manager.redact import holds_marker
+from maint.lab.manager.releases import recorded_at
+from maint.lab.manager.world import World
+
+# Fields that answers carry and a PUT ignores, wherever they stand (contract section 7.2, the starred ones).
+_READ_ONLY = frozenset({
+    "entityStatus", "maintenanceMode", "maintenanceOwners", "clusterUrl", "hostsUrl", "serviceState", "healthSummary",
+    "healthChecks", "configStale", "configStalenessStatus", "clientConfigStalenessStatus", "serviceUrl",
+    "roleInstancesUrl", "roleState", "commissionState", "haStatus", "roleUrl", "zooKeeperServerMode", "hostUrl",
+    "lastHeartbeat", "numCores", "numPhysicalCores", "totalPhysMemBytes", "roleRefs", "distribution",
+})  # fmt: skip
+# Fields of the top level by the API version that brought them (contract section 7.2).
+_SINCE = {"allHostsConfig": 3, "peers": 3, "authRoles": 32, "externalUserMappings": 32, "dataContexts": 32}
+_LISTS = ("clusters", "hosts", "users", "peers", "authRoles", "externalUserMappings")
+_WRAPPED = ("managerSettings", "allHostsConfig", "hostTemplates", "dataContexts")
+_KEYS = {"clusters": "name", "hosts": "hostId", "users": "name", "peers": "name"}
+
+
+class NotAccepted(ValueError):
+    """The server refuses the document; nothing was changed."""
+
+
+def prepared(world: World, body: Doc, api: int, delete_current: bool) -> Doc:
+    """Return the deployment that a PUT would put in force.
+
+    Args:
+        body: the document that was sent; it is taken apart.
+        api: the API version of the path.
+        delete_current: the query's `deleteCurrentDeployment`.
+
+    Raises:
+        NotAccepted: and why.
+    """
+    _check_shape(body)
+    _check_choices(world, body, api)
+    taken = _as_of(world, _without_read_only(body), api)
+    taken.pop("timestamp", None)
+    for user in users(taken):
+        _hash_password(world, user)
+    joined = _replaced(world, taken) if delete_current else _added(world, taken)
+    _check_whole(world, taken, joined, delete_current)
+    return joined
+
+
+def uuid_for(cluster: Doc) -> str:
+    """Return the uuid of a cluster that has none, always the same."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, str(cluster.get("name"))))
+
+
+def without_hostnames(node: Any) -> Any:  # Any: any part of a document, and the same part back
+    """Return a document whose host references name the id only."""
+    if isinstance(node, list):
+        return [without_hostnames(member) for member in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {name: without_hostnames(member) for name, member in node.items()}
+    if "hostRef" in kept:
+        kept["hostRef"] = {"hostId": kept["hostRef"].get("hostId")}
+    return kept
+
+
+def _check_shape(body: Doc) -> None:
+    for name in _LISTS:
+        listed = body.get(name, [])
+        if listed is not None and not (isinstance(listed, list) and all(isinstance(each, dict) for each in listed)):
+            raise NotAccepted(f"Cannot read the deployment: {name} is not a list of objects.")
+    for name in _WRAPPED:
+        wrapped = body.get(name) or {}
+        if not isinstance(wrapped, dict) or not isinstance(wrapped.get("items") or [], list):
+            raise NotAccepted(f"Cannot read the deployment: {name} is not an object with items.")
+
+
+def _check_choices(world: World, body: Doc, api: int) -> None:
+    switches = world.switches
+    if switches["put-redacted"] == "refuse" and holds_marker(body):
+        raise NotAccepted("The deployment is redacted and cannot be imported.")
+    if switches["put-other-release"] == "refuse" and release(body) not in ("", world.release):
+        raise NotAccepted(f"The deployment is of release {release(body)}, the server of {world.release}.")
+    if switches["read-only-fields"] == "refuse" and _holds_read_only(body):
+        raise NotAccepted("The deployment holds read-only fields.")
+    if switches["put-by-lower-api"] == "refuse" and api < recorded_at(body):
+        raise NotAccepted(f"The deployment holds fields that API v{api} does not know.")
+
+
+def _without_read_only(node: Any) -> Any:  # Any: any part of a document, and the same part back
+    if isinstance(node, list):
+        return [_without_read_only(member) for member in node]
+    if not isinstance(node, dict):
+        return node
+    return {name: _without_read_only(member) for name, member in node.items() if name not in _READ_ONLY}
+
+
+def _holds_read_only(node: Any) -> bool:  # Any: any part of a document
+    if isinstance(node, list):
+        return any(_holds_read_only(member) for member in node)
+    if not isinstance(node, dict):
+        return False
+    return bool(_READ_ONLY & node.keys()) or any(_holds_read_only(member) for member in node.values())
+
+
+def _as_of(world: World, body: Doc, api: int) -> Doc:
+    """Drop what the API version of the path does not know (U25), and settle uuids of clusters."""
+    if world.switches["put-by-lower-api"] != "keep":
+        body = {name: value for name, value in body.items() if _SINCE.get(name, 1) <= api}
+        if api < 32:
+            body["users"] = [{k: v for k, v in user.items() if k != "authRoles"} for user in users(body)]
+    if world.switches["cluster-uuid-after-put"] == "new":
+        for cluster in clusters(body):
+            if "uuid" in cluster:
+                cluster["uuid"] = str(uuid.uuid4())
+    return body
+
+
+def _hash_password(world: World, user: Doc) -> None:
+    password = user.pop("password", None)
+    if password is not None:
+        accounts.set_password(user, str(password), world.chance, world.switches["pwhash-algorithm"])
+
+
+def _replaced(world: World, body: Doc) -> Doc:
+    current = world.deployment
+    joined: Doc = {"timestamp": ""}
+    for name in body:
+        joined[name] = current.get("versionInfo", {}) if name == "versionInfo" else body[name]
+    for name in ("clusters", "hosts", "users"):
+        joined.setdefault(name, [])
+    for name in ("versionInfo", "managerSettings"):
+        joined.setdefault(name, current.get(name, {}))
+    if "authRoles" in current and "authRoles" not in joined:
+        joined["authRoles"] = current["authRoles"]
+    return joined
+
+
+def _added(world: World, body: Doc) -> Doc:
+    joined = dict(world.deployment)
+    for name, value in body.items():
+        if name == "versionInfo":
+            continue
+        if name in ("managerSettings", "allHostsConfig"):
+            joined[name] = _with_settings(joined.get(name) or {}, value)
+        elif name in _LISTS:
+            joined[name] = _with_entries(world, name, list(joined.get(name) or []), value)
+        elif name in ("hostTemplates", "dataContexts"):
+            joined[name] = {"items": [*(joined.get(name) or {}).get("items", []), *value.get("items", [])]}
+        elif name in joined and world.switches["put-existing"] == "refuse":
+            raise NotAccepted(f"Duplicate entity: {name} exists already.")
+        else:
+            joined.setdefault(name, value)
+    return joined
+
+
+def _with_entries(world: World, name: str, current: list[Doc], added: list[Doc]) -> list[Doc]:
+    key = _KEYS.get(name, "name")
+    known = {entry.get(key) for entry in current}
+    for entry in added:
+        if entry.get(key) not in known:
+            current.append(entry)
+        elif world.switches["put-existing"] == "refuse" and name not in ("authRoles", "externalUserMappings"):
+            raise NotAccepted(f"Duplicate entity: {name[:-1]} '{entry.get(key)}' exists already.")
+    return current
+
+
+def _with_settings(current: Doc, added: Doc) -> Doc:
+    merged = {item["name"]: item for item in [*(current.get("items") or []), *(added.get("items") or [])]}
+    return {"items": sorted(merged.values(), key=lambda item: str(item["name"]))}
+
+
+def _check_whole(world: World, body: Doc, joined: Doc, delete_current: bool) -> None:
+    switches = world.switches
+    admins = [user for user in users(joined) if accounts.Grant(accounts.ADMIN) in accounts.grants(joined, user)]
+    if delete_current and not admins and switches["put-without-admin"] == "refuse":
+        raise NotAccepted("The deployment must hold at least one user with the role ROLE_ADMIN.")
+    needs = bool(clusters(body) or body.get("managementService"))
+    if needs and not _licensed(world) and switches["put-unlicensed"] == "refuse":
+        raise NotAccepted("The deployment holds entities that need a license; none is installed.")
+    rejected = switches["reject-role"]
+    known = {str(host.get(key)) for host in hosts(joined) for key in ("hostId", "hostname") if host.get(key)}
+    problems = faults_of(joined, known_hosts=known, rejected=rejected)
+    if problems:
+        message = problems[0].format(message=switches["reject-role-message"])
+        raise NotAccepted(message)
+
+
+def _licensed(world: World) -> bool:
+    if world.trial == "running":
+        return True
+    return world.license is not None and (world.license_counts or world.switches["license-effective"] == "at-once")

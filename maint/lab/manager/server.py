@@ -1,0 +1,212 @@
+"""The unit cloudera-scm-server of the lab: started, stopped and restarted as systemd would (contract 2.1, 3, 16.2)."""
+
+import contextlib
+import shutil
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from maint.lab.manager import host_files
+from maint.lab.manager.http import Port
+from maint.lab.manager.java_options import java_options, redaction_property
+from maint.lab.manager.units import Invocation
+from maint.lab.manager.world import World
+from maint.lab.requestlog import RequestLog
+from maint.lab.tls_context import Showing
+
+_ASK_AGAIN = 0.1  # seconds
+
+
+class ManagerServer:
+    """The server of a world.
+
+    Args:
+        root: the file tree of its host.
+        showing: what its TLS port can show.
+        ports: the plain and the TLS port.
+        spool: folder for bodies under way.
+        save: keeps the world on disk.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        root: Path,
+        showing: Showing,
+        ports: tuple[int, int],
+        log: RequestLog,
+        spool: Path,
+        save: Callable[[World], None],
+    ) -> None:
+        self.world, self.log, self.spool = world, log, spool
+        self.plain_port, self.tls_port = ports
+        self._root, self._showing, self._save = root, showing, save
+        self._invocation = Invocation()
+        self._listeners: list[Port] = []
+        self._lock = threading.RLock()
+        self._stopped = threading.Event()
+        self._up = threading.Event()
+        self._active = False
+        self._failed_tls = False
+        self._shown = ""  # the process whose command line the host shows
+        spool.mkdir(parents=True, exist_ok=True)
+
+    # -- the unit
+
+    def start(self) -> None:
+        """Launch the server; it answers after its time to come up."""
+        with self._lock:
+            if self._active:
+                return
+            self._active, self._stopped = True, threading.Event()
+            self._invocation = Invocation()
+            threading.Thread(target=self._boot, args=(self._stopped,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Close both ports; what is under way comes to nothing."""
+        with self._lock:
+            self._active = False
+            self._stopped.set()
+            self._up.clear()
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener.stopped.set()
+        for listener in listeners:
+            listener.close()
+
+    def restart(self) -> None:
+        """Stop and launch again."""
+        self.stop()
+        self.start()
+
+    def active(self) -> bool:
+        """Return whether the process runs, answering or not."""
+        return self._active
+
+    def properties(self) -> dict[str, str]:
+        """Return what `systemctl show` knows."""
+        return self._invocation.properties(self._active)
+
+    def wait(self, seconds: float = 30) -> bool:
+        """Wait until it answers; return whether it does."""
+        return self._up.wait(seconds)
+
+    # -- what listeners ask
+
+    @property
+    def ready(self) -> bool:
+        """Whether it answers; otherwise it is starting."""
+        return self._up.is_set()
+
+    @property
+    def redirects(self) -> bool:
+        """Whether the plain port sends everyone to the TLS port."""
+        broken = self._failed_tls and self.world.switches["plain-when-tls-fails"] == "redirect"
+        return self.world.tls or broken
+
+    def context(self) -> ssl.SSLContext:
+        """Return what the TLS port shows to the next client."""
+        with self.world.lock:
+            return self._showing.context(self.world.faults)
+
+    def changed(self) -> None:
+        """Keep the world on disk."""
+        self._save(self.world)
+
+    # -- coming up
+
+    def _boot(self, stopped: threading.Event) -> None:
+        if self._passes("down-seconds", stopped):
+            return
+        with self.world.lock:
+            if self.world.faults.strikes("never-comes-up"):
+                self._write_log("ERROR Main: the lab was told never to come up")
+                return
+            tls = self._read_configuration()
+        while not self._open(tls, stopped):
+            if stopped.wait(_ASK_AGAIN):
+                return
+        if not self._passes("starting-seconds", stopped):
+            self._write_log("INFO WebServerImpl: Started Jetty server.")
+            self._up.set()
+            if stopped.is_set():
+                self._up.clear()
+
+    def _passes(self, switch: str, stopped: threading.Event) -> bool:
+        """Wait as long as a switch says by now; return whether the server was stopped meanwhile."""
+        begun = time.monotonic()
+        while (left := begun + self.world.switches.number(switch) - time.monotonic()) > 0:
+            if stopped.wait(min(left, _ASK_AGAIN)):
+                return True
+        return stopped.is_set()
+
+    def _open(self, tls: bool, stopped: threading.Event) -> bool:
+        """Open the ports; return False while somebody else holds one."""
+        closed = self._failed_tls and self.world.switches["plain-when-tls-fails"] == "closed"
+        wanted = [(self.plain_port, False)] * (not closed) + [(self.tls_port, True)] * tls
+        opened: list[Port] = []
+        with self._lock:
+            if stopped.is_set():
+                return True
+            try:
+                for port, secure in wanted:
+                    opened.append(Port(self, port, tls=secure))
+            except OSError as error:
+                self._write_log(f"ERROR WebServerImpl: cannot open the ports: {error}")
+                for listener in opened:
+                    listener.close()
+                return False
+            self._listeners = opened
+        return True
+
+    def _read_configuration(self) -> bool:
+        """Read options, settings and keystore, as each start does; return whether TLS came up."""
+        wanted = self.world.settings.get("WEB_TLS", "false").lower() == "true"
+        reason = self._load_keystore() if wanted else ""
+        if wanted and self.world.faults.strikes("tls-never-comes-up"):
+            reason = "the lab was told that TLS never comes up"
+        if reason:
+            self._write_log(f"ERROR WebServerImpl: Failed to start TLS: {reason}")
+        self._failed_tls = bool(reason)
+        options = self._root / host_files.DEFAULTS
+        text = options.read_text(errors="replace") if options.exists() else ""
+        self.world.truststore_files = _truststores(self._root)
+        self._show_process(text)
+        self.world.start_up(redaction=redaction_property(text), tls=wanted and not reason)
+        self._save(self.world)
+        return self.world.tls
+
+    def _show_process(self, text: str) -> None:
+        """Write the process's command line where the kernel would show it."""
+        last, pid = self._shown, self._invocation.properties(True)["MainPID"]
+        words = ["/usr/bin/java", *java_options(text), "com.cloudera.server.cmf.Main"]
+        folder = self._root / "proc" / pid
+        with contextlib.suppress(OSError):  # a full disk keeps nobody from starting
+            if last:
+                shutil.rmtree(self._root / "proc" / last, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "cmdline").write_bytes("".join(f"{word}\0" for word in words).encode(errors="surrogateescape"))
+            self._shown = pid
+
+    def _load_keystore(self) -> str:
+        """Return why the keystore of the settings cannot be used, "" when it can."""
+        settings = self.world.settings
+        path = settings.get("KEYSTORE_PATH", "")
+        if not path:
+            return "KEYSTORE_PATH is not set"
+        return self._showing.load(host_files.inside(self._root, path), settings.get("KEYSTORE_PASSWORD", ""))
+
+    def _write_log(self, line: str) -> None:
+        stamp = self.world.now().strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
+        path = self._root / "var/log/cloudera-scm-server/cloudera-scm-server.log"
+        # The log is for people; a full or missing folder must not keep the server down.
+        with contextlib.suppress(OSError), path.open("a") as stream:
+            stream.write(f"{stamp} {line}\n")
+
+
+def _truststores(root: Path) -> dict[str, bytes]:
+    folder = root / host_files.CERTMANAGER / "trust-store"
+    named = {"JKS": folder / "cm-auto-global_truststore.jks", "PEM": folder / "cm-auto-global_cacerts.pem"}
+    return {kind: path.read_bytes() for kind, path in named.items() if path.exists()}

@@ -1,0 +1,285 @@
+"""The state of a simulated manager: deployment, accounts, licence, commands, and what its last start made of them."""
+
+import random
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from maint.lab.faults import FaultBox
+from maint.lab.manager import accounts
+from maint.lab.manager.document import Doc, all_services, clusters, items, release, roles, services, settings, users
+from maint.lab.manager.empty_deployment import empty_deployment
+from maint.lab.manager.redact import MARKER
+from maint.lab.manager.releases import announced, major, recorded_at
+from maint.lab.switches import Switches
+
+STARTED, STOPPED, STARTING, STOPPING, NA = "STARTED", "STOPPED", "STARTING", "STOPPING", "NA"
+
+
+@dataclass(slots=True)
+class Command:
+    """An asynchronous command under way or done (contract section 4).
+
+    Attributes:
+        ref: the entity it works on, as the answer shows it: `{"clusterRef": {...}}`.
+        started, seconds: when it began (seconds since 1970) and how long it takes; negative: it never ends.
+        ended: when it was finished, None while it is active.
+        roles: the roles it moves, with the state they end in.
+        fails: it will fail; its message says why.
+    """
+
+    id: int
+    name: str
+    ref: Doc
+    started: float
+    seconds: float
+    parent: int | None = None
+    ended: float | None = None
+    success: bool | None = None
+    message: str = ""
+    roles: dict[str, str] = field(default_factory=dict)
+    fails: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs."""
+        return self.ended is None
+
+
+class World:
+    """A manager's state. Callers hold `lock` while they use it.
+
+    Args:
+        deployment: what is configured, in the shape in which it was recorded.
+        switches: the behaviours chosen.
+        clock: returns the time, UTC.
+        chance: where salts come from.
+
+    Attributes:
+        shape: the API version whose shape the deployment has.
+        redaction, tls: what the last start read from options and settings (contract sections 7.1, 2.1).
+        login_users: the accounts that are let in; those of the deployment, except after a PUT under `users-after-put`.
+        truststore_files: the shared truststore by type (JKS, PEM), as the last start found it.
+        edits: counts changes of the deployment.
+    """
+
+    def __init__(
+        self,
+        deployment: Doc,
+        switches: Switches | None = None,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        chance: random.Random | None = None,
+    ) -> None:
+        self.lock = threading.RLock()
+        self.switches = switches or Switches()
+        self.faults = FaultBox()
+        self.now = clock
+        self.chance = chance or random.SystemRandom()
+        self.shape = recorded_at(deployment)
+        self.edits = 0
+        self.license: Doc | None = None
+        self.license_counts = False
+        self.trial = "unused"
+        self.tls = False
+        self.commands: dict[int, Command] = {}
+        self.next_command = 1
+        self.role_states: dict[str, str] = {}
+        self.sessions: dict[str, str] = {}
+        self.truststore_files: dict[str, bytes] = {}
+        self._checked: dict[tuple[str, str], str] = {}
+        self.deployment = deployment
+        self.login_users = users(deployment)
+        self._stand_everything(STARTED)
+        self.redaction = self.redaction_by_default()
+
+    # -- what kind of server it is
+
+    @property
+    def release(self) -> str:
+        """The manager's release."""
+        return release(self.deployment)
+
+    @property
+    def api(self) -> int:
+        """N of the `vN` that it announces."""
+        chosen = self.switches["announced-api"]
+        return announced(self.release) if chosen == "by-release" else int(chosen.removeprefix("v"))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The manager's own settings."""
+        return settings(self.deployment)
+
+    def redaction_by_default(self) -> bool:
+        """Return whether values are redacted where the options do not say (contract section 7.1)."""
+        chosen = self.switches["redaction-default"]
+        return chosen == "on" or (chosen == "by-release" and major(release(self.deployment)) >= 6)
+
+    def truststore_password(self) -> str:
+        """Return the password that is served, "" where Auto-TLS is off."""
+        named = self.settings
+        if named.get("AUTO_TLS_TYPE", "NONE") in ("", "NONE"):
+            return ""
+        return named.get("AUTO_TLS_TRUSTSTORE_PASSWORD") or named.get("TRUSTSTORE_PASSWORD") or MARKER
+
+    # -- accounts
+
+    def log_in(self, name: str, password: str) -> Doc | None:
+        """Return the account that a name and a password belong to."""
+        for user in self.login_users:
+            if user.get("name") == name and self._checked.get((name, password)) == user.get("pwHash", ""):
+                return user
+        found = accounts.check_password(self.login_users, name, password)
+        if found:
+            self._checked[name, password] = str(found["pwHash"])
+        return found
+
+    def open_session(self, name: str) -> str:
+        """Return the id of a new session."""
+        session = secrets.token_hex(12)
+        self.sessions[session] = name
+        return session
+
+    def session_user(self, session: str) -> Doc | None:
+        """Return the account of a session."""
+        name = self.sessions.get(session)
+        return next((user for user in self.login_users if user.get("name") == name), None) if name else None
+
+    # -- clusters, services, roles
+
+    def find_cluster(self, name: str) -> Doc | None:
+        """Return a cluster by name, else by display name (contract section 5, U24)."""
+        found = [cluster for cluster in clusters(self.deployment) if cluster.get("name") == name]
+        if not found and self.switches["display-name-in-path"] == "accepted":
+            found = [cluster for cluster in clusters(self.deployment) if cluster.get("displayName") == name]
+        return found[0] if found else None
+
+    def role_state(self, role: Doc) -> str:
+        """Return the state of a role; client-only roles have none."""
+        if role.get("type") == "GATEWAY":
+            return NA
+        return self.role_states.get(str(role["name"]), STOPPED)
+
+    def service_state(self, service: Doc) -> str:
+        """Return the state of a service, told by its roles."""
+        states = {self.role_state(role) for role in roles(service)} - {NA}
+        for state in (STOPPING, STARTING, STARTED, STOPPED):
+            if state in states:
+                return state
+        return NA
+
+    def cluster_runs(self, cluster: Doc) -> bool:
+        """Return whether anything of a cluster runs."""
+        return any(self.service_state(service) not in (STOPPED, NA) for service in services(cluster))
+
+    # -- changes
+
+    def replace_deployment(self, deployment: Doc, *, added: bool = False) -> None:
+        """Put another deployment in force, as a PUT does (contract section 8, U10, U17, U18).
+
+        Args:
+            deployment: all of it.
+            added: whether it holds what was there before: that stays as it is, running too.
+        """
+        before = self.role_states
+        self.deployment = deployment
+        self.shape = recorded_at(deployment)
+        self.edits += 1
+        if self.switches["users-after-put"] == "at-once":
+            self.login_users = users(deployment)
+        if self.switches["session-after-put"] == "invalid":
+            self.sessions.clear()
+        if self.switches["commands-after-put"] == "forget":
+            self.commands.clear()
+            self.next_command += 100
+        self._stand_everything(STOPPED)
+        if added or self.switches["put-stops-clusters"] == "no":
+            self.role_states.update({name: state for name, state in before.items() if name in self.role_states})
+
+    def changed(self) -> None:
+        """Note that the deployment was changed in place."""
+        self.edits += 1
+
+    def start_up(self, *, redaction: bool | None, tls: bool) -> None:
+        """Take over what a start of the server reads.
+
+        Args:
+            redaction: what the JVM options say, None where they do not.
+            tls: whether the TLS port came up.
+        """
+        self.redaction = self.redaction_by_default() if redaction is None else redaction
+        self.tls = tls
+        self.license_counts = self.license is not None
+        if self.switches["rotate-internal-secrets"] == "restart":
+            self._rotate_internal_secrets()
+        self.login_users = users(self.deployment)
+        if self.switches["session-after-restart"] == "invalid":
+            self.sessions.clear()
+        for command in self.commands.values():
+            if command.active:
+                command.ended, command.success = self.now().timestamp(), False
+                command.message = "Command aborted because of a server restart."
+        self._settle_roles()
+
+    def lose_database(self) -> None:
+        """Become a server just installed, of the same release; the hosts' files are not touched."""
+        self.deployment = empty_deployment(self.deployment, self.shape, self.chance)
+        self.edits += 1
+        self.license, self.license_counts, self.trial = None, False, "unused"
+        self.tls = False
+        self.commands.clear()
+        self.sessions.clear()
+        self.role_states.clear()
+        self.next_command = 1
+        self.login_users = users(self.deployment)
+
+    def _stand_everything(self, state: str) -> None:
+        named = [role for _, service in all_services(self.deployment) for role in roles(service)]
+        self.role_states = {str(role.get("name")): state for role in named if role.get("type") != "GATEWAY"}
+
+    def _rotate_internal_secrets(self) -> None:
+        for user in users(self.deployment):
+            if accounts.internal(user):
+                accounts.set_password(user, secrets.token_hex(16), self.chance, "cm5")
+        for _, service in all_services(self.deployment):
+            for item in (item for role in roles(service) for item in items(role.get("config"))):
+                if item.get("name") == "role_jceks_password":
+                    item["value"] = f"{self.chance.getrandbits(120):030x}"[:25]
+        self.changed()
+
+    def _settle_roles(self) -> None:
+        for name, state in self.role_states.items():
+            self.role_states[name] = {STARTING: STOPPED, STOPPING: STARTED}.get(state, state)
+
+    # -- on disk
+
+    def to_json(self) -> Doc:
+        """Return everything but the deployment, to be kept on disk."""
+        return {
+            "license": self.license,
+            "license_counts": self.license_counts,
+            "trial": self.trial,
+            "redaction": self.redaction,
+            "tls": self.tls,
+            "commands": [asdict(command) for command in self.commands.values()],
+            "next_command": self.next_command,
+            "role_states": self.role_states,
+            "sessions": self.sessions,
+            "login_users": self.login_users,
+            "faults": [list(entry) for entry in self.faults.active],
+            "switches": self.switches.chosen,
+        }
+
+    def take_json(self, state: Mapping[str, Any]) -> None:  # Any: what `to_json` wrote
+        """Take over what `to_json` returned."""
+        self.license, self.license_counts = state["license"], state["license_counts"]
+        self.trial, self.redaction, self.tls = state["trial"], state["redaction"], state["tls"]
+        self.commands = {entry["id"]: Command(**entry) for entry in state["commands"]}
+        self.next_command, self.role_states = state["next_command"], state["role_states"]
+        self.sessions, self.login_users = state["sessions"], state["login_users"]
+        self.faults = FaultBox([(name, target) for name, target in state["faults"]])
+        self.switches = Switches(state["switches"])

@@ -1,1 +1,0 @@
-"""Virtual clusters of the lab: gateway, jobs API, and jobs that really run."""

@@ -1,0 +1,1 @@
+"""The simulated Data Engineering service: gateway, jobs API, runs, schedules."""

@@ -1,0 +1,106 @@
+"""From a request to its answer: who is let in, what faults do, who answers (contract on the jobs API, section 3)."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from maint.lab.virtual_clusters.api import routes
+from maint.lab.virtual_clusters.cluster import Cluster
+from maint.lab.virtual_clusters.gateway import Gateway
+from maint.lab.virtual_clusters.messages import ApiError, Handler, Request, Response, html
+from maint.lab.virtual_clusters.tokens import ACCESS
+
+_UPLOADS = (("PUT", "resources/"), ("POST", "admin/import"))
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that was let in.
+
+    Attributes:
+        uploads: whether its body is a form with a file.
+    """
+
+    request: Request
+    handler: Handler
+    uploads: bool
+
+
+def admit(cluster: Cluster, gateway: Gateway, request: Request) -> Admitted | Response:
+    """Return a request that is let in, or the answer that ends it before its body is read."""
+    if not request.path.startswith(routes.PREFIX):
+        return html(404, "404 Not Found")
+    struck = _stand_in(cluster, request)
+    if struck:
+        return struck
+    token = request.headers.get("authorization", "").removeprefix("Bearer ")
+    user = gateway.mint.user(token, ACCESS, cluster.now())
+    person = gateway.people.get(user)
+    if person is None or cluster.strikes("vc-unauthorised-once", request.call):
+        return _unauthorised(cluster)
+    sees = bool(person.roles)
+    forbidden = not sees and (request.method != "GET" or cluster.switches["vc-no-role"] == "forbidden")
+    if forbidden or cluster.strikes("vc-forbidden", request.call):
+        return ApiError(403, f"user {user} is not allowed to do this").response()
+    path = request.path.removeprefix(routes.PREFIX).rstrip("/")
+    found = routes.find(request.method, path)
+    if found is None:
+        return ApiError(405 if routes.known(path) else 404, "no such call").response()
+    uploads = any(request.method == method and path.startswith(start) for method, start in _UPLOADS)
+    return Admitted(replace(request, user=user, sees=sees, parts=found[1]), found[0], uploads)
+
+
+def handle(cluster: Cluster, admitted: Admitted) -> Response:
+    """Return the answer to a request whose body arrived whole."""
+    request = admitted.request
+    with cluster.lock:
+        try:
+            response = admitted.handler(cluster, request)
+        except ApiError as error:
+            response = error.response()
+    if request.upload:
+        with contextlib.suppress(FileNotFoundError):  # a resource took it
+            request.upload.path.unlink()
+    return _ending(cluster, request, response)
+
+
+def _stand_in(cluster: Cluster, request: Request) -> Response | None:
+    """Return what a fault answers in the API's place, None when none strikes."""
+    if cluster.strikes("vc-connection-dropped", request.call):
+        return Response().dropped()
+    for name, answer in _STAND_INS.items():
+        if cluster.strikes(name, request.call):
+            return answer
+    return throttled(cluster) if cluster.strikes("vc-throttled", request.call) else None
+
+
+def throttled(cluster: Cluster) -> Response:
+    """Return the answer to who asks too often."""
+    seconds = cluster.switches.number("vc-retry-after")
+    return ApiError(429, "too many requests").response({"Retry-After": f"{seconds:g}"})
+
+
+def _ending(cluster: Cluster, request: Request, response: Response) -> Response:
+    """Return an answer as a fault lets it arrive."""
+    if response.stream and cluster.strikes("vc-cut-download", request.call):
+        return replace(response, damage="cut")
+    if request.method != "GET" and cluster.strikes("vc-answer-lost", request.call):
+        return response.dropped()
+    if request.method != "GET" and cluster.strikes("vc-502-after-write", request.call):
+        return html(502, "502 Bad Gateway")
+    return response
+
+
+def _unauthorised(cluster: Cluster) -> Response:
+    headers: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
+    if cluster.switches["vc-unauthorised-body"] == "json":
+        return ApiError(401, "token is invalid or has expired").response(headers)
+    return replace(html(401, "401 Authorization Required"), headers=headers)
+
+
+_STAND_INS: dict[str, Response] = {
+    "vc-unavailable": html(503, "503 Service Temporarily Unavailable"),
+    "vc-proxy-502": html(502, "502 Bad Gateway"),
+    "vc-error-500": ApiError(500, "internal error: the lab was told to fail").response(),
+    "vc-html-200": html(200, "Please log in to the network"),
+}

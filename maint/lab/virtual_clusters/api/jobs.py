@@ -1,0 +1,150 @@
+"""Jobs: list, create, read, update, delete, run (contract on the jobs API, section 4)."""
+
+import copy
+
+from maint.lab.manager.document import Doc
+from maint.lab.virtual_clusters import definitions, mounts, runs, tick
+from maint.lab.virtual_clusters.cluster import Cluster
+from maint.lab.virtual_clusters.messages import ApiError, Request, Response
+from maint.lab.virtual_clusters.paging import page
+from maint.lab.virtual_clusters.workflow import refused
+
+
+def read_all(cluster: Cluster, request: Request) -> Response:
+    """List jobs."""
+    latest = request.flag("latestjob")
+    entries = [job for job in cluster.jobs.values() if shows(cluster, job)]
+    return page(cluster, request, "jobs", entries, lambda job: cluster.job_view(job, latest=latest), "name")
+
+
+def read(cluster: Cluster, request: Request) -> Response:
+    """Show a job."""
+    return Response(value=cluster.job_view(find(cluster, request), latest=request.flag("latestjob")))
+
+
+def create(cluster: Cluster, request: Request) -> Response:
+    """Create a job; spark and airflow share one name space (section 4.3)."""
+    job = _definition(cluster, request.document())
+    if job["name"] in cluster.jobs:
+        raise ApiError(int(cluster.switches["vc-duplicate-job"]), "job with name already exists")
+    _check_mounts(cluster, job)
+    stamp = cluster.stamp()
+    job |= {"created": stamp, "modified": stamp, "retentionPolicy": job.get("retentionPolicy") or "keep_indefinitely"}
+    job["_"] = {}
+    _own_schedule(cluster, request, job)
+    if job["type"] == "airflow":
+        tick.begin_parsing(cluster, job)
+    cluster.jobs.put(str(job["name"]), job)
+    return Response(201, cluster.job_view(job) if cluster.switches["vc-create-body"] == "object" else None)
+
+
+def update(cluster: Cluster, request: Request) -> Response:
+    """Change a job: keys that are given replace, whether others stay is a switch (section 4.1)."""
+    before = find(cluster, request)
+    given = request.document()
+    if not isinstance(given, dict):
+        raise ApiError(400, "json: cannot unmarshal into a job")
+    kept = copy.deepcopy(before) if cluster.switches["vc-patch"] == "merge" else {}
+    shown = {name: value for name, value in kept.items() if name != "_"}
+    job = _definition(cluster, shown | given | {"name": before["name"], "type": before["type"]})
+    _check_mounts(cluster, job)
+    server_set = {name: before[name] for name in ("created", "lastUsed", "_") if name in before}
+    job |= server_set | {
+        "modified": cluster.stamp(),
+        "retentionPolicy": job.get("retentionPolicy") or "keep_indefinitely",
+    }
+    _own_schedule(cluster, request, job, before)
+    if job["type"] == "airflow":
+        job["airflow"] |= {"dagID": before["airflow"]["dagID"]} if "dagID" in before["airflow"] else {}
+        tick.begin_parsing(cluster, job)
+    cluster.jobs.put(str(job["name"]), job)
+    return _answer(cluster, "vc-update-status", cluster.job_view(job))
+
+
+def delete(cluster: Cluster, request: Request) -> Response:
+    """Delete a job; its runs stay."""
+    cluster.jobs.drop(str(find(cluster, request)["name"]))
+    return _answer(cluster, "vc-delete-status")
+
+
+def run(cluster: Cluster, request: Request) -> Response:
+    """Start a run, once for each requestID (sections 3.5, 4.5)."""
+    job = cluster.jobs.get(request.parts["job"])
+    if job is None:
+        raise ApiError(404, "could not get job from storage: job not found")
+    wish = _wish(request)
+    known = cluster.starts.get(wish.request_id) if wish.request_id else None
+    if known:
+        raise ApiError(409, "a run with this requestID exists already", {"id": known["id"]})
+    if "parse" in (job.get("_") or {}):
+        tick.parse(cluster, job)
+    reason = refused(cluster, job)
+    if reason:
+        paused = job["type"] == "airflow"
+        raise ApiError(int(cluster.switches["vc-paused-run" if paused else "vc-env-not-ready"]), reason)
+    started = runs.create(cluster, job, wish)
+    return Response(201, {"id": started["id"]} if cluster.switches["vc-run-answer"] == "id" else None)
+
+
+def find(cluster: Cluster, request: Request) -> Doc:
+    """Return the job that a path names; one that cannot be seen is not there."""
+    job = cluster.jobs.get(request.parts["job"])
+    if job is None or not request.sees:
+        raise ApiError(404, "job not found")
+    return job
+
+
+def shows(cluster: Cluster, entry: Doc) -> bool:
+    """Return whether lists show an object (section 14, pitfall 7)."""
+    return not entry.get("hidden") or cluster.switches["vc-hidden"] == "listed"
+
+
+def _answer(cluster: Cluster, switch: str, value: Doc | None = None) -> Response:
+    status = int(cluster.switches[switch])
+    return Response(status, None if status == 204 else value)
+
+
+def _wish(request: Request) -> runs.Wish:
+    try:
+        given = definitions.take(request.document(), definitions.RUN)
+    except definitions.BadDefinition as error:
+        raise ApiError(400, str(error)) from error
+    user = str(given.get("user") or request.user)
+    return runs.Wish(
+        user, given.get("variables") or {}, given.get("overrides") or {}, str(given.get("requestID") or "")
+    )
+
+
+def _definition(cluster: Cluster, given: object) -> Doc:
+    try:
+        return definitions.job(given, keep=cluster.switches["vc-unknown-keys"] == "keep")
+    except definitions.BadDefinition as error:
+        raise ApiError(400, str(error)) from error
+
+
+def _check_mounts(cluster: Cluster, job: Doc) -> None:
+    mounted = [str(mount.get("resourceName")) for mount in job.get("mounts") or ()]
+    missing = [name for name in mounted if name not in cluster.resources]
+    if missing and cluster.switches["vc-missing-mount"] == "refuse":
+        raise ApiError(400, f"resource '{missing[0]}' not found")
+    if len(mounted) > 100:
+        raise ApiError(400, "a job has at most 100 mounts")
+    wanted = mounts.within(str(job["spark"]["file"] if job["type"] == "spark" else job["airflow"]["dagFile"]))
+    there = wanted is None or any(place == wanted for place, _ in mounts.places(cluster, job.get("mounts") or ()))
+    if not there and cluster.switches["vc-missing-file"] == "refuse":
+        raise ApiError(400, f"file '{wanted}' not found in mounted resources")
+
+
+def _own_schedule(cluster: Cluster, request: Request, job: Doc, before: Doc | None = None) -> None:
+    """Complete a schedule with what the server knows: its owner, and how it was created (section 7)."""
+    old = (before or {}).get("schedule") or {}
+    schedule: Doc = {"enabled": False} | (job.get("schedule") or {})
+    given = schedule.get("user", "") if cluster.switches["vc-schedule-user"] == "given" else ""
+    schedule["user"] = given or old.get("user", "") or request.user
+    if job["type"] == "spark" and not before:
+        schedule["pausedUponCreation"] = bool(schedule["enabled"] and schedule.get("paused"))
+    elif old.get("pausedUponCreation"):
+        schedule["pausedUponCreation"] = True
+    if job["type"] == "airflow" and before:
+        schedule["paused"] = bool(old.get("paused"))  # only pause and unpause do that (section 4.4)
+    job["schedule"] = schedule

@@ -1,0 +1,74 @@
+"""Resources: list, create, read, delete (contract on the jobs API, section 5)."""
+
+from maint.lab.manager.document import Doc
+from maint.lab.virtual_clusters import definitions
+from maint.lab.virtual_clusters.api.jobs import shows
+from maint.lab.virtual_clusters.cluster import Cluster
+from maint.lab.virtual_clusters.messages import ApiError, Request, Response
+from maint.lab.virtual_clusters.paging import page
+
+
+def read_all(cluster: Cluster, request: Request) -> Response:
+    """List resources, without their files."""
+    entries = [resource for resource in cluster.resources.values() if shows(cluster, resource)]
+    return page(cluster, request, "resources", entries, cluster.resource_view, "name")
+
+
+def read(cluster: Cluster, request: Request) -> Response:
+    """Show a resource, with its files where asked for."""
+    resource = find(cluster, request)
+    view = cluster.resource_view(resource)
+    if request.flag("includeFiles"):
+        files = cluster.files.entries(str(resource["name"]))
+        view |= {"files": files} if files else {}
+    return Response(value=view)
+
+
+def create(cluster: Cluster, request: Request) -> Response:
+    """Create a resource; an environment waits for its requirements (section 5.4)."""
+    try:
+        found = definitions.resource(request.document(), keep=cluster.switches["vc-unknown-keys"] == "keep")
+    except definitions.BadDefinition as error:
+        raise ApiError(400, str(error)) from error
+    if found["name"] in cluster.resources:
+        raise ApiError(409, "resource with name already exists")
+    environment = found["type"] == "python-env"
+    stamp = cluster.stamp()
+    found |= {"status": "pending-build" if environment else "ready", "created": stamp, "modified": stamp}
+    found["retentionPolicy"] = found.get("retentionPolicy") or "keep_indefinitely"
+    if environment:
+        found["pythonEnv"] = {"pythonVersion": "python3"} | (found.get("pythonEnv") or {}) | {"type": "python-env"}
+    cluster.resources.put(str(found["name"]), found)
+    shown = cluster.resource_view(found) if cluster.switches["vc-create-body"] == "object" else None
+    return Response(201, shown)
+
+
+def delete(cluster: Cluster, request: Request) -> Response:
+    """Delete a resource with its files; jobs that mount it stay (section 5.5)."""
+    name = str(find(cluster, request)["name"])
+    users = [job["name"] for job in cluster.jobs.values() if name in _mounted(job)]
+    if users and cluster.switches["vc-delete-mounted"] == "refuse":
+        raise ApiError(409, f"resource is used by job '{users[0]}'")
+    cluster.files.drop_all(name)
+    cluster.resources.drop(name)
+    return Response(204)
+
+
+def events(cluster: Cluster, request: Request) -> Response:
+    """Show what happened to a resource."""
+    resource = find(cluster, request)
+    entry = {"id": 1, "message": f"resource {resource['name']} created", "created": resource["created"]}
+    return Response(value={"events": [entry]})
+
+
+def find(cluster: Cluster, request: Request) -> Doc:
+    """Return the resource that a path names; one that cannot be seen is not there."""
+    resource = cluster.resources.get(request.parts["resource"])
+    if resource is None or not request.sees:
+        raise ApiError(404, "resource not found")
+    return resource
+
+
+def _mounted(job: Doc) -> set[str]:
+    names = {str(mount.get("resourceName")) for mount in job.get("mounts") or ()}
+    return names | {str((job.get("spark") or {}).get("pythonEnvResourceName", ""))}

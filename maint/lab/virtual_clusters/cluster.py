@@ -1,0 +1,185 @@
+"""The state of one virtual cluster: its jobs, resources, files and runs, on disk."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from maint.lab.manager.document import Doc
+from maint.lab.manager.world import World
+from maint.lab.switches import Switches
+from maint.lab.virtual_clusters import kerberos, times
+from maint.lab.virtual_clusters.blobs import Vault
+from maint.lab.virtual_clusters.kerberos import Secret
+from maint.lab.virtual_clusters.omit_empty import shown
+from maint.lab.virtual_clusters.schedules import next_execution
+from maint.lab.virtual_clusters.store import Database, Shelf
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a virtual cluster is called.
+
+    Attributes:
+        name: by people.
+        id: the first label of its host.
+        service: the id of its service.
+        domain: the domain below which services have their names.
+    """
+
+    name: str
+    id: str
+    service: str
+    domain: str
+
+    @property
+    def host(self) -> str:
+        """The name under which its API answers (contract on the jobs API, section 1)."""
+        return f"{self.id}.cde-{self.service}.{self.domain}"
+
+    @property
+    def gateway(self) -> str:
+        """The name under which its service's gateway answers."""
+        return f"service.cde-{self.service}.{self.domain}"
+
+
+class Cluster:
+    """A virtual cluster. Callers hold `lock` while they use it.
+
+    Args:
+        folder: made when it does not exist.
+        world: whose switches and faults decide how it behaves.
+        clock: returns the time, UTC.
+
+    Attributes:
+        jobs, resources, runs, starts: by name; runs and starts by number and by requestID.
+        launch, stop_run: what starts a run that was created, and what ends one.
+    """
+
+    def __init__(
+        self, folder: Path, identity: Identity, world: World, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self.folder, self.identity, self._world, self._clock = folder, identity, world, clock
+        self.lock = threading.RLock()
+        self.database = Database(folder / "state.sqlite")
+        self.jobs = Shelf(self.database, "jobs")
+        self.resources = Shelf(self.database, "resources")
+        self.runs = Shelf(self.database, "runs")
+        self.starts = Shelf(self.database, "starts")
+        self._facts = Shelf(self.database, "facts")
+        self.files = Vault(folder, self.database)
+        self.launch: Callable[[Doc], None] = _nothing
+        self.stop_run: Callable[[Doc], None] = _nothing
+
+    @property
+    def switches(self) -> Switches:
+        """The behaviours chosen."""
+        return self._world.switches
+
+    def strikes(self, fault: str, call: str = "") -> bool:
+        """Return whether a fault hits a call, and use it up when it hits once only."""
+        with self._world.lock:
+            return self._world.faults.strikes(fault, call)
+
+    def now(self) -> datetime:
+        """Return the time."""
+        return self._clock()
+
+    def stamp(self) -> str:
+        """Return the time as `created` and `modified` spell it."""
+        return times.seconds(self.now())
+
+    # -- initialisation (sections 8, 11)
+
+    @property
+    def tls_ready(self) -> bool:
+        """Whether it has a TLS secret."""
+        return bool((self._facts.get("tls") or {}).get("ready"))
+
+    def set_tls(self, ready: bool) -> None:
+        """Give it a TLS secret, or take it."""
+        self._facts.put("tls", {"ready": ready})
+
+    @property
+    def secrets(self) -> dict[str, Secret]:
+        """The generic secrets of its namespace: name → key → bytes."""
+        return {name: kerberos.decoded(data) for name, data in (self._facts.get("secrets") or {}).items()}
+
+    def put_secret(self, name: str, data: Secret) -> None:
+        """Make or replace a secret."""
+        known = dict(self._facts.get("secrets") or {})
+        known[name] = kerberos.encoded(data)
+        self._facts.put("secrets", known)
+
+    def drop_secret(self, name: str) -> bool:
+        """Take a secret; return whether there was one."""
+        known = dict(self._facts.get("secrets") or {})
+        there = known.pop(name, None) is not None
+        self._facts.put("secrets", known)
+        return there
+
+    @property
+    def kerberos(self) -> dict[str, str]:
+        """Who has Kerberos secrets: user → principal; "" where the two do not fit each other."""
+        return kerberos.users(self.secrets)
+
+    def set_kerberos(self, user: str, principal: str | None, keytab: bytes = b"") -> None:
+        """Give a user Kerberos secrets, with a keytab made up where none is given, or take them."""
+        names = kerberos.names(user)
+        if principal is None:
+            for name in names:
+                self.drop_secret(name)
+            return
+        contents = (f"{principal}\n".encode(), keytab or kerberos.made_up(principal))
+        for name, content in zip(names, contents, strict=True):
+            self.put_secret(name, {name: content})
+
+    # -- numbers
+
+    def next_run(self) -> int:
+        """Return a number that no run ever had."""
+        number = int((self._facts.get("next run") or {}).get("number", 1))
+        self._facts.put("next run", {"number": number + 1})
+        return number
+
+    def set_next_run(self, number: int) -> None:
+        """Let the next run have this number."""
+        self._facts.put("next run", {"number": number})
+
+    # -- what is shown
+
+    def job_view(self, job: Doc, *, latest: bool = False) -> Doc:
+        """Return a job as the API shows it."""
+        view = shown({name: value for name, value in job.items() if name != "_"})
+        schedule = view.get("schedule")
+        if schedule is not None:
+            coming = self._next(job)
+            schedule |= {"nextExecution": coming} if coming else {}
+        if latest:
+            own = [run for run in self.runs.values() if run["job"] == job["name"]]
+            if own:
+                view["latestRunInfo"] = self.run_view(max(own, key=lambda run: int(run["id"])))
+        return view
+
+    def resource_view(self, resource: Doc) -> Doc:
+        """Return a resource as the API shows it, without its files."""
+        signature = self.files.signature(str(resource["name"]))
+        kept = {name: value for name, value in resource.items() if name != "_"}
+        return shown(kept | {"signature": signature})
+
+    def run_view(self, run: Doc) -> Doc:
+        """Return a run as the API shows it."""
+        return shown({name: value for name, value in run.items() if name != "_"})
+
+    def _next(self, job: Doc) -> str:
+        logical = self.switches["vc-next-execution"] == "logical"
+        return next_execution(job.get("schedule") or {}, self.now(), logical=logical)
+
+    def close(self) -> None:
+        """Let go of its files."""
+        self.database.close()
+
+
+def _nothing(run: Doc) -> None:
+    del run

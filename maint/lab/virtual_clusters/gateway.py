@@ -1,0 +1,135 @@
+"""The gateway: tokens for passwords and for access keys, and the control plane (jobs API, section 2)."""
+
+import base64
+import binascii
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from maint.lab import basic_auth
+from maint.lab.manager.document import Doc
+from maint.lab.switches import Switches
+from maint.lab.virtual_clusters import times
+from maint.lab.virtual_clusters.messages import ApiError, Request, Response, html
+from maint.lab.virtual_clusters.tokens import ACCESS, WORKLOAD, Mint
+from maint.lab.virtual_clusters.users import People
+
+_WORKLOAD_LIFE = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """What gives tokens.
+
+    Attributes:
+        strikes: tells whether a fault hits a call.
+        environment: the CRN of the environment.
+        certificate: what `endpoint_public_cert` tells, base64.
+        clusters: names of the virtual clusters → their addresses.
+    """
+
+    mint: Mint
+    people: People
+    switches: Callable[[], Switches]
+    strikes: Callable[[str, str], bool]
+    now: Callable[[], datetime]
+    service: str
+    environment: str
+    certificate: str
+    clusters: Callable[[], Mapping[str, tuple[str, str]]]
+
+    def answer(self, request: Request) -> Response:
+        """Answer a request to the gateway or the control plane."""
+        if request.path.startswith("/gateway/") and self.strikes("vc-gateway-down", request.call):
+            return html(503, "503 Service Temporarily Unavailable")
+        words = request.path.strip("/").split("/")
+        if words[:2] == ["gateway", "authtkn"] and words[3:] == ["api", "v1", "token"]:
+            return self._by_password(request)
+        if words[:2] == ["gateway", "cdptkn"] and words[3:] == ["api", "v1", "token"]:
+            return self._by_workload(request)
+        if request.path.startswith("/api/v1/"):
+            return self._control(request)
+        return html(404, "404 Not Found")
+
+    # -- tokens
+
+    def _by_password(self, request: Request) -> Response:
+        person = self.people.log_in(*basic_auth.login(request.headers.get("authorization", "")))
+        if person is None or self.strikes("vc-token-refused", request.call):
+            return self._refused()
+        if person.local:
+            return ApiError(403, "only users of the directory get tokens").response()
+        return self._token(person.name, request)
+
+    def _by_workload(self, request: Request) -> Response:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        user = self.mint.user(token, WORKLOAD, self.now())
+        if not user or self.strikes("vc-token-refused", request.call):
+            return self._refused()
+        return self._token(user, request)
+
+    def _token(self, user: str, request: Request) -> Response:
+        seconds = self.switches().number("vc-token-seconds")
+        until = self.now() + timedelta(seconds=seconds)
+        found: Doc = {"access_token": self.mint.make(user, ACCESS, until), "token_type": "Bearer"}
+        found |= {"endpoint_public_cert": self.certificate, "token_id": str(uuid.uuid4()), "managed": "false"}
+        form = self.switches()["vc-expires-in"]
+        if form != "absent":
+            found["expires_in"] = int(until.timestamp() * 1000) if form == "milliseconds" else round(seconds)
+        if self.strikes("vc-token-nameless", request.call):
+            del found["access_token"]
+        return Response(value=found)
+
+    def _refused(self) -> Response:
+        kind = self.switches()["vc-token-refusal"]
+        if kind == "html":
+            return html(401, "HTTP Status 401 - Unauthorized")
+        return Response(401, text=b"") if kind == "empty" else ApiError(401, "invalid credentials").response()
+
+    # -- control plane
+
+    def _control(self, request: Request) -> Response:
+        person = self.people.of_key(_key(request.headers.get("x-altus-auth", "")))
+        if person is None or not request.headers.get("x-altus-date"):
+            return Response(401, {"code": "UNAUTHENTICATED", "message": "the access key is not known"})
+        try:
+            asked = request.document()
+        except ApiError as error:
+            return error.response()
+        answers: dict[str, Callable[[], Doc]] = {
+            "/api/v1/de/describeService": lambda: {"service": self._service()},
+            "/api/v1/de/listServices": lambda: {"services": [self._service()]},
+            "/api/v1/de/listVcs": lambda: {"vcs": self._virtual_clusters()},
+            "/api/v1/de/describeVc": lambda: {"vc": self._virtual_cluster(str(asked.get("vcId", "")))},
+            "/api/v1/iam/generateWorkloadAuthToken": lambda: self._workload(person.name),
+        }
+        if request.method != "POST" or request.path not in answers:
+            return Response(404, {"code": "NOT_FOUND", "message": "no such call"})
+        return Response(value=answers[request.path]())
+
+    def _workload(self, user: str) -> Doc:
+        until = self.now() + _WORKLOAD_LIFE
+        return {"token": self.mint.make(user, WORKLOAD, until), "expireAt": times.seconds(until)}
+
+    def _service(self) -> Doc:
+        known = {"clusterId": f"cluster-{self.service}", "environmentCrn": self.environment}
+        return known | {"name": self.service, "status": "ClusterCreationCompleted"}
+
+    def _virtual_clusters(self) -> list[Doc]:
+        known = {"clusterId": f"cluster-{self.service}", "status": "AppInstalled"}
+        return [{"vcName": n, "vcId": i, "vcApiUrl": url, **known} for n, (i, url) in self.clusters().items()]
+
+    def _virtual_cluster(self, vc_id: str) -> Doc:
+        return next((vc for vc in self._virtual_clusters() if vc["vcId"] == vc_id), {})
+
+
+def _key(header: str) -> str:
+    """Return the access key that a signature names; the signature itself is not verified (section 2.2)."""
+    encoded = header.partition(".")[0]
+    try:
+        told = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+    except (ValueError, binascii.Error):
+        return ""
+    return str(told.get("access_key_id", "")) if isinstance(told, dict) else ""

@@ -1,0 +1,197 @@
+"""HTTPS on loopback for all names of a service: the gateway's, the virtual clusters', the control plane's."""
+
+import contextlib
+import ssl
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
+from typing import BinaryIO, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+from maint.lab.listener import Listener
+from maint.lab.requestlog import RequestLog
+from maint.lab.virtual_clusters import multipart
+from maint.lab.virtual_clusters.api.answer import Admitted, admit, handle, throttled
+from maint.lab.virtual_clusters.cluster import Cluster
+from maint.lab.virtual_clusters.gateway import Gateway
+from maint.lab.virtual_clusters.messages import ApiError, Request, Response, html
+
+_PIECE = 1 << 18
+_MOST_JSON = 1 << 24
+
+
+class Names(Protocol):
+    """What a listener asks of the service behind it."""
+
+    gateway: Gateway
+    log: RequestLog
+
+    def by_host(self, host: str) -> Cluster | None:
+        """Return the virtual cluster that answers to a host's name."""
+
+    def is_gateway(self, host: str) -> bool:
+        """Return whether gateway or control plane answer to a host's name."""
+
+    def context(self) -> ssl.SSLContext:
+        """Return what the next client gets to see."""
+
+    def too_often(self, cluster: Cluster) -> bool:
+        """Return whether a request comes too soon after the others."""
+
+
+class Port(Listener):
+    """The one port of a service."""
+
+    def __init__(self, names: Names, port: int) -> None:
+        self.names = names
+        super().__init__(port, Exchange, names.context)
+
+
+class Exchange(BaseHTTPRequestHandler):
+    """One connection, request after request."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = 600
+    server: Port
+
+    def do_GET(self) -> None:
+        """Answer a request."""
+        self._left = self._announced()
+        request = self._request()
+        try:
+            response = self._answer(request)
+        except multipart.BadForm as error:
+            response = ApiError(400, str(error)).response()
+        self._log(request, response)
+        if response.lost:
+            self.close_connection = True
+        else:
+            self._drain()
+            self._send(response)
+        if response.stream:
+            response.stream.close()
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
+
+    def version_string(self) -> str:
+        """Return what the header `Server` says."""
+        return "istio-envoy"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
+        """Keep quiet: the request log is elsewhere."""
+
+    # -- in
+
+    def _request(self) -> Request:
+        split = urlsplit(self.path)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return Request(self.command, split.path, query=parse_qs(split.query, keep_blank_values=True), headers=headers)
+
+    def _answer(self, request: Request) -> Response:
+        names, host = self.server.names, request.headers.get("host", "").rsplit(":", 1)[0].lower()
+        if names.is_gateway(host):
+            return names.gateway.answer(replace(request, content=self._whole()))
+        cluster = names.by_host(host)
+        if cluster is None:
+            return Response(404, text=b"default backend - 404", content_type="text/plain")
+        if names.too_often(cluster):
+            return throttled(cluster)
+        admitted = admit(cluster, names.gateway, request)
+        if isinstance(admitted, Response):
+            return admitted
+        return self._within(cluster, admitted)
+
+    def _within(self, cluster: Cluster, admitted: Admitted) -> Response:
+        limit = int(cluster.switches.number("vc-upload-max-bytes"))
+        if limit and (self._left or 0) > limit:
+            self.close_connection = True
+            return html(413, "413 Request Entity Too Large")
+        if admitted.uploads:
+            kind = admitted.request.headers.get("content-type", "")
+            staged = cluster.files.stage(multipart.part(self._received(), kind))
+            request = replace(admitted.request, upload=staged)
+        else:
+            request = replace(admitted.request, content=self._whole())
+        return handle(cluster, Admitted(request, admitted.handler, admitted.uploads))
+
+    def _announced(self) -> int | None:
+        """Return how many bytes the body has, None where it comes in chunks."""
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            return None
+        return int(self.headers.get("Content-Length") or 0)
+
+    def _whole(self) -> bytes:
+        found = b""
+        for piece in self._received():
+            found += piece
+            if len(found) > _MOST_JSON:
+                self.close_connection = True
+                raise multipart.BadForm("the body is too large")
+        return found
+
+    def _received(self) -> Iterator[bytes]:
+        """Yield the body as it comes."""
+        if self._left is None:
+            yield from self._chunks()
+            self._left = 0
+        while self._left:
+            piece = self.rfile.read1(min(self._left, _PIECE))
+            if not piece:
+                self.close_connection = True
+                raise multipart.BadForm("unexpected EOF")
+            self._left -= len(piece)
+            yield piece
+
+    def _chunks(self) -> Iterator[bytes]:
+        while size := int(self.rfile.readline(64).split(b";")[0].strip() or b"0", 16):
+            while size:
+                piece = self.rfile.read1(min(size, _PIECE))
+                if not piece:
+                    raise multipart.BadForm("unexpected EOF")
+                size -= len(piece)
+                yield piece
+            self.rfile.readline(8)
+        while self.rfile.readline(1024).strip():
+            pass  # trailers
+
+    def _drain(self) -> None:
+        """Take in the rest of a body, so that the answer reaches its sender."""
+        if self.close_connection:
+            return
+        with contextlib.suppress(multipart.BadForm):
+            for _ in self._received():
+                pass
+
+    # -- out
+
+    def _send(self, response: Response) -> None:
+        body = b"" if response.stream else response.body()
+        length = response.length if response.stream else len(body)
+        self.send_response(response.status)
+        for name, value in response.headers.items():
+            self.send_header(name, value)
+        if response.status != 204:
+            if length or response.stream:
+                self.send_header("Content-Type", response.content_type)
+            self.send_header("Content-Length", str(length))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if response.stream:
+            self._stream(response.stream, response.length, response.damage)
+        elif response.status != 204:
+            self.wfile.write(body)
+
+    def _stream(self, stream: BinaryIO, length: int, damage: str) -> None:
+        left = length // 2 if damage == "cut" else length
+        self.close_connection = self.close_connection or damage == "cut"
+        while left and (piece := stream.read(min(left, _PIECE))):
+            left -= len(piece)
+            if damage == "flip" and not left:
+                piece = piece[:-1] + bytes([piece[-1] ^ 1])
+            self.wfile.write(piece)
+
+    def _log(self, request: Request, response: Response) -> None:
+        remark = "answer lost" if response.lost else ""
+        port = int(self.server.server_address[1])
+        self.server.names.log.add(port, request.method, self.path, 0 if response.lost else response.status, remark)

@@ -1,0 +1,120 @@
+"""What goes into the gateway and the jobs API, and what comes out."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO
+
+from maint.lab.virtual_clusters.blobs import Staged
+from maint.lab.virtual_clusters.cluster import Cluster
+
+JSON, TEXT, BYTES, ZIP = "application/json", "text/plain; charset=utf-8", "application/octet-stream", "application/zip"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request.
+
+    Attributes:
+        call: method and path, for logs and faults.
+        parts: values of the path's placeholders.
+        query: all values of each name of the query.
+        headers: header values by lower-case name.
+        user: who asks, "" before that is known.
+        sees: whether the user has a role.
+        content: the body, but for uploads.
+        upload: the file of a multipart body.
+    """
+
+    method: str
+    path: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    sees: bool = True
+    content: bytes = b""
+    upload: Staged | None = None
+
+    @property
+    def call(self) -> str:
+        """Method and path, for faults."""
+        return f"{self.method} {self.path}"
+
+    def word(self, name: str, default: str = "") -> str:
+        """Return the last value of a name of the query."""
+        return (self.query.get(name) or [default])[-1]
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return a boolean of the query."""
+        return self.word(name, str(default)).lower() in ("true", "1")
+
+    def document(self) -> Any:  # Any: what JSON can spell
+        """Return the body as JSON, an empty object where there is no body.
+
+        Raises:
+            ApiError: it is no JSON.
+        """
+        if not self.content.strip():
+            return {}
+        try:
+            return json.loads(self.content)
+        except ValueError as error:
+            raise ApiError(400, f"invalid character in body: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What is sent back.
+
+    Attributes:
+        value: printed as JSON, unless one of the others is given; None for an empty body.
+        text: the bare body.
+        stream, length: a body that is sent piece by piece.
+        damage: "flip" lets the last byte be wrong, "cut" ends in the middle.
+        lost: the connection ends without this answer.
+    """
+
+    status: int = 200
+    value: Any = None  # Any: what JSON can spell
+    text: bytes | None = None
+    stream: BinaryIO | None = None
+    length: int = 0
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    damage: str = ""
+    lost: bool = False
+
+    def body(self) -> bytes:
+        """Return the bytes of a body that is no stream."""
+        if self.text is not None:
+            return self.text
+        return b"" if self.value is None else json.dumps(self.value, separators=(",", ":")).encode() + b"\n"
+
+    def dropped(self) -> "Response":
+        """Return the same, lost on its way."""
+        return replace(self, lost=True)
+
+
+class ApiError(Exception):
+    """An answer that is an error (section 3.5)."""
+
+    def __init__(self, status: int, message: str, more: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.more = status, message, dict(more or {})
+
+    def response(self, headers: Mapping[str, str] | None = None) -> Response:
+        """Return the answer."""
+        body = {"status": "error", "message": self.message, **self.more}
+        return Response(self.status, body, headers=headers or {})
+
+
+Handler = Callable[[Cluster, Request], Response]
+
+
+def html(status: int, title: str) -> Response:
+    """Return a page as a proxy writes it."""
+    page = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n"
+    return Response(
+        status, text=f"{page}<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n".encode(), content_type="text/html"
+    )

@@ -1,0 +1,117 @@
+"""Runs of jobs: made, moved from state to state, ended (contract on the jobs API, sections 4.5, 6)."""
+
+import copy
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from maint.lab.manager.document import Doc
+from maint.lab.virtual_clusters import logs, times
+from maint.lab.virtual_clusters.cluster import Cluster
+
+STARTING, RUNNING, SUCCEEDED, FAILED, KILLED, UNKNOWN = (
+    "starting", "running", "succeeded", "failed", "killed", "unknown",
+)  # fmt: skip
+FINAL = (SUCCEEDED, FAILED, KILLED, UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked of a run.
+
+    Attributes:
+        logical: the logical date of a scheduled run, None for one by hand.
+    """
+
+    user: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # Any: what JSON can spell
+    request_id: str = ""
+    logical: datetime | None = None
+
+
+def create(cluster: Cluster, job: Doc, wish: Wish) -> Doc:
+    """Make a run and have it launched."""
+    number, now = cluster.next_run(), cluster.now()
+    kind = str(job["type"])
+    run: Doc = {"id": number, "job": job["name"], "type": kind, "status": STARTING, "user": wish.user}
+    run |= {"started": times.seconds(now), "ended": times.ZERO, "mounts": copy.deepcopy(job.get("mounts") or [])}
+    if kind == "spark":
+        run["spark"] = {"submitID": str(number), "spec": _effective(job, wish)}
+    else:
+        run["airflow"] = _dag_run(job, wish, now)
+    run["identity"] = {"disableRoleProxy": True, "role": "instance"}
+    run["_"] = {"variables": dict(wish.variables)}
+    if kind == "airflow":
+        run["_"]["dag"] = (job.get("_") or {}).get("dag", "")
+    job["lastUsed"] = run["started"]
+    logs.write(cluster, run, logs.JOBS_API, f"run {number} {STARTING}\n")
+    cluster.jobs.put(str(job["name"]), job)
+    cluster.runs.put(str(number), run)
+    if wish.request_id:
+        cluster.starts.put(wish.request_id, {"id": number})
+    cluster.launch(run)
+    return run
+
+
+def move(cluster: Cluster, run: Doc, status: str) -> None:
+    """Put a run into a state; one that has ended stays as it is."""
+    with cluster.lock:
+        if run["status"] in FINAL:
+            return
+        # The state comes last: whoever reads it, with the lock or without, finds all that belongs to it.
+        logs.write(cluster, run, logs.JOBS_API, f"run {run['id']} {status}\n")
+        if status in FINAL:
+            run["ended"] = cluster.stamp()
+            run["_"]["ended"] = cluster.now().timestamp()
+        elif status == RUNNING and "spark" in run:
+            identifier = f"spark-{secrets.token_hex(16)}"
+            run["spark"]["sparkAppID"] = identifier
+            run["spark"]["sparkAppURL"] = f"https://{cluster.identity.host}/hs/history/{identifier}/jobs/"
+        run["status"] = status
+        cluster.runs.put(str(run["id"]), run)
+
+
+def ended(run: Doc) -> bool:
+    """Return whether a run is over."""
+    return run["status"] in FINAL
+
+
+def abandon(cluster: Cluster) -> None:
+    """End the runs that an earlier life of the lab left active."""
+    for run in cluster.runs.values():
+        if not ended(run):
+            logs.write(cluster, run, logs.SUBMITTER, "ERROR submitter: the pods of the run are gone\n")
+            move(cluster, run, UNKNOWN)
+
+
+def filled(value: Any, variables: Mapping[str, str]) -> Any:  # Any: what JSON can spell
+    """Return a value with each `{{{name}}}` in its texts filled in (section 4.5)."""
+    if isinstance(value, str):
+        for name, text in variables.items():
+            value = value.replace("{{{" + name + "}}}", text).replace("{{{ " + name + " }}}", text)
+        return value
+    if isinstance(value, list):
+        return [filled(member, variables) for member in value]
+    if isinstance(value, dict):
+        return {name: filled(member, variables) for name, member in value.items()}
+    return value
+
+
+def _effective(job: Doc, wish: Wish) -> Doc:
+    spec: Doc = copy.deepcopy(job["spark"]) | copy.deepcopy(dict(wish.overrides.get("spark") or {}))
+    filled_in = {name: filled(spec[name], wish.variables) for name in ("name", "args", "conf") if name in spec}
+    return spec | filled_in
+
+
+def _dag_run(job: Doc, wish: Wish, now: datetime) -> Doc:
+    logical = wish.logical or now
+    return {
+        "dagID": (job.get("airflow") or {}).get("dagID", ""),
+        "dagRunID": times.dag_run("scheduled" if wish.logical else "manual", logical),
+        "dagFile": job["airflow"]["dagFile"],
+        "executionDate": times.seconds(logical),
+        "startDate": times.seconds(now),
+    }

@@ -1,0 +1,291 @@
+"""A Data Engineering service: its gateway, its virtual clusters, the one port they share, and what time brings."""
+
+import json
+import re
+import secrets
+import shutil
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from maint.lab import pki
+from maint.lab.files import write_whole
+from maint.lab.manager.document import Doc
+from maint.lab.manager.world import World
+from maint.lab.requestlog import RequestLog
+from maint.lab.switches import Switches
+from maint.lab.virtual_clusters import example, runs, tick
+from maint.lab.virtual_clusters.certificates import Certificates
+from maint.lab.virtual_clusters.cluster import Cluster, Identity
+from maint.lab.virtual_clusters.engine import Engine
+from maint.lab.virtual_clusters.gateway import Gateway
+from maint.lab.virtual_clusters.http import Port
+from maint.lab.virtual_clusters.tokens import Mint
+from maint.lab.virtual_clusters.users import People, Person
+
+FACTS = "service.json"
+_TICK = 0.2  # seconds
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{2,29}")
+
+
+class BadName(ValueError):
+    """No name for a virtual cluster, or one that is taken."""
+
+
+class Service:
+    """A service in a folder that `plan` has laid out.
+
+    Args:
+        authority: whom its certificates come from.
+        changed: called when a virtual cluster appeared or went.
+    """
+
+    def __init__(
+        self, folder: Path, world: World, authority: pki.Authority, log: RequestLog, changed: Callable[[], None]
+    ) -> None:
+        self.folder, self.log = folder, log
+        self._world, self._changed = world, changed
+        self._facts: Doc = json.loads((folder / FACTS).read_bytes())
+        self._clusters: dict[str, tuple[Cluster, Engine]] = {}
+        self._asked: dict[str, list[float]] = {}
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        self._listener: Port | None = None
+        names = [f"*.cde-{self.id}.{self._domain}", *pki.LOOPBACK]
+        self.certificates = Certificates(folder / "tls", authority, names, self._ready, self._spoiled)
+        self.tls_pair = self.certificates.write_own(datetime.now(UTC))
+        self.gateway = self._gateway()
+
+    # -- life
+
+    def start(self) -> None:
+        """Open the port and let time pass."""
+        self._ended.clear()
+        self._appear()
+        self._listener = Port(self, self.port)
+        threading.Thread(target=self._tick, daemon=True).start()
+
+    def stop(self) -> None:
+        """Close the port and end all runs; state stays."""
+        self._ended.set()
+        if self._listener:
+            self._listener.close()
+            self._listener = None
+        with self._lock:
+            for cluster, engine in self._clusters.values():
+                engine.stop()
+                runs.abandon(cluster)
+                cluster.close()
+            self._clusters.clear()
+
+    # -- what is there
+
+    @property
+    def id(self) -> str:
+        """The service's id."""
+        return str(self._facts["id"])
+
+    @property
+    def port(self) -> int:
+        """The port on loopback that all its names answer on."""
+        return int(self._facts["port"])
+
+    @property
+    def people(self) -> People:
+        """Its users."""
+        return self.gateway.people
+
+    def clusters(self) -> list[Cluster]:
+        """Return the virtual clusters that have appeared."""
+        with self._lock:
+            return [cluster for cluster, _ in self._clusters.values()]
+
+    def cluster(self, name: str) -> Cluster:
+        """Return a virtual cluster by name or id.
+
+        Raises:
+            BadName: there is none.
+        """
+        for cluster in self.clusters():
+            if name in (cluster.identity.name, cluster.identity.id):
+                return cluster
+        raise BadName(f"there is no virtual cluster {name!r}")
+
+    def create(self, name: str, *, loaded: bool = False, initialised: bool = False) -> Cluster:
+        """Make a virtual cluster, as the vendor's UI does: under a new address.
+
+        Args:
+            loaded: fill it with the example set.
+            initialised: give it TLS and its users Kerberos secrets.
+
+        Raises:
+            BadName: no name for one (contract on the jobs API, section 8), or one that is taken.
+        """
+        with self._lock:
+            check_name(name, [str(entry["name"]) for entry in self._facts["clusters"]])
+            self._facts["clusters"].append(entry_of(name, loaded=loaded, initialised=initialised))
+            self._write()
+            self._appear()
+        self._changed()
+        return self.cluster(name)
+
+    def delete(self, name: str) -> None:
+        """Take a virtual cluster away with everything in it.
+
+        Raises:
+            BadName: there is none.
+        """
+        identity = self.cluster(name).identity
+        with self._lock:
+            cluster, engine = self._clusters.pop(identity.id)
+            self._facts["clusters"] = [entry for entry in self._facts["clusters"] if entry["id"] != identity.id]
+            self._write()
+            engine.stop()
+            cluster.close()
+            shutil.rmtree(cluster.folder, ignore_errors=True)
+        self._changed()
+
+    def addresses(self, cluster: Cluster) -> tuple[str, str]:
+        """Return a virtual cluster's base_url and auth_url, with the port they answer on."""
+        identity = cluster.identity
+        return f"https://{identity.host}:{self.port}/dex/api/v1", f"https://{identity.gateway}:{self.port}"
+
+    # -- what the listener asks
+
+    @property
+    def switches(self) -> Switches:
+        """The behaviours chosen."""
+        return self._world.switches
+
+    def strikes(self, fault: str, call: str = "") -> bool:
+        """Return whether a fault hits a call, and use it up when it hits once only."""
+        return self._strikes(fault, call)
+
+    def by_host(self, host: str) -> Cluster | None:
+        """Return the virtual cluster that answers to a host's name."""
+        return next((cluster for cluster in self.clusters() if cluster.identity.host == host), None)
+
+    def is_gateway(self, host: str) -> bool:
+        """Return whether gateway or control plane answer to a host's name."""
+        return host == f"service.cde-{self.id}.{self._domain}" or host in pki.LOOPBACK
+
+    def context(self) -> ssl.SSLContext:
+        """Return what the next client gets to see."""
+        return self.certificates.context(datetime.now(UTC))
+
+    def too_often(self, cluster: Cluster) -> bool:
+        """Return whether a request comes too soon after the others."""
+        limit = int(cluster.switches.number("vc-requests-per-second"))
+        if not limit:
+            return False
+        with self._lock:
+            now = time.monotonic()
+            recent = [moment for moment in self._asked.get(cluster.identity.id, []) if moment > now - 1]
+            refused = len(recent) >= limit
+            self._asked[cluster.identity.id] = recent if refused else [*recent, now]
+        return refused
+
+    # -- parts
+
+    @property
+    def _domain(self) -> str:
+        return str(self._facts["domain"])
+
+    def _gateway(self) -> Gateway:
+        people = People([Person(**person) for person in self._facts["people"]])
+        mint = Mint(bytes.fromhex(self._facts["secret"]), f"https://service.cde-{self.id}.{self._domain}")
+        certificate = "".join(self.tls_pair[0].read_text().split("-----")[2].split())
+        return Gateway(
+            mint, people, lambda: self._world.switches, self._strikes, lambda: datetime.now(UTC),
+            self.id, str(self._facts["environment"]), certificate, self._told,
+        )  # fmt: skip
+
+    def _told(self) -> dict[str, tuple[str, str]]:
+        return {each.identity.name: (each.identity.id, self.addresses(each)[0]) for each in self.clusters()}
+
+    def _strikes(self, fault: str, call: str) -> bool:
+        with self._world.lock:
+            return self._world.faults.strikes(fault, call)
+
+    def _ready(self, host: str) -> bool:
+        """Return whether a host has its certificate; the gateway's comes with the first virtual cluster's."""
+        cluster = self.by_host(host)
+        if cluster:
+            return cluster.tls_ready
+        return self.is_gateway(host) and any(each.tls_ready for each in self.clusters())
+
+    def _spoiled(self) -> str:
+        """Return which kind of bad certificate is shown now, "" for none."""
+        kinds = {"expired": "vc-expired-certificate", "strange": "vc-unknown-ca-certificate"}
+        return next((kind for kind, fault in kinds.items() if self._strikes(fault, "")), "")
+
+    def _tick(self) -> None:
+        while not self._ended.wait(_TICK):
+            with self._lock:
+                if self._appear():
+                    self._changed()
+                clusters = self.clusters()
+            for cluster in clusters:
+                tick.settle(cluster)
+
+    def _appear(self) -> bool:
+        """Bring up the virtual clusters whose time has come; return whether there were any."""
+        found = False
+        for entry in self._facts["clusters"]:
+            if entry["id"] not in self._clusters and entry["due"] <= time.time():
+                self._clusters[entry["id"]] = self._bring_up(entry)
+                found = True
+        return found
+
+    def _bring_up(self, entry: Doc) -> tuple[Cluster, Engine]:
+        folder = self.folder / "clusters" / str(entry["id"])
+        new = not folder.exists()
+        identity = Identity(str(entry["name"]), str(entry["id"]), self.id, self._domain)
+        cluster = Cluster(folder, identity, self._world)
+        engine = Engine(cluster)
+        if new and entry["initialised"]:
+            cluster.set_tls(True)
+            for person in self.people:
+                if person.roles and person.principal:
+                    keytab = self.folder / "keytabs" / f"{person.name}.keytab"
+                    cluster.set_kerberos(person.name, person.principal, keytab.read_bytes())
+        if new and entry["loaded"]:
+            example.load(cluster)
+        runs.abandon(cluster)
+        return cluster, engine
+
+    def _write(self) -> None:
+        write_whole(self.folder / FACTS, json.dumps(self._facts, indent=1).encode(), 0o600)
+
+
+def entry_of(name: str, *, loaded: bool, initialised: bool, id_: str = "", due: float = 0.0) -> Doc:
+    """Return a virtual cluster as the service remembers it.
+
+    Args:
+        id_: its id, "" for a new one.
+        due: when it appears, seconds since 1970.
+    """
+    return {"name": name, "id": id_ or new_id(), "loaded": loaded, "initialised": initialised, "due": due}
+
+
+def check_name(name: str, taken: Iterable[str]) -> None:
+    """Raise `BadName` unless a virtual cluster may be called so (contract on the jobs API, section 8)."""
+    if not _NAME.fullmatch(name):
+        raise BadName(f"{name!r} names no virtual cluster: 3 to 30 letters, digits and hyphens, a letter first")
+    if name in taken:
+        raise BadName(f"there is a virtual cluster {name!r} already")
+
+
+def new_id() -> str:
+    """Return eight lowercase letters and digits, as services and virtual clusters have (section 1)."""
+    letters = "abcdefghijkmnopqrstuvwxyz"
+    return secrets.choice(letters) + "".join(secrets.choice(letters + "23456789") for _ in range(7))
+
+
+def spelled(person: Person) -> Doc:
+    """Return a user as the service remembers it."""
+    return asdict(person)

@@ -1,0 +1,270 @@
+"""Decide what becomes of each job and resource of a snapshot in a virtual cluster, before anything is touched."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import cast
+
+from maint.errors import Refused
+from maint.model.formatting import show_count
+from maint.model.job_definition import sendable_job
+from maint.model.json import Json
+from maint.model.noun import Noun
+from maint.model.snapshot import Purpose, Snapshot, Trust
+from maint.model.virtual_cluster import Job, Object, Resource, part_of, text_of
+from maint.ports import Sight, VirtualClusterSight
+from maint.restore.dag_source import Dag, read_dag
+from maint.snapshots.catalogue import entries, find, newest_restorable
+from maint.snapshots.virtual_clusters.blobs import open_object
+from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
+
+POLICIES = ("refuse", "skip", "rename", "replace")
+_LONGEST_DAG = 4 * 1024 * 1024  # bytes
+_SHOWN = 10
+
+
+class Decided(Noun):
+    """What becomes of what: all that is not named here is created under its own name.
+
+    Attributes:
+        skipped_resources, skipped_jobs: what is there stays.
+        replaced_resources, replaced_jobs: what is there goes.
+        resource_names, job_names: old name → new name.
+        left_out: DAGs that would start by themselves.
+    """
+
+    skipped_resources: Sequence[str] = ()
+    skipped_jobs: Sequence[str] = ()
+    replaced_resources: Sequence[str] = ()
+    replaced_jobs: Sequence[str] = ()
+    resource_names: Mapping[str, str] = field(default_factory=dict)
+    job_names: Mapping[str, str] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON."""
+        return {
+            "skipped_resources": list(self.skipped_resources),
+            "skipped_jobs": list(self.skipped_jobs),
+            "replaced_resources": list(self.replaced_resources),
+            "replaced_jobs": list(self.replaced_jobs),
+            "resource_names": dict(self.resource_names),
+            "job_names": dict(self.job_names),
+            "left_out": list(self.left_out),
+        }
+
+    @staticmethod
+    def from_json(value: Json) -> "Decided":
+        """Read back what `to_json` wrote."""
+        return Decided(**cast(dict[str, Sequence[str]], value))  # type: ignore[arg-type]  # written by to_json
+
+    def resource(self, name: str) -> str:
+        """Return what a resource is called here."""
+        return self.resource_names.get(name, name)
+
+    def job(self, name: str) -> str:
+        """Return what a job is called here."""
+        return self.job_names.get(name, name)
+
+
+def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
+    """Return the snapshot to restore a virtual cluster from; without a name, the newest that is believed.
+
+    Raises:
+        Refused: there is none, or it does not hold the virtual cluster.
+        Invalid, WorkFailed: there is none of that id, or its manifest cannot be believed.
+    """
+    if wanted:
+        return find(sight, wanted)
+    for entry in reversed(entries(sight)):
+        snapshot, failed = entry.snapshot, entry.verified is not None and entry.verified.result is Trust.FAILED
+        if snapshot is None or failed or snapshot.purpose is not Purpose.BACKUP or not snapshot.has(part_name(cluster)):
+            continue
+        if not any(one.name == cluster and one.doubt for one in snapshot.virtual_clusters):
+            return snapshot
+    raise Refused(
+        f"no snapshot in {sight.store.location} holds virtual cluster {cluster}", hint="`maint backup list` shows all"
+    )
+
+
+def beside(sight: Sight, snapshot: Snapshot, cluster: str) -> Snapshot | None:
+    """Return what a virtual cluster is recovered from when the manager is recovered from a snapshot.
+
+    Where that is the newest one, the newest that holds the virtual cluster, which may have been taken alone since.
+    Whoever chose an older one has a reason: then that one, or none.
+
+    Args:
+        sight: the site.
+        snapshot: the manager's.
+        cluster: the virtual cluster.
+    """
+    if snapshot.id != newest_restorable(sight).id:
+        return snapshot if snapshot.has(part_name(cluster)) else None
+    try:
+        return chosen_cluster(sight, "", cluster)
+    except Refused:
+        return None
+
+
+def decide(
+    document: ClusterDocument,
+    live: VirtualClusterSight,
+    policy: str,
+    dags: Mapping[str, Dag | None],
+    *,
+    accept_race: bool,
+) -> Decided:
+    """Return what becomes of each name.
+
+    Args:
+        document: what is to be restored.
+        live: into what.
+        policy: what is done where a name is taken.
+        dags: what the sources of airflow jobs tell, None where they cannot be read.
+        accept_race: whether DAGs are created that would start by themselves.
+
+    Raises:
+        Refused: names are taken and nobody said what to do, or a rename would break a DAG.
+    """
+    there = ({one.name for one in live.resources()}, {one.name for one in live.jobs()})
+    names = ([one.name for one in document.resources], [one.name for one in document.jobs])
+    resources, jobs = ([name for name in mine if name in theirs] for mine, theirs in zip(names, there, strict=True))
+    alone = left_out(document, dags, accept_race=accept_race)
+    if policy == "refuse":
+        _refuse(resources, jobs)
+        return Decided(left_out=alone)
+    if policy == "skip":
+        return Decided(skipped_resources=resources, skipped_jobs=jobs, left_out=alone)
+    if policy == "replace":
+        return Decided(replaced_resources=resources, replaced_jobs=jobs, left_out=alone)
+    new_resources = _fresh_names(resources, {*names[0], *there[0]})
+    new_jobs = _fresh_names(jobs, {*names[1], *there[1]})
+    _refuse_broken(new_jobs, dags, alone)
+    return Decided(resource_names=new_resources, job_names=new_jobs, left_out=alone)
+
+
+def left_out(document: ClusterDocument, dags: Mapping[str, Dag | None], *, accept_race: bool) -> list[str]:
+    """Return the DAGs that are not brought back, since they would start by themselves."""
+    return [] if accept_race else [job.name for job in document.jobs if races(job, dags.get(job.name))]
+
+
+def races(job: Job, dag: Dag | None) -> bool:
+    """Whether creating a job starts it before it can be paused; a source that nobody can read is not trusted."""
+    if job.type != "airflow":
+        return False
+    return dag.races if dag is not None else job.schedule.get("pausedUponCreation") is not True
+
+
+def _refuse(resources: Sequence[str], jobs: Sequence[str]) -> None:
+    taken = [*(f"resource {name}" for name in resources), *(f"job {name}" for name in jobs)]
+    if taken:
+        more = [f"and {len(taken) - _SHOWN} more"] if len(taken) > _SHOWN else []
+        raise Refused(
+            f"{show_count(len(taken), 'name')} {'is' if len(taken) == 1 else 'are'} taken in the virtual cluster",
+            detail=[*taken[:_SHOWN], *more],
+            hint="`--on-conflict skip` keeps what is there, `rename` restores beside it, `replace` takes its place",
+        )
+
+
+def _fresh_names(taken: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    found, used = dict[str, str](), set(known)
+    for name in taken:
+        number = 2
+        while f"{name}-{number}" in used:
+            number += 1
+        found[name] = f"{name}-{number}"
+        used.add(found[name])
+    return found
+
+
+def _refuse_broken(renamed: Mapping[str, str], dags: Mapping[str, Dag | None], left_out: Sequence[str]) -> None:
+    """Job names stand in the text of DAGs: what one calls must keep its name (contract section 14, pitfall 11)."""
+    if not renamed:
+        return
+    broken = []
+    for name, dag in dags.items():
+        if name in left_out:
+            continue
+        calls = [job for job in dag.calls if job in renamed] if dag else []
+        broken += [f"{name} calls {job}, which would be {renamed[job]}" for job in calls]
+        broken += [f"what {name} calls cannot be told" for _ in [0] if dag is None or dag.unclear]
+    if broken:
+        raise Refused(
+            "a rename would break DAGs: the names of jobs stand in their text",
+            detail=broken[:_SHOWN],
+            hint="restore into an empty virtual cluster, or choose another `--on-conflict`",
+        )
+
+
+def dags_of(sight: Sight, document: ClusterDocument) -> Mapping[str, Dag | None]:
+    """Read the sources of all airflow jobs; None where there is none, or none that can be read."""
+    resources = {one.name: one for one in document.resources}
+    return {job.name: _dag(sight, document, job, resources) for job in document.jobs if job.type == "airflow"}
+
+
+def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[str, Resource]) -> Dag | None:
+    for mount in cast(Sequence[Object], job.raw.get("mounts") or ()):
+        resource = resources.get(text_of(mount, "resourceName"))
+        path = job.file.strip("/").removeprefix("app/mount/")
+        prefix = text_of(mount, "dirPrefix").strip("/")
+        file = resource.file(path.removeprefix(f"{prefix}/") if prefix else path) if resource else None
+        if file is None or file.signature not in document.objects:
+            continue
+        with open_object(sight, document.objects[file.signature]) as stream:
+            return read_dag(stream.read(_LONGEST_DAG))
+    return None
+
+
+def definition_of(job: Job, decided: Decided) -> dict[str, Json]:
+    """Return what is sent to create a job again: under its name here, with the mounts' names here, paused."""
+    made = sendable_job(job.raw)
+    made["name"] = decided.job(job.name)
+    mounts = made.get("mounts")
+    if isinstance(mounts, list):
+        made["mounts"] = [_moved(mount, "resourceName", decided) for mount in mounts]
+    made = cast(dict[str, Json], _moved(made, "runtimeImageResourceName", decided))
+    for kind in ("spark", "airflow"):
+        inner = part_of(made, kind)
+        if inner:
+            changed = cast(dict[str, Json], _moved(inner, "pythonEnvResourceName", decided))
+            files = changed.get("fileMounts")
+            if isinstance(files, list):
+                changed["fileMounts"] = [_moved(mount, "resourceName", decided) for mount in files]
+            made[kind] = changed
+    schedule = part_of(made, "schedule")
+    if schedule.get("enabled") is True:
+        made["schedule"] = {**schedule, "paused": True}
+    return made
+
+
+def _moved(raw: Json, key: str, decided: Decided) -> Json:
+    if not isinstance(raw, Mapping) or not isinstance(raw.get(key), str):
+        return raw
+    return {**raw, key: decided.resource(str(raw[key]))}
+
+
+def refuse_second_life(document: ClusterDocument, live: VirtualClusterSight, *, source_gone: bool) -> None:
+    """Refuse while the source still answers: two live copies double every scheduled job (section 14, pitfall 2).
+
+    Raises:
+        Refused: it answers, at another address.
+    """
+    if source_gone or document.base_url.rstrip("/") == live.settings.base_url.rstrip("/"):
+        return
+    if live.answers(document.base_url):
+        raise Refused(
+            f"the virtual cluster that the snapshot was taken of still answers at {document.base_url}",
+            detail=["two live copies would run every scheduled job twice"],
+            hint="pause its schedules or take it away; `--source-gone` says that it does no harm",
+        )
+
+
+def awake_jobs(document: ClusterDocument, decided: Decided) -> Sequence[str]:
+    """Return the names here of the restored jobs whose schedules were awake, spark jobs first."""
+    left = {*decided.skipped_jobs, *decided.left_out}
+    awake = [job for job in document.jobs if job.name not in left and was_awake(job)]
+    return [decided.job(job.name) for job in sorted(awake, key=lambda job: (job.type == "airflow", job.name))]
+
+
+def was_awake(job: Job) -> bool:
+    """Whether a job ran by itself, or, for a DAG without a schedule, could be run by hand."""
+    return not job.paused and (job.scheduled or job.type == "airflow")

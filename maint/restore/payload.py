@@ -1,0 +1,148 @@
+"""The document that a restore sends: a snapshot's own bytes, or what is left of them after an edit.
+
+What is edited is made anew from the snapshot whenever it is needed, by the rules that stand in the plan, and is held
+in memory only. Only a whole document may replace what is there: which flag goes with it is said here and nowhere else,
+because a part sent with `deleteCurrentDeployment=true` would delete all the rest (contract section 8).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import field
+from io import BytesIO
+from typing import BinaryIO, cast
+
+from maint.deployment.fingerprint import site_fingerprint
+from maint.deployment.json_events import blocks
+from maint.deployment.judge import Judge, Verdict
+from maint.deployment.mask_secrets import noting
+from maint.deployment.normalize import flatten
+from maint.deployment.secret_index import Known
+from maint.deployment.tree import Tree
+from maint.model.json import Json
+from maint.model.noun import Noun
+from maint.model.snapshot import Snapshot
+from maint.ports import Sight
+from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
+from maint.restore.plain_document import document_of, spell
+from maint.restore.subset import Choice, choice_of, left_out, part_of
+from maint.snapshots.contents import verdict_of
+from maint.snapshots.parts import DEPLOYMENT, open_deployment
+
+
+class Edit(Noun):
+    """What is done to a snapshot's document before it is sent, fixed when the plan is made.
+
+    Attributes:
+        changes: hosts that become others.
+        choice: the part that is sent; None for the whole.
+        leftovers: places whose text still names an old host.
+        left_out: what belongs to the part and is not sent.
+    """
+
+    changes: tuple[HostChange, ...] = ()
+    choice: Choice | None = None
+    leftovers: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON; `from_json` reads it back."""
+        choice: Json = None
+        if self.choice is not None:
+            choice = {"clusters": list(self.choice.clusters), "hosts": list(self.choice.hosts)}
+        return {
+            "changes": [change.to_json() for change in self.changes],
+            "choice": choice,
+            "leftovers": list(self.leftovers),
+            "left_out": list(self.left_out),
+        }
+
+    @staticmethod
+    def from_json(value: object) -> "Edit":
+        """Read back what `to_json` wrote."""
+        assert isinstance(value, Mapping)  # written by to_json
+        choice = value["choice"]
+        return Edit(
+            tuple(HostChange.from_json(change) for change in value["changes"]),
+            Choice(tuple(choice["clusters"]), tuple(choice["hosts"])) if choice else None,
+            tuple(value["leftovers"]),
+            tuple(value["left_out"]),
+        )
+
+
+class Outgoing(Noun):
+    """A document to send.
+
+    Attributes:
+        snapshot: what it comes from.
+        edit: what was done to it.
+        content: its bytes where it was edited; None where it is the snapshot's own.
+    """
+
+    snapshot: Snapshot
+    edit: Edit
+    content: bytes | None = field(default=None, repr=False)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it replaces all that is there; a part is added to it."""
+        return self.edit.choice is None
+
+    @property
+    def length(self) -> int:
+        """Bytes."""
+        return self.snapshot.part(DEPLOYMENT).content_bytes if self.content is None else len(self.content)
+
+    @contextmanager
+    def open(self, sight: Sight) -> Iterator[BinaryIO]:
+        """Open it as a stream."""
+        if self.content is not None:
+            yield cast(BinaryIO, BytesIO(self.content))
+            return
+        with open_deployment(sight, self.snapshot) as stream:
+            yield stream
+
+    def tree(self, sight: Sight, known: Known | None = None) -> dict[str, Tree]:
+        """Return it as a tree; secrets are fingerprints, and are noted in `known` for who shows texts of it."""
+        fingerprint = site_fingerprint(sight)
+        with self.open(sight) as stream:
+            return flatten(blocks(stream.read), fingerprint if known is None else noting(known, fingerprint))
+
+    def verdict(self, sight: Sight) -> Verdict:
+        """Judge it: what is in it, and does it hang together?"""
+        if self.content is None:
+            return verdict_of(sight, self.snapshot)
+        judge = Judge()
+        for block in blocks(BytesIO(self.content).read):
+            judge.feed(block)
+        return judge.close()
+
+
+def planned_edit(sight: Sight, snapshot: Snapshot, clusters: Sequence[str], map_hosts: Sequence[str]) -> Edit:
+    """Return what has to be done to a snapshot's document for what the operator asked.
+
+    Args:
+        sight: the site.
+        snapshot: whose document it is.
+        clusters: only these clusters; empty for the whole.
+        map_hosts: `OLD=NEW` texts.
+
+    Raises:
+        UsageError, Refused: see `changes_of` and `choice_of`.
+    """
+    if not clusters and not map_hosts:
+        return Edit()
+    document, hosts = document_of(sight, snapshot), sight.manager.hosts()
+    changes = changes_of(map_hosts, document, hosts)
+    rewrite(document, changes)
+    choice = choice_of(document, clusters, sight.manager.clusters(), hosts) if clusters else None
+    sent = part_of(document, choice) if choice else document
+    return Edit(changes, choice, tuple(leftovers(sent, changes)), tuple(left_out(document, choice)) if choice else ())
+
+
+def outgoing(sight: Sight, snapshot: Snapshot, edit: Edit) -> Outgoing:
+    """Return the document that a restore sends."""
+    if edit.choice is None and not edit.changes:
+        return Outgoing(snapshot, edit)
+    document = document_of(sight, snapshot)
+    rewrite(document, edit.changes)
+    return Outgoing(snapshot, edit, spell(part_of(document, edit.choice) if edit.choice else document))

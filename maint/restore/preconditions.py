@@ -1,0 +1,197 @@
+"""The ladder of contract section 8: what must hold before a deployment is sent, each rung with what to do about it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from maint.deployment.deployment_summary import Outline
+from maint.errors import Refused
+from maint.model.json import Json
+from maint.model.snapshot import Finding, Redaction, Snapshot
+from maint.restore.select_snapshot import GUARDED
+from maint.snapshots.host_notes import CERTMANAGER, GUID, kept, present
+from maint.snapshots.verification import Verification
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What the server to restore onto shows now.
+
+    Attributes:
+        release: its release.
+        api: the highest API version it knows.
+        fresh: only the bootstrap account of the config is let in: its database is a new one.
+        licensed: a licence is installed, or will be before anything is sent.
+        commands: names of what runs on it now.
+        running: clusters with services that are not at rest.
+        host_files: what is on its host (see `host_notes.look`); None where nobody could look.
+        unseen: why nobody could.
+    """
+
+    release: str
+    api: int
+    fresh: bool
+    licensed: bool
+    commands: Sequence[str] = ()
+    running: Sequence[str] = ()
+    host_files: Mapping[str, Json] | None = field(default_factory=dict)
+    unseen: str = ""
+
+
+def ready(
+    snapshot: Snapshot, outline: Outline, verification: Verification, server: Server, *, whole: bool = True
+) -> Sequence[Finding]:
+    """Climb the ladder and return every rung; `passed` False forbids the restore, None could not be told.
+
+    Args:
+        snapshot: what is to be restored.
+        outline: of the document that is sent.
+        verification: of the snapshot.
+        server: what it is restored onto.
+        whole: whether it replaces what is there; a part that is added leaves server and host as they are.
+    """
+    return [
+        _purpose(snapshot),
+        _verified(verification),
+        *(finding for finding in verification.findings if finding.rule in ("administrator", "login", "license")),
+        _release(snapshot, server),
+        _api(snapshot, server),
+        _licensed(server),
+        _commands(server),
+        _clusters(server),
+        *(_host(snapshot, outline, server) if whole else ()),
+    ]
+
+
+def insist_on_bytes(snapshot: Snapshot, verification: Verification) -> None:
+    """Refuse a snapshot that need not even be opened: its bytes are not what was stored.
+
+    Raises:
+        Refused: with what is wrong with them.
+    """
+    if verification.broken_bytes:
+        insist(snapshot, [_purpose(snapshot), _verified(verification)])
+
+
+def insist(snapshot: Snapshot, findings: Sequence[Finding]) -> None:
+    """Refuse the restore unless no rung is broken.
+
+    Raises:
+        Refused: with every broken rung.
+    """
+    broken = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is False]
+    if broken:
+        raise Refused(
+            f"snapshot {snapshot.id} must not be restored now; nothing was sent",
+            detail=[*broken, GUARDED],
+            hint="put right what is named above, then run it again",
+        )
+
+
+def _purpose(snapshot: Snapshot) -> Finding:
+    if snapshot.judgement.redaction is Redaction.REDACTED:
+        words = "it is redacted, its secrets are gone for ever; take another: maint backup create --open-window"
+        return Finding("redaction", False, words)
+    if not snapshot.restorable:
+        return Finding("restorable", False, "it is kept for audit only; maint backup show tells which rule it breaks")
+    return Finding("redaction", True, "every secret in it is readable")
+
+
+def _verified(verification: Verification) -> Finding:
+    passed = verification.proven and verification.depth >= 3  # doubts about virtual clusters say nothing of the manager
+    hint = "" if passed else "; choose a sound one from maint backup list"
+    return Finding("verified", passed, f"{verification.words}{hint}")
+
+
+def _release(snapshot: Snapshot, server: Server) -> Finding:
+    wanted = snapshot.versions.get("manager", "")
+    if wanted == server.release:
+        return Finding("release", True, f"the server has the snapshot's release {wanted}")
+    words = f"the server is release {server.release}, the snapshot {wanted}; install {wanted} on the manager host"
+    return Finding("release", False, words)
+
+
+def _api(snapshot: Snapshot, server: Server) -> Finding:
+    """The restore uses the export's own version: a lower one may lose newer fields (contract section 3)."""
+    wanted = snapshot.versions.get("api", "")
+    known = wanted.removeprefix("v")
+    if known.isdigit() and int(known) <= server.api:
+        return Finding("api", True, f"the server knows the snapshot's API {wanted}")
+    return Finding("api", False, f"the server knows API v{server.api} at most, the snapshot needs {wanted or 'one'}")
+
+
+def _licensed(server: Server) -> Finding:
+    if server.licensed:
+        return Finding("licensed", True, "a licence is there")
+    words = "no licence is installed and none at hand; set manager.license, or run maint manager license FILE"
+    return Finding("licensed", False, words)
+
+
+def _commands(server: Server) -> Finding:
+    if not server.commands:
+        return Finding("commands", True, "nothing runs on the server")
+    return Finding("commands", False, f"{', '.join(server.commands)} still running; wait until it has ended")
+
+
+def _clusters(server: Server) -> Finding:
+    if not server.running:
+        return Finding("clusters", True, "no cluster is running")
+    first = server.running[0]
+    return Finding("clusters", False, f"{', '.join(server.running)} not stopped; maint cluster stop {first}")
+
+
+def _host(snapshot: Snapshot, outline: Outline, server: Server) -> Iterator[Finding]:
+    """What the export cannot hold must already lie on the manager host (contract sections 2.1, 8.3, 11)."""
+    if server.host_files is None:
+        if outline.hosts or outline.web_tls:
+            reason = server.unseen or "no `ssh:` is configured"
+            yield Finding("host files", None, f"GUID and TLS files on the manager host were not looked for: {reason}")
+        return
+    if outline.hosts:
+        yield _guid(snapshot, server, server.host_files)
+    if outline.auto_tls:
+        yield _certmanager(snapshot, server.host_files)
+    for path in outline.key_files():
+        yield _key_file(snapshot, path, server.host_files)
+
+
+def _guid(snapshot: Snapshot, server: Server, now: Mapping[str, Json]) -> Finding:
+    """Agents pin the server's GUID: a new database must get the old one before the server's first start."""
+    noted, found = _value(snapshot.host_files), _value(now)
+    if found and noted in ("", found):
+        return Finding("guid", True, f"{GUID} is in place")
+    if found:
+        words = f"{GUID} holds {found}, the snapshot's server had {noted}; write {noted} there and start it anew"
+        return Finding("guid", False, words)
+    if noted:
+        words = f"{GUID} is missing; write the one line {noted} there, before the first start on the new database"
+        way = f"; `maint backup files {snapshot.id} --extract {GUID} --to FILE` gets it" if kept(snapshot, GUID) else ""
+        return Finding("guid", False, words + way)
+    if server.fresh:
+        words = f"{GUID} is missing; put the old server's GUID there (CM_VERSION.GUID in its old database)"
+        return Finding("guid", False, f"{words}, or the agents stay away")
+    return Finding("guid", None, f"there is no {GUID}, then as now; the GUID in the server's database was not compared")
+
+
+def _certmanager(snapshot: Snapshot, now: Mapping[str, Json]) -> Finding:
+    if present(now, CERTMANAGER):
+        return Finding("certmanager", True, f"{CERTMANAGER} is in place")
+    if kept(snapshot, CERTMANAGER):
+        return Finding("certmanager", True, f"{CERTMANAGER} is missing, and will be put back from the snapshot")
+    if present(snapshot.host_files, CERTMANAGER) is False:
+        return Finding("certmanager", None, f"there is no {CERTMANAGER}, then as now, although Auto-TLS is on")
+    words = f"{CERTMANAGER} is missing: without it the same TLS cannot come up; put it back from your file backup"
+    return Finding("certmanager", False, words)
+
+
+def _key_file(snapshot: Snapshot, path: str, now: Mapping[str, Json]) -> Finding:
+    if present(now, path):
+        return Finding("tls files", True, f"{path} is in place")
+    if kept(snapshot, path):
+        return Finding("tls files", True, f"{path} is missing, and will be put back from the snapshot")
+    words = f"{path} is missing: after its restart the server could not open its TLS port"
+    return Finding("tls files", False, f"{words}; put it back from your file backup")
+
+
+def _value(files: Mapping[str, Json]) -> str:
+    note = files.get(GUID)
+    return str(note.get("value") or "") if isinstance(note, Mapping) else ""

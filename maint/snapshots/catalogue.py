@@ -1,0 +1,261 @@
+"""Find the snapshots of a site: those whose manifest exists, is whole and is signed by a trusted key.
+
+A damaged one is listed with its problem: hidden it would be missed too late, and fatal it would hide the others.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.json import Json
+from maint.model.noun import Noun
+from maint.model.snapshot import Purpose, Snapshot, Trust
+from maint.ports import Sight, Site
+from maint.snapshots.drills import Drill, drills_in
+from maint.snapshots.holds import Hold, held
+from maint.snapshots.ids import is_id, time_of
+from maint.snapshots.in_progress import end, unfinished
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, decode
+from maint.snapshots.records import Record, read_records
+from maint.snapshots.verification import BYTES
+
+_TOLD = 3  # snapshots of which it is told why they are not offered
+_UNTRUSTED = "by a key that is not trusted"  # as whoever checks signatures says it
+ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
+
+
+class Verified(Noun):
+    """What a verification of a snapshot said.
+
+    Attributes:
+        broken: the bytes themselves are wrong, whatever they say.
+    """
+
+    level: int
+    at: datetime
+    result: Trust
+    broken: bool = False
+
+
+class Entry(Noun):
+    """A snapshot in the list: either what its manifest says, or why that cannot be believed.
+
+    Attributes:
+        verified: the latest verification.
+        proven: the deepest verification that said yes, and that no later failure has overturned.
+        drilled: the latest drill of it.
+        holds: what keeps it from being pruned, those that have run out among them.
+    """
+
+    id: str
+    snapshot: Snapshot | None
+    problem: str | None
+    verified: Verified | None
+    proven: Verified | None = None
+    drilled: Drill | None = None
+    holds: tuple[Hold, ...] = ()
+
+    @property
+    def offered(self) -> bool:
+        """Whether it may be taken where nobody named one: restorable, no safety copy, nothing found against it."""
+        sound = self.snapshot is not None and self.snapshot.restorable
+        damaged = self.verified is not None and self.verified.result is Trust.FAILED
+        backup = self.snapshot is not None and self.snapshot.purpose is Purpose.BACKUP
+        return sound and not damaged and not self.rejected and backup
+
+    @property
+    def rejected(self) -> bool:
+        """Whether it did not come back in its latest drill."""
+        return self.drilled is not None and not self.drilled.passed
+
+    @property
+    def drawback(self) -> str:
+        """Why it is not offered."""
+        if self.snapshot is None:
+            return self.problem or "it cannot be read"
+        if self.snapshot.purpose is not Purpose.BACKUP:
+            return f"a {self.snapshot.purpose} copy"
+        if not self.snapshot.restorable:
+            return "not restorable"
+        return f"its last drill failed: {self.drilled.reason}" if self.rejected and self.drilled else "found damaged"
+
+
+def entries(sight: Sight) -> Sequence[Entry]:
+    """Return all snapshots of the site, the oldest first."""
+    past = list(read_records(sight))
+    verified, proven, holds = _verifications(past), _proofs(past), held(past)
+    drilled = {one.snapshot: one for one in drills_in(past)}
+    return [
+        replace(
+            _entry(sight, one),
+            verified=verified.get(one),
+            proven=proven.get(one),
+            drilled=drilled.get(one),
+            holds=tuple(holds.get(one, ())),
+        )
+        for one in _ids(sight)
+    ]
+
+
+def newest_restorable(sight: Sight) -> Snapshot:
+    """Return the newest snapshot from which the manager can be rebuilt.
+
+    Raises:
+        Refused: there is none.
+    """
+    listed = entries(sight)
+    for entry in reversed(listed):
+        if entry.offered and entry.snapshot:
+            return entry.snapshot
+    more = [f"and {len(listed) - _TOLD} older ones"] if len(listed) > _TOLD else []
+    raise Refused(
+        f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
+        detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_TOLD - 1 : -1]), *more],
+        hint=_way_on(listed) + "".join(f"; or look into a copy: --store {copy}" for copy in _copies(sight)[:1]),
+    )
+
+
+def _way_on(listed: Sequence[Entry]) -> str:
+    if listed and all(_UNTRUSTED in (one.problem or "") for one in listed):
+        return "name the keys to believe: backup.trusted_keys in the config, without one --signed-by"
+    return "maint backup list shows what there is; maint backup create --open-window takes a restorable one"
+
+
+def _copies(sight: Sight) -> Sequence[str]:
+    return sight.settings.backup.copies if sight.settings.backup else ()
+
+
+def find(sight: Sight, wanted: str) -> Snapshot:
+    """Return a snapshot by its id or the beginning of it.
+
+    Raises:
+        Invalid: none or several begin so.
+        WorkFailed: its manifest cannot be believed.
+    """
+    return load(sight, find_id(sight, wanted))
+
+
+def find_id(sight: Sight, wanted: str) -> str:
+    """Return the one id that is or begins with `wanted`, however its manifest looks.
+
+    Raises:
+        Invalid: none or several do.
+    """
+    fitting = [one for one in _ids(sight) if wanted and one.startswith(wanted)]
+    if wanted in fitting:
+        return wanted
+    if len(fitting) == 1:
+        return fitting[0]
+    words = f"{len(fitting)} snapshots begin with {wanted}" if fitting else f"there is no snapshot {wanted or '(none)'}"
+    raise Invalid(words, detail=fitting[:5], hint="maint backup list")
+
+
+def load(sight: Sight, snapshot_id: str) -> Snapshot:
+    """Return a snapshot whose manifest is signed by a trusted key.
+
+    Raises:
+        WorkFailed: manifest or signature are damaged, missing, not trusted, or belong to another snapshot or site.
+    """
+    site = sight.settings.name
+    content = _read(sight, f"{site}/{snapshot_id}/{MANIFEST}")
+    sight.sign.verify(content, _read(sight, f"{site}/{snapshot_id}/{SIGNATURE}"))
+    snapshot = decode(content)
+    if snapshot.id != snapshot_id or snapshot.site != site:
+        raise WorkFailed(f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}")
+    return snapshot
+
+
+def sweep(site: Site, now: datetime) -> int:
+    """Remove what earlier runs left: half-written files, and parts that never got a manifest; return how many.
+
+    The caller holds the site's lock: what this machine began and did not end is dead; what others began, a day later.
+    """
+    name = site.settings.name
+    removed = site.store.sweep(name)
+    dead = unfinished(site.state, site.store.location)
+    for snapshot_id, files in folders(site).items():
+        if MANIFEST not in files and (snapshot_id in dead or now - time_of(snapshot_id) > ABANDONED):
+            for file in files:
+                site.store.remove(f"{name}/{snapshot_id}/{file}")
+                removed += 1
+    for snapshot_id in dead:
+        end(site.state, snapshot_id)
+    for orphan in _unfinished_records(site, now):
+        site.store.remove(orphan)
+        removed += 1
+    return removed
+
+
+def _unfinished_records(site: Site, now: datetime) -> list[str]:
+    """Return the signatures whose record never came: it is written after them."""
+    names = set(site.store.names(f"{site.settings.name}/records"))
+    alone = [name for name in names if name.endswith(".json.sig") and name.removesuffix(".sig") not in names]
+    return [name for name in alone if now - time_of(name.rpartition("/")[2]) > ABANDONED]
+
+
+def files(sight: Sight, snapshot_id: str) -> set[str]:
+    """Return the names of all files in a snapshot's folder."""
+    folder = f"{sight.settings.name}/{snapshot_id}"
+    return {name.removeprefix(f"{folder}/") for name in sight.store.names(folder)}
+
+
+def _ids(sight: Sight) -> list[str]:
+    return sorted(one for one, files in folders(sight).items() if MANIFEST in files)
+
+
+def folders(sight: Sight) -> dict[str, set[str]]:
+    """Return the files of every folder that bears the name of a snapshot."""
+    found: dict[str, set[str]] = {}
+    for name in sight.store.names(sight.settings.name):
+        _, snapshot_id, *rest = name.split("/")
+        if rest and is_id(snapshot_id):
+            found.setdefault(snapshot_id, set()).add("/".join(rest))
+    return found
+
+
+def _entry(sight: Sight, snapshot_id: str) -> Entry:
+    try:
+        return Entry(snapshot_id, load(sight, snapshot_id), None, None)
+    except WorkFailed as failure:
+        return Entry(snapshot_id, None, failure.message, None)
+
+
+def _verifications(past: Iterable[Record]) -> Mapping[str, Verified]:
+    """Return the latest verification of each snapshot; records come in order of time."""
+    return dict(_each_verification(past))
+
+
+def _proofs(past: Iterable[Record]) -> Mapping[str, Verified]:
+    """Return the deepest verification of each snapshot that still stands: a failure overturns all before it."""
+    proven: dict[str, Verified] = {}
+    for snapshot_id, one in _each_verification(past):
+        if one.result is Trust.FAILED:
+            proven.pop(snapshot_id, None)
+        elif one.result is Trust.VERIFIED and (snapshot_id not in proven or one.level >= proven[snapshot_id].level):
+            proven[snapshot_id] = one
+    return proven
+
+
+def _each_verification(past: Iterable[Record]) -> Iterator[tuple[str, Verified]]:
+    for record in past:
+        level, result = record.facts.get("level"), record.facts.get("result")
+        if record.kind == "verify" and isinstance(level, int) and result in set(Trust):
+            yield record.snapshot, Verified(level, record.at, Trust(str(result)), _broken(record.facts.get("findings")))
+
+
+def _broken(findings: Json) -> bool:
+    """Tell whether findings as records hold them speak of wrong bytes."""
+    listed = findings if isinstance(findings, list) else []
+    return any(isinstance(one, dict) and one.get("passed") is False and one.get("rule") in BYTES for one in listed)
+
+
+def _read(sight: Sight, name: str) -> bytes:
+    try:
+        with sight.store.open(name) as file:
+            content = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        raise WorkFailed(f"{name.rpartition('/')[2]} is missing") from None
+    if len(content) > LARGEST:
+        raise WorkFailed(f"{name.rpartition('/')[2]} is too large to be one of ours")
+    return content

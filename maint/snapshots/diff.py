@@ -1,0 +1,270 @@
+"""Hold two configurations against each other: two snapshots, or a snapshot and the live manager.
+
+Where a private key is at hand the raw documents are compared, else the redacted copies: their secrets are fingerprints
+under the site's key, and so are those of the raw documents once they are flattened, so that the answer is the same.
+No answer holds a secret: where a text that differs holds one that either side knows, its fingerprint is shown.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from maint.deployment.compare import Comparison, Difference, compare
+from maint.deployment.fingerprint import Fingerprint, site_fingerprint
+from maint.deployment.json_events import blocks
+from maint.deployment.mask_secrets import noting, scrubbed
+from maint.deployment.normalize import LONGEST, flatten, shortened, uncollected
+from maint.deployment.secret_index import GRAM, Known
+from maint.deployment.tree import Pool, Tree, opened
+from maint.deployment.unread_secrets import unread_secrets
+from maint.errors import Refused, WorkFailed
+from maint.model.snapshot import Purpose, Snapshot
+from maint.ports import Sight
+from maint.snapshots.catalogue import entries
+from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, Tally, open_deployment, stored
+
+_FINGERPRINT = re.compile(r"fp:[0-9a-f]{16}")
+_EVERYTHING = 1 << 40  # characters; no text is as long
+_SECRET = 4096  # characters; no longer secret is looked for in a text
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two configurations.
+
+    Attributes:
+        label: what it is called: a snapshot's id, or the manager.
+        source: `raw`, `redacted copy` or `server`.
+        tree: the configuration, secrets as fingerprints.
+        format: release and API version: where they are equal, a field of one side only is a difference.
+        known: the secrets met on the way, to keep them out of the answer.
+    """
+
+    label: str
+    source: str
+    tree: dict[str, Tree]
+    format: tuple[str, str]
+    known: Known
+
+
+def latest(sight: Sight) -> Snapshot:
+    """Return the newest snapshot whose manifest can be believed, safety copies aside.
+
+    Raises:
+        Refused: there is none.
+    """
+    for entry in reversed(entries(sight)):
+        snapshot = entry.snapshot
+        if snapshot is not None and snapshot.purpose is Purpose.BACKUP and snapshot.has(DEPLOYMENT):
+            return snapshot
+    raise Refused(f"there is no snapshot of {sight.settings.name} to compare with", hint="`maint backup create`")
+
+
+def of_snapshot(
+    sight: Sight, snapshot: Snapshot, *, redacted: bool, pool: Pool | None = None, whole: bool = False
+) -> Side:
+    """Return a snapshot's side, from its raw document or from its redacted copy.
+
+    Args:
+        sight: the site.
+        snapshot: which.
+        redacted: whether its redacted copy is read.
+        pool: shared by both sides, it spares whatever they have in common (see `flatten.py`).
+        whole: whether long texts are kept whole: needed on both sides where a redacted copy meets something else.
+
+    Raises:
+        Refused: the raw document is wanted, and no private key is at hand.
+        WorkFailed: the part is damaged.
+    """
+    if not snapshot.has(DEPLOYMENT):
+        raise Refused(
+            f"snapshot {snapshot.id} holds virtual clusters alone: there is no configuration to compare",
+            hint="`maint backup list` shows the others; `maint backup show` tells what it holds",
+        )
+    known = Known()
+    longest = _EVERYTHING if whole else LONGEST
+    tree = _of_copy(sight, snapshot, pool, longest) if redacted else _of_raw(sight, snapshot, known, pool, longest)
+    versions = snapshot.versions
+    return Side(
+        snapshot.id,
+        "redacted copy" if redacted else "raw",
+        tree,
+        (versions.get("manager", ""), versions.get("api", "")),
+        known,
+    )
+
+
+def of_server(sight: Sight, pool: Pool | None = None, *, whole: bool = False) -> Side:
+    """Return the live manager's side, as it shows itself now; for the rest see `of_snapshot`."""
+    api = sight.manager.require_api(sight.settings.manager.deployment_api)
+    release = sight.manager.release()
+    known = Known()
+    with sight.manager.deployment() as answer:
+        longest = _EVERYTHING if whole else LONGEST
+        tree = flatten(blocks(answer.read), noting(known, site_fingerprint(sight)), pool, longest)
+    return Side(sight.settings.manager.host, "server", tree, (release, api), known)
+
+
+def differences(sight: Sight, before: Side, after: Side) -> Comparison:
+    """Compare two sides; differences in the order of their paths."""
+    return held_against(before, after, site_fingerprint(sight))
+
+
+def held_against(before: Side, after: Side, fingerprint: Fingerprint) -> Comparison:
+    """Compare two sides whose fingerprints are these."""
+    with uncollected():
+        return _held_against(before, after, fingerprint)
+
+
+def _held_against(before: Side, after: Side, fingerprint: Fingerprint) -> Comparison:
+    found = compare(before.tree, after.tree)
+    if before.format == after.format:
+        added = [Difference(steps, None, _shown(after.tree, steps)) for steps in found.added]
+        found.differences, found.added = [*found.differences, *added], []
+    if "redacted copy" in (before.source, after.source) and before.source != after.source:
+        _weigh_scrubbed(found, fingerprint)
+    grams = {text[at : at + GRAM] for one in found.differences for text in _texts(one) for at in range(len(text))}
+    for secret in unread_secrets(before.tree, after.tree, grams=grams) if grams else ():
+        before.known.add(secret)  # no other one can be inside a text that is shown
+    shown = scrubbed(found.differences, (before.known, after.known), fingerprint)
+    found.differences = sorted(shown, key=lambda one: one.path)
+    return found
+
+
+def _texts(one: Difference) -> Iterator[str]:
+    yield from (text for text in (one.before, one.after) if text and not _FINGERPRINT.fullmatch(text))
+
+
+def unified(before: Side, after: Side, found: Comparison) -> str:
+    """Return the differences as unified text: `-path: value`, `+path: value`."""
+    return "\n".join(_unified(before, after, found))
+
+
+def place(steps: Sequence[str]) -> tuple[str, str, str, str]:
+    """Return cluster, service, group or role, and property of a place; "" where it has none."""
+    parts = list(steps)
+    cluster = service = group = ""
+    if parts[0] == "clusters" and len(parts) > 2:
+        cluster, parts = parts[1], parts[2:]
+        if parts[0] == "services" and len(parts) > 2:
+            service, parts = parts[1], parts[2:]
+    elif parts[0] == "managementService" and len(parts) > 1:
+        service, parts = parts[0], parts[1:]
+    if service and parts[0] in ("roleConfigGroups", "roles", "roleTypeConfigs") and len(parts) > 2:
+        group, parts = parts[1], parts[2:]
+    return cluster, service, group, "/".join(parts)
+
+
+def _unified(before: Side, after: Side, found: Comparison) -> Iterator[str]:
+    if not found.differences:
+        return
+    yield f"--- {before.label}"
+    yield f"+++ {after.label}"
+    for one in found.differences:
+        if one.before is not None:
+            yield f"-{one.path}: {_one_line(one.before)}"
+        if one.after is not None:
+            yield f"+{one.path}: {_one_line(one.after)}"
+
+
+def _one_line(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _of_raw(sight: Sight, snapshot: Snapshot, known: Known, pool: Pool | None, longest: int) -> dict[str, Tree]:
+    part = snapshot.part(DEPLOYMENT)
+    with open_deployment(sight, snapshot) as stream:
+        content = Tally(stream.read)
+        tree = flatten(blocks(content.read), noting(known, site_fingerprint(sight)), pool, longest)
+    _insist(snapshot, part.name, content.sha256 == part.content_sha256)
+    return tree
+
+
+def _of_copy(sight: Sight, snapshot: Snapshot, pool: Pool | None, longest: int) -> dict[str, Tree]:
+    if not snapshot.has(REDACTED_COPY):
+        raise WorkFailed(f"snapshot {snapshot.id} has no redacted copy", hint="compare it where the private key is")
+    part = snapshot.part(REDACTED_COPY)
+    with (
+        stored(sight.store, f"{snapshot.site}/{snapshot.id}/{part.name}") as (file, on_disk),
+        sight.seal.decompress(file) as stream,
+    ):
+        tree = flatten(blocks(stream.read), site_fingerprint(sight), pool, longest)
+    _insist(snapshot, part.name, on_disk.sha256 == part.sha256)
+    return tree
+
+
+def _insist(snapshot: Snapshot, name: str, same: bool) -> None:
+    if not same:
+        hint = f"`maint backup verify {snapshot.id}` tells more"
+        raise WorkFailed(f"{name} of snapshot {snapshot.id} is not what was stored", hint=hint)
+
+
+def _shown(tree: Tree, steps: Sequence[str]) -> str:
+    """Return a value by the way to it."""
+    for step in steps:
+        assert isinstance(tree, dict)  # as it was found
+        tree = opened(tree)[step]
+    return tree if isinstance(tree, str) else "all of it"
+
+
+def _weigh_scrubbed(found: Comparison, fingerprint: Fingerprint) -> None:
+    """Settle texts of which a redacted copy shows parts as fingerprints, and the other side all in clear."""
+    differing = [one for one in found.differences if not _same_text(one.before or "", one.after or "", fingerprint)]
+    found.differences = [_short(_hidden(one, fingerprint), fingerprint) for one in differing]
+
+
+def _same_text(before: str, after: str, fingerprint: Callable[[str], str]) -> bool:
+    return _fits(before, after, fingerprint) or _fits(after, before, fingerprint)
+
+
+def _fits(scrubbed: str, clear: str, fingerprint: Callable[[str], str]) -> bool:
+    """Tell whether a text with fingerprints in it is what is left of a clear one.
+
+    Each fingerprint says itself whether a piece of the clear text is the one, so nothing is ever tried twice.
+    """
+    marks, pieces = _FINGERPRINT.findall(scrubbed), _FINGERPRINT.split(scrubbed)
+    if not marks or scrubbed == marks[0] or not clear.startswith(pieces[0]):
+        return False
+    at: int | None = len(pieces[0])
+    for mark, piece in zip(marks, pieces[1:], strict=True):
+        assert at is not None
+        if (at := _after(clear, at, mark, piece, fingerprint)) is None:
+            return False
+    return at == len(clear)
+
+
+def _after(clear: str, at: int, mark: str, piece: str, fingerprint: Callable[[str], str]) -> int | None:
+    """Return where a text goes on after a secret with this fingerprint and the piece behind it; None where neither is.
+
+    Behind the last secret stands the rest of the text, which may be nothing.
+    """
+    end = at
+    while (end := clear.find(piece, end + 1)) >= 0 and end - at <= _SECRET:
+        if fingerprint(clear[at:end]) == mark:
+            return end + len(piece)
+        if end == len(clear):
+            break
+    return None
+
+
+def _short(one: Difference, fingerprint: Fingerprint) -> Difference:
+    before, after = (
+        text if text is None or len(text) <= LONGEST else shortened(text, fingerprint)
+        for text in (one.before, one.after)
+    )
+    return Difference(one.steps, before, after)
+
+
+def _hidden(one: Difference, fingerprint: Callable[[str], str]) -> Difference:
+    """Return a difference whose clear side holds no word that the other side shows as a fingerprint.
+
+    A free text that differs from one with fingerprints in it may hold the same secrets, or new ones: its own
+    fingerprint stands for it.
+    """
+    if not any(value and _FINGERPRINT.search(value) for value in (one.before, one.after)):
+        return one
+
+    def shown(value: str | None) -> str | None:
+        return value if value is None or _FINGERPRINT.search(value) else fingerprint(value)
+
+    return Difference(one.steps, shown(one.before), shown(one.after))

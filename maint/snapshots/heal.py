@@ -1,0 +1,236 @@
+"""Heal a redacted snapshot: put back, by path, the secrets that its server hid; the result is a snapshot of its own.
+
+Works on the document as it came (no field is dropped, integers stay exact) and in memory; what is stored is sealed and
+judged like every export. The healed snapshot bears the time of the redacted one, since that is when its configuration
+was in force; its secrets are those of the source, which may have been changed since.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from maint import __version__
+from maint.deployment.judge import Judge
+from maint.deployment.normalize import identity
+from maint.deployment.sensitive import REDACTED, hidden, masked, readable
+from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.noun import Noun
+from maint.model.secret import Secret
+from maint.model.snapshot import Purpose, Redaction, Snapshot
+from maint.ports import Sight, Site
+from maint.snapshots.capture import recipients_of
+from maint.snapshots.extra_parts import truststore
+from maint.snapshots.ids import new_id, show_time
+from maint.snapshots.parts import (
+    DEPLOYMENT,
+    LICENSE,
+    MANAGER_FILES,
+    TRUSTSTORE,
+    from_bytes,
+    open_deployment,
+    open_part,
+    read_part,
+)
+from maint.snapshots.upload_marker import storing
+from maint.snapshots.verification import Verification
+from maint.snapshots.verify import record, verify
+from maint.snapshots.virtual_clusters.document import clusters_in, part_name
+from maint.snapshots.writer import Writing
+
+Document: TypeAlias = dict[str, Any]  # Any: a document as `json` reads it
+Scalar: TypeAlias = str | int | bool
+
+_ACCOUNT = ("pwHash", "pwSalt", "pwLogin")  # what redacted views leave out of accounts (contract section 7.1)
+
+
+class Healed(Noun):
+    """What came of it: the new snapshot, what its verification said, how many values were filled, which are left."""
+
+    snapshot: Snapshot
+    verification: Verification
+    filled: int
+    left: Sequence[str]
+
+
+def heal(
+    site: Site,
+    redacted: Snapshot,
+    values: Callable[[str], Scalar | None],
+    source: str,
+    *,
+    purpose: Purpose = Purpose.BACKUP,
+    chance: Callable[[int], bytes] = os.urandom,
+) -> Generator[str, None, Healed]:
+    """Fill what can be filled, and store the result as a new snapshot; yields words on the progress.
+
+    Args:
+        site: the site; its lock is the caller's affair.
+        redacted: the snapshot to heal.
+        values: returns a secret by its path, None where it has none.
+        source: where the values come from, in words.
+        purpose: why.
+        chance: returns random bytes.
+
+    Raises:
+        Refused: it is not redacted, nothing could be filled, or no private key is at hand.
+        WorkFailed: a part is damaged.
+    """
+    if redacted.judgement.redaction is not Redaction.REDACTED:
+        hint = f"`maint restore plan --snapshot {redacted.id}` shows what bringing it back would do"
+        raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal", hint=hint)
+    document = document_of(site, redacted)
+    filled, left = fill(document, values)
+    if not filled:
+        raise Refused(
+            f"nothing in snapshot {redacted.id} could be filled from {source}",
+            detail=[f"{len(left)} values are hidden, such as {left[0]}"] if left else [],
+            hint="name an unredacted snapshot, or a secrets file with these paths",
+        )
+    yield f"{filled} values filled from {source}, {len(left)} left"
+    recipients = recipients_of(site)
+    snapshot_id = new_id(redacted.taken_at, chance)
+    writing = Writing(site, snapshot_id, recipients)
+    try:
+        with storing(site) if redacted.objects else nullcontext():
+            snapshot = _written(site, writing, redacted, document)
+            told = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
+            named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=told)
+            snapshot = writing.with_recipe(named)
+            writing.commit(snapshot)
+    except BaseException:
+        writing.undo()
+        raise
+    verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2)
+    record(site, verification)
+    yield verification.words
+    return Healed(snapshot, verification, filled, left)
+
+
+def document_of(sight: Sight, snapshot: Snapshot) -> Document:
+    """Return the raw document of a snapshot.
+
+    Raises:
+        Refused: no private key is at hand.
+        WorkFailed: it is damaged, or no deployment.
+    """
+    with open_deployment(sight, snapshot) as stream:
+        content = stream.read()
+    if hashlib.sha256(content).hexdigest() != snapshot.part(DEPLOYMENT).content_sha256:
+        words = f"the deployment of snapshot {snapshot.id} is not what was stored"
+        raise WorkFailed(words, hint="choose another: `maint backup list`")
+    try:
+        document = json.loads(content)
+    except ValueError:
+        raise WorkFailed(f"the deployment of snapshot {snapshot.id} is no JSON document") from None
+    if not isinstance(document, dict):
+        raise WorkFailed(f"the deployment of snapshot {snapshot.id} is JSON, but no deployment")
+    return document
+
+
+def values_of(document: Document) -> Mapping[str, Scalar]:
+    """Return what a document can fill another one with: every setting, and the secret fields of users and peers."""
+    found: dict[str, Scalar] = {}
+    for path, node in _objects(document, ()):
+        keys = ("value",) if _is_setting(node) else (*_ACCOUNT, "password")
+        for key in keys:
+            if key in node and readable(node[key]):
+                found[_spell(path, key)] = node[key]
+    return found
+
+
+def fill(document: Document, values: Callable[[str], Scalar | None]) -> tuple[int, Sequence[str]]:
+    """Fill the hidden values of a document in place; return how many, and the paths of those that are left."""
+    filled, left = 0, list[str]()
+    for path, node in list(_objects(document, ())):
+        for key in _hidden(path, node):
+            value = values(_spell(path, key))
+            if value is None or not readable(value):
+                left.append(_spell(path, key))
+                continue
+            node[key] = int(value) if key == "pwSalt" else value
+            filled += 1
+    return filled, [path for path in left if not _settled(document, path)]
+
+
+def _objects(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Document]]:  # Any: part of a document
+    """Yield every object with its path, spelled as comparisons spell it."""
+    if isinstance(node, dict):
+        yield path, node
+        for key, child in node.items():
+            yield from _objects(child, path if key == "items" and isinstance(child, list) else (*path, key))
+    elif isinstance(node, list):
+        taken: set[str] = set()
+        for element in node:
+            if isinstance(element, dict):
+                name, number = identity(element), 2
+                key = name
+                while key in taken:  # what is there twice is not taken for one
+                    key, number = f"{name} ({number})", number + 1
+                taken.add(key)
+                yield from _objects(element, (*path, key))
+
+
+def _is_setting(node: Document) -> bool:
+    return isinstance(node.get("name"), str) and "value" in node
+
+
+def _spell(path: tuple[str, ...], key: str) -> str:
+    return "/".join(path if key == "value" else (*path, key))
+
+
+def _hidden(path: tuple[str, ...], node: Document) -> Sequence[str]:
+    """Return the fields of an object whose values its server hid."""
+    if _is_setting(node):
+        return ["value"] if hidden(node["name"], node["value"], node.get("sensitive")) else []
+    if len(path) == 2 and path[0] == "users":
+        if node.get("pwLogin") is False or readable(node.get("pwHash")) or readable(node.get("password")):
+            return []
+        return [key for key in (*_ACCOUNT, "password") if not readable(node.get(key))]
+    return ["password"] if node.get("password") == REDACTED or masked(node.get("password")) else []
+
+
+def _settled(document: Document, path: str) -> bool:
+    """Tell whether an account that lacks a field can do without it: it has its hash, or another way to log in."""
+    head, _, name = path.partition("/")
+    name, _, key = name.rpartition("/")
+    if head != "users" or key not in (*_ACCOUNT, "password"):
+        return False
+    user: Document = next((one for one in document.get("users") or () if one.get("name") == name), {})
+    if user.get("pwLogin") is False or readable(user.get("password")):
+        return True
+    return key in ("password", "pwLogin") or (readable(user.get("pwHash")) and readable(user.get(key)))
+
+
+def _written(site: Site, writing: Writing, redacted: Snapshot, document: Document) -> Snapshot:
+    content = json.dumps(document, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
+    login = site.settings.manager.login
+    judge = Judge(login.username, _password(site), writing.known)
+    part, verdict = writing.deployment(from_bytes(content), judge)
+    writing.redacted_copy(part)
+    for name in (LICENSE, TRUSTSTORE):
+        if redacted.has(name):
+            writing.sealed(name, read_part(site, redacted, name))
+    if redacted.has(MANAGER_FILES):
+        with open_part(site, redacted, MANAGER_FILES) as stream:
+            writing.archive(MANAGER_FILES, stream.read)
+    for cluster in clusters_in(redacted):
+        with open_part(site, redacted, part_name(cluster)) as stream:
+            writing.document(part_name(cluster), stream.read())
+    told = truststore(verdict.outline, redacted.has(TRUSTSTORE))
+    return replace(
+        redacted,
+        restorable=verdict.restorable and (told is None or told.passed is not False),
+        judgement=replace(verdict.judgement, findings=(*verdict.judgement.findings, *([told] if told else []))),
+        versions={**redacted.versions, "tool": __version__},
+    )
+
+
+def _password(site: Site) -> Secret | None:
+    try:
+        return site.secrets.resolve(site.settings.manager.login.password)
+    except Invalid:
+        return None

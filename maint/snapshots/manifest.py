@@ -1,0 +1,228 @@
+"""The manifest of a snapshot: what its bytes are, and what they mean.
+
+Read strictly: every promised field with its type, keys only once, names that stay inside the snapshot's folder.
+Further keys, which a later version may write, are accepted.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from maint.errors import WorkFailed
+from maint.model.json import Json
+from maint.model.snapshot import (
+    FORMAT,
+    ClusterSummary,
+    Finding,
+    Judgement,
+    Part,
+    Purpose,
+    Redaction,
+    Snapshot,
+    StoredFile,
+)
+from maint.snapshots.ids import PATTERN, show_time
+
+MANIFEST = "manifest.json"
+SIGNATURE = "manifest.json.sig"
+LARGEST = 16 * 1024 * 1024  # bytes of a manifest that are read; thousands of parts fit
+
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Count = Annotated[int, Meta(ge=0)]
+PartName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")]
+
+
+class _Part(Struct, frozen=True):
+    name: PartName
+    bytes: Count
+    sha256: Digest
+    content_bytes: Count
+    content_sha256: Digest
+    restorable: bool = False
+
+
+class _Finding(Struct, frozen=True):
+    rule: str
+    passed: bool | None
+    words: str
+
+
+class _Judgement(Struct, frozen=True):
+    redaction: Literal["none", "redacted", "unknown"]
+    flagged: bool
+    hash_rule: bool | None
+    counts: dict[str, Count]
+    findings: list[_Finding]
+
+
+class _Cluster(Struct, frozen=True):
+    name: str
+    base_url: str
+    jobs: Count
+    resources: Count
+    files: Count
+    bytes: Count
+    problems: list[str]
+    doubt: str
+
+
+class _StoredFile(Struct, frozen=True):
+    id: Digest
+    bytes: Count
+    sha256: Digest
+
+
+class _Manifest(Struct, frozen=True):
+    format: Literal["maint-snapshot/1"]
+    id: Annotated[str, Meta(pattern=f"^{PATTERN.pattern}\\Z")]
+    site: str
+    taken_at: Annotated[datetime, Meta(tz=True)]
+    purpose: Literal["backup", "safety"]
+    restorable: bool
+    parts: list[_Part]
+    versions: dict[str, str]
+    judgement: _Judgement
+    account: str = ""
+    uncovered: list[str] = []
+    host_files: dict[str, Any] = {}  # Any: whatever JSON holds
+    recipients: list[str] = []
+    manager: str = ""
+    manager_files: list[str] = []
+    healed_from: dict[str, str] = {}
+    virtual_clusters: list[_Cluster] = []
+    objects: list[_StoredFile] = []
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    """Return the bytes of a manifest."""
+    return (json.dumps(to_json(snapshot), indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def to_json(snapshot: Snapshot) -> dict[str, Json]:
+    """Return a snapshot as JSON."""
+    judgement = snapshot.judgement
+    return {
+        "format": FORMAT,
+        "id": snapshot.id,
+        "site": snapshot.site,
+        "taken_at": show_time(snapshot.taken_at),
+        "purpose": snapshot.purpose.value,
+        "restorable": snapshot.restorable,
+        "manager": snapshot.manager,
+        "account": snapshot.account,
+        "versions": dict(snapshot.versions),
+        "parts": parts_json(snapshot.parts),
+        "judgement": {
+            "redaction": judgement.redaction.value,
+            "flagged": judgement.flagged,
+            "hash_rule": judgement.hash_rule,
+            "counts": dict(judgement.counts),
+            "findings": [{"rule": f.rule, "passed": f.passed, "words": f.words} for f in judgement.findings],
+        },
+        "host_files": dict(snapshot.host_files),
+        "uncovered": list(snapshot.uncovered),
+        "recipients": list(snapshot.recipients),
+        "manager_files": list(snapshot.manager_files),
+        "healed_from": dict(snapshot.healed_from),
+        "virtual_clusters": clusters_json(snapshot.virtual_clusters),
+        "objects": [{"id": one.id, "bytes": one.bytes, "sha256": one.sha256} for one in snapshot.objects],
+    }
+
+
+def clusters_json(clusters: Sequence[ClusterSummary]) -> list[Json]:
+    """Return what is told of virtual clusters as JSON."""
+    return [
+        {
+            "name": one.name,
+            "base_url": one.base_url,
+            "jobs": one.jobs,
+            "resources": one.resources,
+            "files": one.files,
+            "bytes": one.bytes,
+            "problems": list(one.problems),
+            "doubt": one.doubt,
+        }
+        for one in clusters
+    ]
+
+
+def parts_json(parts: Sequence[Part]) -> list[Json]:
+    """Return parts as JSON."""
+    return [
+        {
+            "name": part.name,
+            "bytes": part.bytes,
+            "sha256": part.sha256,
+            "content_bytes": part.content_bytes,
+            "content_sha256": part.content_sha256,
+            "restorable": part.restorable,
+        }
+        for part in parts
+    ]
+
+
+def decode(content: bytes) -> Snapshot:
+    """Read a manifest.
+
+    Raises:
+        WorkFailed: it is no manifest of this format; the words tell where.
+    """
+    try:
+        json.loads(content, object_pairs_hook=_no_key_twice)  # decoding would take the last one silently
+        read = msgspec.json.decode(content, type=_Manifest)
+    except msgspec.ValidationError as problem:
+        raise WorkFailed(f"the manifest is damaged: {_words(problem)}") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise WorkFailed("the manifest is damaged: it is no JSON") from None
+    if len({part.name for part in read.parts}) != len(read.parts):
+        raise WorkFailed("the manifest is damaged: a part is listed twice")
+    return _snapshot(read)
+
+
+def _words(problem: msgspec.ValidationError) -> str:
+    """Return where something is wrong, and what; the decoder quotes no value."""
+    what, _, where = str(problem).partition(" - at `$")
+    return f"{where.rstrip('`').lstrip('.') or 'the whole'}: {what}"
+
+
+def _snapshot(read: _Manifest) -> Snapshot:
+    judged = read.judgement
+    return Snapshot(
+        id=read.id,
+        site=read.site,
+        taken_at=read.taken_at,
+        purpose=Purpose(read.purpose),
+        restorable=read.restorable,
+        parts=tuple(Part(**msgspec.structs.asdict(part)) for part in read.parts),
+        versions=dict(read.versions),
+        judgement=Judgement(
+            redaction=Redaction(judged.redaction),
+            flagged=judged.flagged,
+            hash_rule=judged.hash_rule,
+            counts=dict(judged.counts),
+            findings=tuple(Finding(**msgspec.structs.asdict(finding)) for finding in judged.findings),
+        ),
+        account=read.account,
+        uncovered=tuple(read.uncovered),
+        host_files=dict(read.host_files),
+        recipients=tuple(read.recipients),
+        manager=read.manager,
+        manager_files=tuple(read.manager_files),
+        healed_from=dict(read.healed_from),
+        virtual_clusters=tuple(
+            ClusterSummary(**{**msgspec.structs.asdict(one), "problems": tuple(one.problems)})
+            for one in read.virtual_clusters
+        ),
+        objects=tuple(StoredFile(**msgspec.structs.asdict(one)) for one in read.objects),
+    )
+
+
+def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) != len(keys):
+        raise WorkFailed("the manifest is damaged: a key stands in it twice")
+    return dict(pairs)

@@ -1,0 +1,243 @@
+"""Remove snapshots that nothing keeps, and clean up after a removal that was killed half-way."""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from maint.errors import Refused, WorkFailed
+from maint.model.snapshot import Purpose, Snapshot, Trust
+from maint.ports import Sight, Site
+from maint.snapshots.catalogue import Entry, entries, files, folders
+from maint.snapshots.ids import time_of
+from maint.snapshots.manifest import MANIFEST
+from maint.snapshots.parts import DEPLOYMENT
+from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide
+from maint.snapshots.store_view import Elsewhere
+from maint.snapshots.verify import record, verify
+from maint.snapshots.virtual_clusters.document import part_name
+from maint.snapshots.virtual_clusters.garbage_collect import collect
+
+PRUNE = "prune"
+_BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
+
+
+def candidate(entry: Entry) -> Candidate:
+    """Return what retention has to know of a snapshot in the list."""
+    snapshot = entry.snapshot
+    if snapshot is None:
+        return Candidate(entry.id, time_of(entry.id), good=False, damage=entry.problem or "unreadable")
+    return Candidate(
+        entry.id,
+        snapshot.taken_at,
+        good=good(entry),
+        kind=_kind(snapshot),
+        damage=_damage(entry, snapshot),
+    )
+
+
+def _damage(entry: Entry, snapshot: Snapshot) -> str | None:
+    """Return why it cannot be believed; an audit-only one breaks rules of a restore by what it is, its bytes count."""
+    seen = entry.verified
+    if seen is not None and seen.result is Trust.FAILED and (snapshot.restorable or seen.broken):
+        return "its verification failed"
+    return "its drill failed" if entry.rejected else None
+
+
+def good(entry: Entry) -> bool:
+    """Whether it counts: a restorable backup, verified to level 3, and nothing found against it since."""
+    return entry.offered and entry.proven is not None and entry.proven.level >= LEVEL
+
+
+def newest_good(known: Sequence[Entry], now: datetime) -> Snapshot | None:
+    """Return the newest snapshot that counts and is not from the future: the last verified success."""
+    fitting = [one.snapshot for one in known if one.snapshot is not None and good(one)]
+    return max((one for one in fitting if one.taken_at <= now), key=lambda one: (one.taken_at, one.id), default=None)
+
+
+def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Verdict:
+    """Return what the site's policy makes of its snapshots now.
+
+    Args:
+        sight: the site.
+        thaw: the operator's word that a doubtful capture is no reason to wait.
+        damaged: the operator's word that snapshots which cannot be believed may go.
+
+    Raises:
+        Refused: the site has no retention policy.
+    """
+    known, now = entries(sight), sight.clock.now()
+    backup = sight.settings.backup
+    return decide(
+        [candidate(one) for one in known],
+        backup.keep if backup else None,
+        now,
+        minimum=backup.minimum if backup else 0,
+        holds={one.id: one.holds for one in known},
+        frozen=None if thaw else doubt(known, now),
+        damaged=damaged,
+    )
+
+
+def doubt(known: Sequence[Entry], now: datetime) -> str | None:
+    """Return why the latest backup must be looked at before older ones may go; None where it looks as it should.
+
+    An audit-only one is no reason: it counts for nothing anyway, and the floor stands.
+    """
+    backups = [one for one in known if candidate(one).taken_at <= now and not _is_safety(one)]
+    of_manager = [one for one in backups if one.snapshot is None or one.snapshot.has(DEPLOYMENT)]
+    return _doubt_of_manager(of_manager) or _doubt_of_clusters(backups)
+
+
+def _doubt_of_manager(backups: Sequence[Entry]) -> str | None:
+    if not backups:
+        return None
+    latest = max(backups, key=lambda one: (candidate(one).taken_at, one.id))
+    if latest.snapshot is None:
+        return f"the latest backup {latest.id} cannot be believed ({latest.problem})"
+    unproven = latest.verified is None or latest.verified.result is not Trust.VERIFIED
+    if unproven and (latest.snapshot.restorable or latest.verified is None or latest.verified.broken):
+        how = "is not verified" if latest.verified is None else f"is {latest.verified.result.value}"
+        return f"the latest backup {latest.id} {how}"
+    before = [one.snapshot for one in backups if one is not latest and one.snapshot is not None and good(one)]
+    return _shrunk(latest.snapshot, before[-1]) if before else None
+
+
+def _doubt_of_clusters(backups: Sequence[Entry]) -> str | None:
+    """Return why the latest that is known of a virtual cluster is not taken for the truth."""
+    latest = dict[str, tuple[str, str]]()
+    for one in sorted(backups, key=lambda one: one.id):
+        for cluster in one.snapshot.virtual_clusters if one.snapshot is not None else ():
+            if one.snapshot is not None and one.snapshot.has(part_name(cluster.name)):
+                latest[cluster.name] = (one.id, cluster.doubt)
+    doubted = [f"in {where}, {name}: {why}" for name, (where, why) in latest.items() if why]
+    return f"a virtual cluster is not taken for the truth ({doubted[0]})" if doubted else None
+
+
+def _shrunk(latest: Snapshot, before: Snapshot) -> str | None:
+    for name in _BODY:
+        now, then = latest.judgement.counts.get(name, 0), before.judgement.counts.get(name, 0)
+        if 2 * now < then:
+            return f"the latest backup {latest.id} holds {now} {name}, and {before.id} holds {then}"
+    return None
+
+
+def _is_safety(entry: Entry) -> bool:
+    return entry.snapshot is not None and entry.snapshot.purpose is Purpose.SAFETY
+
+
+def _kind(snapshot: Snapshot) -> str:
+    if snapshot.purpose is Purpose.SAFETY:
+        return "safety copy"
+    if not snapshot.has(DEPLOYMENT):
+        return "virtual clusters alone"
+    return "not verified to level 3" if snapshot.restorable else "audit-only"
+
+
+def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
+    """Remove a snapshot for good: first a signed record that says why, then the manifest, then the rest.
+
+    Without its manifest it does not exist, so no moment shows one with parts missing; whoever comes next finds the
+    record, and removes what is left.
+
+    Args:
+        site: the site; its lock is the caller's affair.
+        snapshot_id: the whole id.
+        reasons: why.
+    """
+    name = site.settings.name
+    write_record(site, Record(PRUNE, snapshot_id, name, site.clock.now(), {"reasons": list(reasons)}))
+    _remove_files(site, snapshot_id)
+
+
+def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
+    """Read the bytes of the good snapshots that always stay, before anything older goes: disks forget silently.
+
+    Raises:
+        Refused: one of them is damaged; the finding is kept, so that it counts no more.
+    """
+    for entry in _floor(site):
+        yield f"reading {entry.id}, which stays"
+        judged = verify(site, entry.id, 1, reading=False)
+        if judged.failures:
+            record(site, judged)
+            raise Refused(
+                f"nothing is removed: snapshot {entry.id}, which was to stay, is damaged",
+                detail=[finding.words for finding in judged.failures],
+                hint="look at the health of the store, take another backup, then prune again",
+            )
+
+
+def _floor(site: Sight) -> Sequence[Entry]:
+    """Return the good snapshots that always stay, the newest first."""
+    backup = site.settings.backup
+    fitting = sorted((one for one in entries(site) if good(one)), key=lambda one: one.id, reverse=True)
+    return fitting[: max(backup.minimum if backup else 0, 1)]
+
+
+def clean_up(site: Site) -> Sequence[str]:
+    """Finish removals that were killed half-way; return the ids."""
+    left = leftovers(site)
+    for snapshot_id in left:
+        _remove_files(site, snapshot_id)
+    return left
+
+
+def leftovers(sight: Sight) -> Sequence[str]:
+    """Return the ids of snapshots whose removal was begun and not finished."""
+    begun = {record.snapshot for record in read_records(sight) if record.kind == PRUNE}
+    return [one for one, there in folders(sight).items() if one in begun and MANIFEST not in there]
+
+
+def follow(site: Site) -> Generator[str, None, Sequence[str]]:
+    """Remove from the copies what was pruned from the first store, and files that no copy needs; yields words.
+
+    Only what a signed record says was pruned, and what the first store no longer has, goes: a first store that lost
+    its snapshots takes nothing with it. And a copy that was down while the good ones were taken that always stay keeps
+    what it has until it holds them too.
+
+    Returns:
+        What could not be done, one line each; the next run tries it again.
+    """
+    gone, floor = pruned(site), {one.id for one in _floor(site)}
+    problems = []
+    for copy in site.copies:
+        other = Elsewhere(site, copy)
+        try:
+            going = sorted(gone & set(folders(other)))
+            if going and (lacking := sorted(floor - _sound(other))):
+                words = f"{copy.location} keeps {len(going)} pruned snapshots: it lacks {', '.join(lacking)}"
+                problems.append(f"{words}, which the next backup copies")
+                continue
+            for snapshot_id in going:
+                _remove_files(other, snapshot_id)
+                yield f"removed {snapshot_id} from {copy.location}"
+            yield from collect(other)
+        except WorkFailed as failure:
+            problems.append(": ".join([failure.message, *failure.detail]))
+    return problems
+
+
+def _sound(other: Site) -> set[str]:
+    """Return the snapshots of a copy that could be restored from there, as far as anyone has looked."""
+    return {one.id for one in entries(other) if one.offered and one.proven is not None}
+
+
+def pruned(sight: Sight) -> frozenset[str]:
+    """Return the ids of what was pruned from the first store for good, as signed records tell."""
+    return frozenset(one.snapshot for one in read_records(sight) if one.kind == PRUNE) - set(folders(sight))
+
+
+def _remove_files(site: Site, snapshot_id: str) -> None:
+    for name in sorted(files(site, snapshot_id), key=lambda one: one != MANIFEST):
+        site.store.remove(f"{site.settings.name}/{snapshot_id}/{name}")
+
+
+def by_id(decided: Verdict) -> Mapping[str, Sequence[str]]:
+    """Return the reasons of those that go, by id."""
+    return {one.id: one.reasons for one in decided.decisions if not one.keep}
+
+
+def lines(decided: Verdict) -> Iterator[tuple[str, str, str]]:
+    """Yield id, `keep` or `remove`, and the reasons, for a table."""
+    for one in decided.decisions:
+        yield one.id, "keep" if one.keep else "remove", "; ".join(one.reasons)

@@ -1,0 +1,211 @@
+"""Bring every store of a site up to date: whole snapshots, bytes as stored, the manifest last, each copy verified.
+
+The first store leads. A snapshot that went into a copy because the first could not be written is marked there by a
+record (`detour`) until it has come home (`home`); so what was pruned from the first store never comes back from a copy.
+
+A copy that was found damaged is looked at again, and taken anew once the original has proven sound, manifest first.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import nullcontext
+
+from maint.deployment.json_events import BLOCK
+from maint.errors import StoreFailed, WorkFailed
+from maint.model.snapshot import Part, Snapshot, StoredFile
+from maint.ports import Site
+from maint.snapshots.catalogue import Entry, entries, files, sweep
+from maint.snapshots.manifest import MANIFEST, SIGNATURE
+from maint.snapshots.parts import Tally
+from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.store_view import Elsewhere
+from maint.snapshots.upload_marker import storing
+from maint.snapshots.verification import Verification
+from maint.snapshots.verify import record, verify
+from maint.snapshots.virtual_clusters.blobs import crew, object_name, objects_in
+from maint.snapshots.virtual_clusters.verify import spoiled_files
+
+DETOUR = "detour"
+HOME = "home"
+_OWN = frozenset({"verify", DETOUR, HOME})  # records that speak of one store's bytes, and go nowhere
+
+
+def spread(site: Site) -> Generator[str, None, Sequence[str]]:
+    """Copy to every store what it lacks; yields words on the progress.
+
+    Returns:
+        What could not be done, one line each; the next run tries it again.
+    """
+    problems: list[str] = []
+    stores: list[Site] = [site, *(Elsewhere(site, copy) for copy in site.copies)]
+    working = [store for store in stores if _works(store, problems)]
+    if working[:1] == [site]:
+        for copy in working[1:]:
+            yield from _guarded(_come_home(copy, site, problems), problems)
+    for copy in working[1:]:
+        yield from _guarded(_copy_all(working[0], copy, problems), problems)
+    return list(dict.fromkeys(problems))
+
+
+def _works(site: Site, problems: list[str]) -> bool:
+    """Look whether a store answers; a copy leads while the first store does not."""
+    try:
+        next(site.store.names(f"{site.settings.name}/records"), None)
+    except WorkFailed as failure:
+        problems.append(_words(failure))
+        return False
+    return True
+
+
+def _guarded(work: Iterator[str], problems: list[str]) -> Iterator[str]:
+    """Let one store fail without the others."""
+    try:
+        yield from work
+    except WorkFailed as failure:
+        problems.append(_words(failure))
+
+
+def note_detour(target: Site, snapshot_id: str, first: str) -> None:
+    """Mark a snapshot that was stored in a copy because the first store could not be written."""
+    facts = {"instead_of": first}
+    write_record(target, Record(DETOUR, snapshot_id, target.settings.name, target.clock.now(), facts))
+
+
+def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str, None, None]:
+    """Bring to the first store what only a copy could take."""
+    records = list(read_records(source))
+    arrived = {record.snapshot for record in records if record.kind == HOME}
+    stray = {record.snapshot for record in records if record.kind == DETOUR} - arrived
+    if not stray:
+        return
+    there = _committed(target)
+    for entry in entries(source):
+        if entry.snapshot is None or entry.id not in stray:
+            continue
+        if entry.id in there or (yield from _copy(source, target, entry.snapshot, problems)):
+            write_record(source, Record(HOME, entry.id, source.settings.name, source.clock.now()))
+
+
+def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str, None, None]:
+    sweep(target, target.clock.now())
+    there = {entry.id: entry for entry in entries(target)}
+    for entry in entries(source):
+        copied = there.get(entry.id)
+        if copied is not None and not _suspect(copied):
+            continue
+        if entry.snapshot is None:
+            problems.append(f"{entry.id} was not copied to {target.store.location}: {entry.problem}")
+        elif copied is None or (yield from _cleared(source, target, entry.snapshot, problems)):
+            yield from _copy(source, target, entry.snapshot, problems)
+    _copy_records(source, target)
+
+
+def _suspect(copied: Entry) -> bool:
+    """Tell whether a copy was found damaged when it was looked at last."""
+    return copied.snapshot is None or (copied.verified is not None and copied.verified.broken)
+
+
+def _cleared(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -> Generator[str, None, bool]:
+    """Look again at a copy that was found damaged; make room for another one where the original is sound.
+
+    The manifest goes first: from then on there is no snapshot in the copy, whatever happens.
+    """
+    if not verify(target, snapshot.id, level=1).failures:  # it could only not be read then
+        record(target, _proof(target, snapshot))
+        return False
+    words = f"the copy of {snapshot.id} in {target.store.location} is damaged"
+    if verify(source, snapshot.id, level=1).failures:
+        way = "`maint backup prune --damaged` lets such go"
+        problems.append(f"{words}, and so is what {source.store.location} holds: neither is touched; {way}")
+        return False
+    yield f"{words}: it is taken anew, the original is sound"
+    folder = f"{snapshot.site}/{snapshot.id}"
+    with storing(target) if snapshot.objects else nullcontext():
+        spoiled = spoiled_files(target, snapshot)
+        target.store.remove(f"{folder}/{MANIFEST}")
+        for name in sorted(files(target, snapshot.id)):
+            target.store.remove(f"{folder}/{name}")
+        for one in spoiled:
+            target.store.remove(object_name(snapshot.site, one.id))
+    return True
+
+
+def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -> Generator[str, None, bool]:
+    """Copy one snapshot, verify the copy, and keep the result beside it; return whether it stands there, and sound."""
+    yield f"copying {snapshot.id} to {target.store.location}"
+    folder = f"{snapshot.site}/{snapshot.id}"
+    try:
+        with storing(target) if snapshot.objects else nullcontext():
+            _copy_objects(source, target, snapshot)
+            for part in snapshot.parts:
+                _copy_file(source, target, f"{folder}/{part.name}", part)
+            for name in (SIGNATURE, MANIFEST):
+                _copy_file(source, target, f"{folder}/{name}")
+    except StoreFailed:
+        raise
+    except WorkFailed as failure:
+        problems.append(f"{snapshot.id} was not copied to {target.store.location}: {failure.message}")
+        return False
+    verification = _proof(target, snapshot)
+    record(target, verification)
+    yield f"{target.store.location}: {verification.words}"
+    if not verification.proven:
+        problems.append(f"the copy of {snapshot.id} in {target.store.location} is not sound: {verification.words}")
+    return verification.proven
+
+
+def _proof(target: Site, snapshot: Snapshot) -> Verification:
+    """Prove the stored bytes of a copy, and with them what was judged on capture, as far as that still holds.
+
+    A rule that no longer holds, such as a licence in date, says nothing against the copy: then the bytes count alone.
+    """
+    deep = verify(target, snapshot.id, level=3 if snapshot.restorable else 2, opening=False)
+    return deep if deep.proven or deep.broken_bytes else verify(target, snapshot.id, level=1)
+
+
+def _copy_file(source: Site, target: Site, name: str, part: Part | StoredFile | None = None) -> None:
+    """Copy one file; one that is there already stays, and the verification judges it."""
+    try:
+        with source.store.open(name) as file, target.store.create(name) as copy:
+            tally = Tally(file)
+            while block := tally.read(BLOCK):
+                copy.write(block)
+            if part is not None and (tally.bytes, tally.sha256) != (part.bytes, part.sha256):
+                raise WorkFailed(f"{name} in {source.store.location} is not what was stored")
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        raise WorkFailed(f"{name} is missing in {source.store.location}") from None
+
+
+def _copy_objects(source: Site, target: Site, snapshot: Snapshot) -> None:
+    """Copy the files that a snapshot shares with others; they must stand before its manifest names them."""
+    listed = [entry.snapshot.objects for entry in entries(target) if entry.snapshot is not None]
+    known = {one.id for objects in listed for one in objects} & set(objects_in(target))
+    with crew() as (hands, _):
+        lacking = [one for one in snapshot.objects if one.id not in known]
+        list(hands.map(lambda one: _copy_object(source, target, one), lacking))
+
+
+def _copy_object(source: Site, target: Site, one: StoredFile) -> None:
+    """Copy a file anew; what stands there under its name is listed by no snapshot, and not proven."""
+    name = object_name(source.settings.name, one.id)
+    target.store.remove(name)
+    _copy_file(source, target, name, one)
+
+
+def _copy_records(source: Site, target: Site) -> None:
+    """Copy what happened to snapshots, but for what speaks of one store's bytes; signatures go first."""
+    folder = f"{source.settings.name}/records"
+    there = set(target.store.names(folder))
+    for name in source.store.names(folder):
+        if name.endswith(".json") and name not in there and name.split("-")[-3] not in _OWN:
+            _copy_file(source, target, f"{name}.sig")
+            _copy_file(source, target, name)
+
+
+def _committed(site: Site) -> set[str]:
+    return {entry.id for entry in entries(site) if MANIFEST in files(site, entry.id)}
+
+
+def _words(failure: WorkFailed) -> str:
+    return ": ".join([failure.message, *failure.detail])

@@ -1,0 +1,180 @@
+"""Decide which snapshots stay and which go: a pure function of what is known of them, so that it can be proved.
+
+The rules, in words (`maint help retention` tells them to operators):
+
+- A snapshot is *good* when it was taken as a backup, is restorable, was verified to level 3, and no later verification
+  failed. Only good ones are counted, by `keep` and by `minimum`.
+- Of the good ones stay: the newest `last`; the newest of each of the newest `hourly` hours, `daily` days, … that have
+  any; and, whatever `keep` says, the newest `minimum`.
+- Safety copies, audit-only snapshots and those that nobody verified are counted by neither. They stay for 30 days, and
+  longer for as long as fewer than `minimum` good ones are newer: until then they may be the only way back.
+- One that failed its verification, or whose manifest cannot be believed, stays until somebody says otherwise.
+- One from the future stays, and counts for nothing: its clock was wrong, so nobody knows how old it is.
+- A hold keeps, and while a restore is under way everything stays.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from maint.errors import Refused
+from maint.model.noun import Noun
+from maint.model.site import Keep
+from maint.snapshots.holds import Hold
+
+OWN_LIFE = timedelta(days=30)  # how long a snapshot stays that is counted by nobody
+LEVEL = 3  # the depth of verification from which on a restorable snapshot counts
+
+_PERIODS: Mapping[str, Callable[[datetime], tuple[int, ...]]] = {
+    "hourly": lambda time: (time.year, time.month, time.day, time.hour),
+    "daily": lambda time: (time.year, time.month, time.day),
+    "weekly": lambda time: tuple(time.isocalendar()[:2]),
+    "monthly": lambda time: (time.year, time.month),
+    "yearly": lambda time: (time.year,),
+}
+
+
+class Candidate(Noun):
+    """What retention has to know of a snapshot.
+
+    Attributes:
+        id: sorts by time.
+        taken_at: when.
+        good: a backup, restorable, verified to level 3.
+        kind: what it is, where it is not good: `safety copy`, `audit-only`, `not verified`.
+        damage: why it cannot be believed, None where it can.
+    """
+
+    id: str
+    taken_at: datetime
+    good: bool = True
+    kind: str = ""
+    damage: str | None = None
+
+
+class Decision(Noun):
+    """What becomes of one snapshot, and why."""
+
+    id: str
+    keep: bool
+    reasons: tuple[str, ...]
+
+
+class Verdict(Noun):
+    """What becomes of every snapshot, the oldest first."""
+
+    decisions: tuple[Decision, ...]
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """The ids of those that go, the oldest first."""
+        return tuple(decision.id for decision in self.decisions if not decision.keep)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The ids of those that stay, the oldest first."""
+        return tuple(decision.id for decision in self.decisions if decision.keep)
+
+
+def decide(
+    snapshots: Iterable[Candidate],
+    policy: Keep | None,
+    now: datetime,
+    *,
+    minimum: int,
+    holds: Mapping[str, Sequence[Hold]],
+    frozen: str | None = None,
+    damaged: bool = False,
+) -> Verdict:
+    """Return what becomes of each snapshot; the module tells the rules.
+
+    Args:
+        snapshots: all of the site, in any order.
+        policy: how many good ones of each kind stay.
+        now: the time.
+        minimum: how many good ones stay whatever the policy says; at least one is taken to be meant.
+        holds: the holds of each snapshot by id; those that have run out do not count.
+        frozen: why nothing may go now, None where nothing stands against it.
+        damaged: the operator's word that snapshots which cannot be believed may go, once they are old enough.
+
+    Raises:
+        Refused: the policy is empty, and would keep nothing of its own.
+    """
+    if policy is None or not any(_count(policy, name) for name in ("last", *_PERIODS)):
+        raise Refused(
+            "there is no retention policy, so nothing is removed",
+            detail=["`backup.keep` is missing, or all its numbers are 0"],
+            hint="say in the config what stays, such as `keep: {last: 3, daily: 7, weekly: 5, monthly: 12}`",
+        )
+    ordered = sorted(snapshots, key=lambda one: (one.taken_at, one.id))
+    good = [one for one in reversed(ordered) if one.good and one.damage is None and one.taken_at <= now]
+    floor = max(minimum, 1)
+    reasons = _counted(good, policy, floor)
+    newer = _Newer(good, floor, now, damaged)
+    decisions = []
+    for one in ordered:
+        why = [hold.words for hold in holds.get(one.id, ()) if hold.stands(now)]
+        why += reasons.get(one.id, []) + list(newer.reasons(one))
+        why += [f"nothing is removed now: {frozen}"] if frozen else []
+        decisions.append(Decision(one.id, bool(why), tuple(why) or (_gone(one),)))
+    return Verdict(tuple(decisions))
+
+
+def _counted(good: Sequence[Candidate], policy: Keep, floor: int) -> Mapping[str, list[str]]:
+    """Return the reasons of the good snapshots that policy and floor keep; `good` has the newest first."""
+    reasons: dict[str, list[str]] = {}
+    for number, one in enumerate(good[: policy.last], 1):
+        reasons.setdefault(one.id, []).append(f"last {number} of {policy.last}")
+    for name, period in _PERIODS.items():
+        count = _count(policy, name)
+        for number, one in enumerate(islice(_first_of_each(good, period), count), 1):
+            reasons.setdefault(one.id, []).append(f"{name} {number} of {count}")
+    for number, one in enumerate(good[:floor], 1):
+        reasons.setdefault(one.id, []).append(f"minimum {number} of {floor}")
+    return reasons
+
+
+def _count(policy: Keep, name: str) -> int:
+    return int(getattr(policy, name))
+
+
+def _first_of_each(good: Sequence[Candidate], period: Callable[[datetime], tuple[int, ...]]) -> Iterator[Candidate]:
+    seen = set()
+    for one in good:
+        if (which := period(one.taken_at.astimezone(UTC))) not in seen:
+            seen.add(which)
+            yield one
+
+
+class _Newer(Noun):
+    """Tells why a snapshot stays that nobody counts."""
+
+    good: Sequence[Candidate]
+    floor: int
+    now: datetime
+    damaged: bool
+
+    def reasons(self, one: Candidate) -> Iterator[str]:
+        """Yield them."""
+        if one.damage is not None and not self.damaged:
+            yield f"it cannot be believed ({one.damage}), and is never removed by itself"
+        elif one.taken_at > self.now:
+            yield "it comes from the future: its age is not known"
+        elif one.damage is not None or not one.good:
+            yield from self._young(one)
+
+    def _young(self, one: Candidate) -> Iterator[str]:
+        what = one.kind or "it cannot be believed"
+        if self.now - one.taken_at <= OWN_LIFE:
+            yield f"{what}, younger than {OWN_LIFE.days} days"
+        newer = sum(good.taken_at > one.taken_at for good in self.good)
+        if newer < self.floor:
+            yield f"{what}, and only {newer} of {self.floor} verified restorable snapshots are newer"
+
+
+def _gone(one: Candidate) -> str:
+    if one.damage is not None:
+        return f"it cannot be believed ({one.damage}), and the operator said that such may go"
+    if one.good:
+        return "no rule keeps it"
+    return f"{one.kind}, older than {OWN_LIFE.days} days, and newer ones are verified"

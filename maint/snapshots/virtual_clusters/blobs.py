@@ -1,0 +1,156 @@
+"""The files of virtual clusters in the store: each written once, sealed, and named by a keyed hash.
+
+`<site>/objects/<id>.age`: the id begins with a hash of the file's signature, size and recipients under the site's own
+key, so that a name tells nothing of a content, and whoever shall open it decides whether it is stored once more. Its
+end is chance: no two sealings ever share a name, wherever they were made, so that copies never stand in each other's
+way. Only what a signed manifest lists is taken for stored; what a killed run left behind goes with a pruning.
+"""
+
+import hashlib
+import hmac
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO, cast
+
+from maint.errors import Refused, WorkFailed
+from maint.model.snapshot import StoredFile
+from maint.model.virtual_cluster import File
+from maint.ports import Sight, Site, VirtualClusterSight
+from maint.snapshots.catalogue import entries
+from maint.snapshots.parts import Tally
+
+AT_ONCE = 8  # files that are moved at the same time
+_KEY = 48  # hexadecimal digits of an id that its content decides
+_CHANCE = 8  # bytes of an id that are chance
+
+
+class Stopped(Exception):
+    """The work as a whole has ended: nobody waits for this file any more."""
+
+
+@contextmanager
+def crew() -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
+    """Give hands for files; whatever ends the block sets the event, and what is still waiting is not begun."""
+    stop = threading.Event()
+    hands = ThreadPoolExecutor(AT_ONCE)
+    try:
+        yield hands, stop
+    finally:
+        stop.set()
+        hands.shutdown(wait=True, cancel_futures=True)
+
+
+def object_name(site: str, object_id: str) -> str:
+    """Return where an object lies in the store."""
+    return f"{site}/objects/{object_id}.age"
+
+
+def objects_in(sight: Sight) -> dict[str, str]:
+    """Return all files of virtual clusters in a store, whether a snapshot needs them or not: their ids and names."""
+    names = sight.store.names(f"{sight.settings.name}/objects")
+    return {name.rpartition("/")[2].removesuffix(".age"): name for name in names}
+
+
+class Objects:
+    """The objects of a site while a snapshot is taken; may be used by several threads at once.
+
+    Args:
+        site: whose store, seal and key are used.
+        recipients: who can open what is stored.
+        chance: returns random bytes.
+    """
+
+    def __init__(self, site: Site, recipients: Sequence[str], chance: Callable[[int], bytes] = os.urandom) -> None:
+        self._site, self._recipients, self._chance = site, tuple(recipients), chance
+        self._key = site.fingerprint_key.reveal().strip().encode()
+        self._suffix = ",".join(sorted(recipients))
+        there = objects_in(site)
+        listed = [entry.snapshot.objects for entry in entries(site) if entry.snapshot is not None]
+        self._known = {one.id[:_KEY]: one for objects in listed for one in objects if one.id in there}
+        self._listed: dict[str, StoredFile] = {}
+
+    @property
+    def listed(self) -> Sequence[StoredFile]:
+        """What the snapshot being taken needs."""
+        return sorted(self._listed.values(), key=lambda one: one.id)
+
+    def key(self, file: File) -> str:
+        """Return what is the same for all files of one content."""
+        words = f"object:{file.signature}:{file.size}:{self._suffix}"
+        return hmac.new(self._key, words.encode(), hashlib.sha256).hexdigest()[:_KEY]
+
+    def id_of(self, file: File) -> str:
+        """Return under which id a file is stored; it must be."""
+        return self._listed[self.key(file)].id
+
+    def has(self, file: File) -> bool:
+        """Whether a file need not be fetched; it is listed then."""
+        key = self.key(file)
+        if key in self._known:
+            self._listed[key] = self._known[key]
+        return key in self._listed
+
+    def fetch(self, cluster: VirtualClusterSight, resource: str, file: File, stop: threading.Event) -> None:
+        """Store a file as it arrives; nothing is stored where it is not what its signature says.
+
+        Raises:
+            WorkFailed, CannotReach: it cannot be read, or is something else.
+            Cut: it was cut on its way; asking again may help.
+            StoreFailed: the store says no.
+        """
+        key = self.key(file)
+        object_id = f"{key}{self._chance(_CHANCE).hex()}"
+        name = object_name(self._site.settings.name, object_id)
+        with cluster.download(resource, file.path) as answer, self._site.store.create(name) as target:
+            arriving = _Arriving(answer.read, stop)
+            stored = Tally(target)
+            self._site.seal.encrypt(arriving.read, cast(BinaryIO, stored), self._recipients)
+            arriving.prove(file, f"{resource}/{file.path}")
+        self._listed[key] = StoredFile(object_id, stored.bytes, stored.sha256)
+
+
+class _Arriving:
+    """Bytes under way, hashed as signatures are."""
+
+    def __init__(self, read: Callable[[int], bytes], stop: threading.Event) -> None:
+        self._read, self._stop = read, stop
+        self._hash, self._size = hashlib.sha1(usedforsecurity=False), 0
+
+    def read(self, size: int) -> bytes:
+        if self._stop.is_set():
+            raise Stopped
+        block = self._read(size)
+        self._hash.update(block)
+        self._size += len(block)
+        return block
+
+    def prove(self, file: File, what: str) -> None:
+        found = self._hash.hexdigest()
+        if (found, self._size) != (file.signature, file.size):
+            told = f"{self._size} bytes of signature {found}, not {file.size} of {file.signature}"
+            raise WorkFailed(f"{what} is not what its signature says: {told}")
+
+
+@contextmanager
+def open_object(sight: Sight, object_id: str) -> Iterator[BinaryIO]:
+    """Open a stored file as a stream of its own bytes.
+
+    Raises:
+        Refused: no private key is at hand.
+        WorkFailed: it is not there, or cannot be opened.
+    """
+    identities = sight.identities()
+    if not identities:
+        raise Refused(
+            "this machine has no private key to open snapshots with",
+            hint="set backup.identity, or restore where the key is",
+        )
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(sight.store.open(object_name(sight.settings.name, object_id)))
+        except FileNotFoundError:
+            raise WorkFailed(f"object {object_id} is missing in {sight.store.location}") from None
+        yield stack.enter_context(sight.seal.decrypt(file, identities))

@@ -1,0 +1,135 @@
+"""What must hold of the virtual clusters in a snapshot, level by level (see `verify`)."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from maint.deployment.json_events import BLOCK
+from maint.errors import Refused, WorkFailed
+from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
+from maint.model.virtual_cluster import File
+from maint.ports import Sight
+from maint.snapshots.parts import Tally, drained, open_part
+from maint.snapshots.virtual_clusters.blobs import crew, object_name, open_object
+from maint.snapshots.virtual_clusters.document import ClusterDocument, clusters_in, decode, part_name
+
+
+def read_document(sight: Sight, snapshot: Snapshot, cluster: str) -> ClusterDocument:
+    """Return a virtual cluster as a snapshot holds it.
+
+    Raises:
+        Refused: no private key is at hand, or the snapshot does not hold it.
+        WorkFailed: it is damaged.
+    """
+    name = part_name(cluster)
+    if not snapshot.has(name):
+        held = ", ".join(clusters_in(snapshot)) or "none"
+        raise Refused(
+            f"snapshot {snapshot.id} does not hold virtual cluster {cluster}",
+            detail=[f"it holds {held}"],
+            hint="`maint backup list` shows what there is",
+        )
+    part = snapshot.part(name)
+    with open_part(sight, snapshot, name) as stream:
+        tally = Tally(stream.read)
+        content = b"".join(iter(lambda: tally.read(BLOCK), b""))
+    if (tally.bytes, tally.sha256) != (part.content_bytes, part.content_sha256):
+        raise WorkFailed(f"{name} is not what was stored")
+    return decode(content)
+
+
+def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Iterator[Finding]:
+    """Level 1: every file is in the store; with `reading`, byte for byte as it was stored."""
+    if not snapshot.objects:
+        return
+    with crew() as (hands, _):
+        wrong = list(hands.map(lambda one: _stored_file(sight, snapshot.site, one, reading), snapshot.objects))
+    found = [words for words in wrong if words]
+    yield from (Finding("part", False, words) for words in found)
+    if not found:
+        how = "as stored" if reading else "there, with their sizes"
+        yield Finding("files", True, f"{len(snapshot.objects)} files of virtual clusters {how}")
+
+
+def spoiled_files(sight: Sight, snapshot: Snapshot) -> Sequence[StoredFile]:
+    """Return the files that a store lacks, or holds with other bytes."""
+    with crew() as (hands, _):
+        wrong = list(hands.map(lambda one: _stored_file(sight, snapshot.site, one, True), snapshot.objects))
+    return [one for one, words in zip(snapshot.objects, wrong, strict=True) if words]
+
+
+def _stored_file(sight: Sight, site: str, one: StoredFile, reading: bool) -> str:
+    name = object_name(site, one.id)
+    if not reading:
+        size = sight.store.size(name)
+        return "" if size == one.bytes else f"{name}: {one.bytes} bytes expected, {size or 0} found"
+    try:
+        with sight.store.open(name) as file:
+            found = drained(file.read)
+    except FileNotFoundError:
+        return f"{name} is missing"
+    except (OSError, WorkFailed) as problem:
+        return f"{name} cannot be read: {problem}"
+    return "" if (found.bytes, found.sha256) == (one.bytes, one.sha256) else f"{name} is not what was stored"
+
+
+def opened_clusters(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
+    """Level 2: every document parses and counts as recorded, and every file opens and has its signature."""
+    listed = {one.id for one in snapshot.objects}
+    for summary in snapshot.virtual_clusters:
+        if not snapshot.has(part_name(summary.name)):
+            continue
+        try:
+            document = read_document(sight, snapshot, summary.name)
+            yield _counted(summary, document)
+            yield from _files(sight, document, listed)
+        except (OSError, WorkFailed) as failure:
+            yield Finding("content", False, f"{part_name(summary.name)}: {failure}")
+
+
+def _counted(summary: ClusterSummary, document: ClusterDocument) -> Finding:
+    files = sum(len(resource.files) for resource in document.resources)
+    found = (len(document.jobs), len(document.resources), files)
+    words = f"virtual cluster {summary.name}: {found[0]} jobs, {found[1]} resources, {found[2]} files"
+    same = found == (summary.jobs, summary.resources, summary.files)
+    return Finding("counts", same, f"{words} {'as' if same else 'are not what is'} recorded")
+
+
+def _files(sight: Sight, document: ClusterDocument, listed: set[str]) -> Iterator[Finding]:
+    files = {file.signature: file for resource in document.resources for file in resource.files}
+    lacking = [file for signature, file in files.items() if document.objects.get(signature) not in listed]
+    unexplained = lacking and not document.problems
+    if unexplained:
+        yield Finding("content", False, f"virtual cluster {document.name}: {lacking[0].path} is not stored")
+    here = [file for file in files.values() if document.objects.get(file.signature) in listed]
+    with crew() as (hands, _):
+        wrong = [one for one in hands.map(lambda file: _opened(sight, document, file), here) if one]
+    yield from (Finding("content", False, f"virtual cluster {document.name}: {words}") for words in wrong)
+
+
+def _opened(sight: Sight, document: ClusterDocument, file: File) -> str:
+    try:
+        with open_object(sight, document.objects[file.signature]) as stream:
+            signature = _signature(stream)
+    except (OSError, WorkFailed) as failure:
+        return f"{file.path}: {failure}"
+    return "" if signature == file.signature else f"{file.path} has other bytes than its signature says"
+
+
+def _signature(stream: BinaryIO) -> str:
+    digest = hashlib.sha1(usedforsecurity=False)
+    while block := stream.read(BLOCK):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def doubts(snapshot: Snapshot) -> Sequence[str]:
+    """Return why virtual clusters in a snapshot are not taken for the truth."""
+    return [f"virtual cluster {one.name}: {one.doubt}" for one in snapshot.virtual_clusters if one.doubt]
+
+
+def whole(snapshot: Snapshot) -> Iterator[Finding]:
+    """Level 3 of a snapshot of virtual clusters alone: nothing that it should hold is missing."""
+    for one in snapshot.virtual_clusters:
+        words = "; ".join(one.problems) or f"{one.jobs} jobs, {one.resources} resources and all their files are there"
+        yield Finding("virtual-cluster", None if one.problems else True, f"virtual cluster {one.name}: {words}")

@@ -1,0 +1,184 @@
+"""Write one snapshot: its parts one after the other, read back where a second look is due, the manifest last."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from maint.deployment.fingerprint import site_fingerprint
+from maint.deployment.json_events import blocks
+from maint.deployment.judge import Judge, Verdict
+from maint.deployment.redacted_copy import RedactedCopy
+from maint.deployment.secret_index import Known
+from maint.errors import StoreFailed, WorkFailed
+from maint.model.snapshot import Part, Snapshot
+from maint.ports import Site
+from maint.snapshots.archive import paths
+from maint.snapshots.in_progress import begin, end
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
+from maint.snapshots.parts import (
+    DEPLOYMENT,
+    RECIPE,
+    REDACTED_COPY,
+    Pack,
+    Read,
+    Tally,
+    drained,
+    from_bytes,
+    plain,
+    stored,
+    write_part,
+)
+from maint.snapshots.restore_guide import recipe
+
+
+class Writing:
+    """One snapshot being written; remembers what it has stored, to take it back when something fails.
+
+    What must be read back is encrypted for one recipient more, whose private key is only in memory and soon forgotten:
+    so that a second pass needs neither the site's private key nor a plain copy on disk.
+
+    Args:
+        site: whose store, seal and signature are used.
+        snapshot_id: its id.
+        recipients: for whom it is encrypted.
+    """
+
+    def __init__(self, site: Site, snapshot_id: str, recipients: Sequence[str]) -> None:
+        begin(site.state, snapshot_id, site.store.location)
+        self._site, self._recipients, self._id = site, recipients, snapshot_id
+        self._folder = f"{site.settings.name}/{snapshot_id}"
+        self._identity, self._recipient = site.seal.new_identity()
+        self._stored: list[str] = []
+        self.known = Known()
+        self.parts: list[Part] = []
+
+    def deployment(self, read: Read, judge: Judge) -> tuple[Part, Verdict]:
+        """Store the raw bytes, then judge them.
+
+        Raises:
+            WorkFailed: the document is cut or is no deployment.
+        """
+        self.raw(read)
+        return self.judged(judge)
+
+    def raw(self, read: Read) -> Part:
+        """Store the raw bytes as they come: hashed, compressed, encrypted, on disk. Whoever sends does not wait for us.
+
+        Raises:
+            CannotReach: the document was cut; nothing is stored then.
+        """
+        return self.write(DEPLOYMENT, read, self._for_us_too)
+
+    def judged(self, judge: Judge) -> tuple[Part, Verdict]:
+        """Read the raw part back, just stored, prove it, and judge it on the way.
+
+        Raises:
+            WorkFailed: it is not complete or no deployment, or not what was written.
+        """
+        part = self.parts[-1]
+        verdicts: list[Verdict] = []
+
+        def judge_all(content: Tally) -> None:
+            for block in blocks(content.read):
+                judge.feed(block)
+            verdicts.append(judge.close())
+
+        self._read_back(part, judge_all)
+        self.parts[-1] = part = replace(part, restorable=verdicts[0].restorable)
+        return part, verdicts[0]
+
+    def redacted_copy(self, part: Part) -> None:
+        """Read the raw part back from the store, prove it, and write the redacted copy on the way."""
+
+        def copy(content: Tally) -> None:
+            redacted = RedactedCopy(blocks(content.read), self.known, site_fingerprint(self._site))
+            self.write(REDACTED_COPY, redacted.read, self._site.seal.compress)
+
+        self._read_back(part, copy)
+
+    def sealed(self, name: str, content: bytes) -> None:
+        """Store a small part, encrypted and not compressed."""
+        seal = self._site.seal
+        self.write(name, from_bytes(content), lambda read, file: seal.encrypt(read, file, self._recipients))
+
+    def document(self, name: str, content: bytes) -> None:
+        """Store a restorable document, compressed and encrypted, and prove that the store gives it back."""
+        part = replace(self.write(name, from_bytes(content), self._for_us_too), restorable=True)
+        self.parts[-1] = part
+
+        def read(found: Tally) -> None:
+            drained(found.read)
+
+        self._read_back(part, read)
+
+    def archive(self, name: str, read: Read) -> tuple[str, ...]:
+        """Store a tar, read it back, prove it, and return the paths of the files in it.
+
+        Raises:
+            WorkFailed: it is no whole tar, or not what was written.
+        """
+        part = self.write(name, read, self._for_us_too)
+        found: list[str] = []
+        try:
+            self._read_back(part, lambda content: found.extend(paths(content.read)))
+        except StoreFailed:
+            raise
+        except WorkFailed:
+            self.forget(name)
+            raise
+        return tuple(found)
+
+    def write(self, name: str, source: Read, pack: Pack) -> Part:
+        """Store one part."""
+        part = write_part(self._site.store, self._folder, name, source, pack)
+        self._stored.append(name)
+        self.parts.append(part)
+        return part
+
+    def forget(self, name: str) -> None:
+        """Take one part back that turned out to be worth nothing."""
+        self._site.store.remove(f"{self._folder}/{name}")
+        self._stored.remove(name)
+        self.parts = [part for part in self.parts if part.name != name]
+
+    def with_recipe(self, snapshot: Snapshot) -> Snapshot:
+        """Store RESTORE.txt, which names all parts before it; return the snapshot with all its parts."""
+        snapshot = replace(snapshot, parts=tuple(self.parts))
+        text = recipe(snapshot, self._site.settings, self._site.store.location).encode()
+        self.write(RECIPE, from_bytes(text), plain)
+        return replace(snapshot, parts=tuple(self.parts))
+
+    def commit(self, snapshot: Snapshot) -> None:
+        """Write signature and manifest: from now on the snapshot exists."""
+        content = encode(snapshot)
+        for name, written in ((SIGNATURE, self._site.sign.sign(content)), (MANIFEST, content)):
+            with self._site.store.create(f"{self._folder}/{name}") as file:
+                file.write(written)
+            self._stored.append(name)
+        end(self._site.state, self._id)
+
+    def undo(self) -> None:
+        """Take back what was stored; the manifest first, so that no moment shows a snapshot with parts missing."""
+        # What cannot be taken back now lacks its manifest, or keeps all its parts; a later sweep finds it.
+        with suppress(StoreFailed):
+            for name in reversed(self._stored):
+                self._site.store.remove(f"{self._folder}/{name}")
+            end(self._site.state, self._id)
+
+    @property
+    def _for_us_too(self) -> Pack:
+        seal, recipients = self._site.seal, [*self._recipients, self._recipient]
+        return lambda read, file: seal.wrap(read, file, recipients)
+
+    def _read_back(self, part: Part, use: Callable[[Tally], None]) -> None:
+        with (
+            stored(self._site.store, f"{self._folder}/{part.name}") as (file, on_disk),
+            self._site.seal.unwrap(file, [self._identity]) as stream,
+        ):
+            content = Tally(stream.read)
+            use(content)
+        if (on_disk.sha256, content.sha256) != (part.sha256, part.content_sha256):
+            raise WorkFailed(
+                f"{part.name} is not what was written to {self._site.store.location}",
+                hint="do not trust this disk; look at its health, then take the backup again",
+            )

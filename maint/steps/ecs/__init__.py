@@ -1,0 +1,1 @@
+"""Steps that take an ECS cluster off its hosts."""

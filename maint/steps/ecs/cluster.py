@@ -1,0 +1,148 @@
+"""An ECS cluster as the manager knows it: its hosts, and where it keeps data (contract section 6.1)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
+
+from maint.errors import Refused
+from maint.model.json import Json
+from maint.model.manager import Cluster, Host
+from maint.model.noun import Noun
+from maint.ports import ManagerSight, Sight
+from maint.steps.hosts.selection import configured_as
+from maint.steps.manager.clusters import resolve, restless
+from maint.steps.manager.server import require_ssh
+
+# Settings that name a data directory, by type of service.
+_DATA = {"DOCKER": ("defaultDataPath",), "ECS": ("defaultDataPath", "lsoDataPath")}
+
+
+class Ecs(Noun):
+    """An ECS cluster.
+
+    Attributes:
+        cluster: it.
+        hosts: the names that the config gives its hosts.
+        data: its data directories by the setting that names them, such as `ecs.lsoDataPath`.
+        others: further settings that hold a path; what they name is left alone.
+        shared: hosts that carry roles of other clusters or of the management service too, and whose.
+    """
+
+    cluster: Cluster
+    hosts: Sequence[str]
+    data: Mapping[str, str]
+    others: Mapping[str, str]
+    shared: Mapping[str, Sequence[str]]
+
+
+def ecs_cluster(sight: Sight, name: str) -> Ecs:
+    """Return an ECS cluster by name or display name.
+
+    Raises:
+        Refused: there is none, it is of another kind, or the config lacks SSH or one of its hosts.
+    """
+    cluster = resolve(sight.manager, name)
+    if not cluster.is_ecs:
+        raise Refused(
+            f"cluster {cluster.name} is no ECS cluster ({cluster.type or 'of no type'}, {cluster.version})",
+            hint=f"`maint cluster delete {cluster.name}` takes the playbook that fits",
+        )
+    require_ssh(sight, f"the hosts of cluster {cluster.name} (or not: --api-only)")
+    settings = dict(_settings(sight.manager, cluster.name))
+    wanted = {
+        f"{service}.{key}" for service, kind in _kinds(sight.manager, cluster.name) for key in _DATA.get(kind, ())
+    }
+    data = {key: value for key, value in settings.items() if key in wanted and value}
+    others = {key: value for key, value in settings.items() if key not in wanted and value.startswith("/")}
+    return Ecs(cluster, _configured(sight, cluster), data, others, _shared(sight, cluster.name))
+
+
+def refuse_running(manager: ManagerSight, name: str) -> None:
+    """Refuse while a cluster runs; one that is gone from the manager does not.
+
+    Raises:
+        Refused: naming the services that are not at rest.
+    """
+    if all(cluster.name != name for cluster in manager.clusters()):
+        return
+    if running := restless(manager, name):
+        hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
+        raise Refused(f"cluster {name} is not at rest, so its hosts are left alone", detail=running, hint=hint)
+
+
+def _configured(sight: Sight, cluster: Cluster) -> Sequence[str]:
+    """Return the names that the config gives the hosts of a cluster; each must have one, and only one."""
+    known = {host.host_id: host for host in sight.manager.hosts()}
+    ids = dict.fromkeys(_host_ids(sight.manager, cluster.name))
+    ids |= dict.fromkeys(host.host_id for host in known.values() if host.cluster == cluster.name)
+    strangers: list[str] = []
+    found: list[str] = []
+    for host_id in ids:
+        matches = configured_as(sight.settings.hosts, known[host_id]) if host_id in known else []
+        alone = len(matches) == 1 and matches[0] not in found
+        strangers += [] if alone else [_described(host_id, known.get(host_id), matches)]
+        found += matches
+    if strangers or not found:
+        raise Refused(
+            f"not every host of cluster {cluster.name} can be worked on",
+            detail=strangers or ["the manager names no host of it"],
+            hint=f"list each under `hosts:`, then `maint host trust`; or only the API calls: {_API_ONLY}",
+        )
+    return sorted(set(found))
+
+
+_API_ONLY = "`maint cluster delete NAME --api-only`"
+UNCLEANED = f"mend these hosts; or only the API calls: {_API_ONLY}"
+
+
+def _shared(sight: Sight, cluster: str) -> Mapping[str, Sequence[str]]:
+    """Return the hosts of a cluster on which others have roles too, by their names in the config."""
+    found: dict[str, Sequence[str]] = {}
+    for item in items_of(sight.manager.get("/hosts?view=full")):
+        refs = item.get("roleRefs")
+        owners = {
+            str(ref.get("clusterName") or "the management service")
+            for ref in (refs if isinstance(refs, list | tuple) else ())
+            if isinstance(ref, Mapping)
+        }
+        if cluster in owners and len(owners) > 1:
+            host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
+            found |= dict.fromkeys(configured_as(sight.settings.hosts, host), sorted(owners - {cluster}))
+    return found
+
+
+def _described(host_id: str, host: Host | None, matches: Sequence[str]) -> str:
+    if host is None:
+        return f"host {host_id}: the manager has roles on it, and does not list it"
+    words = f"is {' and '.join(matches)} in the config, as another one may be" if matches else "is not in the config"
+    return f"host {host.hostname} ({host.address}) {words}"
+
+
+def _kinds(manager: ManagerSight, cluster: str) -> Iterator[tuple[str, str]]:
+    return ((service.name, service.type) for service in manager.services(cluster))
+
+
+def _host_ids(manager: ManagerSight, cluster: str) -> Iterator[str]:
+    for service, _ in _kinds(manager, cluster):
+        for role in items_of(manager.get(f"{_path(cluster, service)}/roles")):
+            ref = role.get("hostRef")
+            if isinstance(ref, Mapping) and isinstance(ref.get("hostId"), str):
+                yield str(ref["hostId"])
+
+
+def _settings(manager: ManagerSight, cluster: str) -> Iterator[tuple[str, str]]:
+    """Yield the settings of all services, `service.name` and value; what is not set has its default."""
+    for service, _ in _kinds(manager, cluster):
+        for item in items_of(manager.get(f"{_path(cluster, service)}/config?view=full")):
+            value = item.get("value", item.get("default"))
+            if isinstance(value, str) and item.get("sensitive") is not True:
+                yield f"{service}.{item.get('name')}", value
+
+
+def _path(cluster: str, service: str) -> str:
+    return f"/clusters/{quote(cluster, safe='')}/services/{quote(service, safe='')}"
+
+
+def items_of(value: Json) -> Iterator[Mapping[str, Json]]:
+    """Yield the members of an answer's `items` that are objects."""
+    listed = value.get("items") if isinstance(value, Mapping) else None
+    yield from (one for one in listed if isinstance(one, Mapping)) if isinstance(listed, list | tuple) else ()

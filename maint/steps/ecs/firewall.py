@@ -1,0 +1,129 @@
+"""The firewall of an ECS cluster's hosts: keep its rules, let everything through, and the way back (contract 6.1)."""
+
+from collections.abc import Iterable
+
+from pydantic import Field
+
+from maint.errors import Refused, WorkFailed
+from maint.model.plan import Action, Effect
+from maint.ports import ShellSight, Sight, Site, Work
+from maint.steps.ecs.cluster import ecs_cluster, refuse_running
+from maint.steps.hosts import undo
+from maint.steps.hosts.fan_out import asked, folded, insisted, looked_at, on_each, texts, told
+from maint.steps.hosts.script import script
+from maint.steps.manager.clusters import ClusterArguments
+from maint.steps.manager.server import require_ssh
+from maint.steps.step import Arguments, Progress, Step, done, unchanged
+
+NAME = "iptables"
+_LIMIT = 120.0  # seconds for one host
+
+
+def rules_of(shell: ShellSight, host: str) -> bytes:
+    """Return the rules of a host as `iptables-save` prints them; empty where there is no iptables."""
+    return asked(shell, host, script("ecs-firewall-save"), timeout=_LIMIT)
+
+
+def beyond_policies(rules: bytes) -> list[str]:
+    """Return what stands in a firewall beyond chains of the kernel that let everything through."""
+    lines = [line.strip() for line in rules.decode("utf-8", "replace").splitlines()]
+    return [
+        line
+        for line in lines
+        if line.startswith("-A ") or (line.startswith(":") and line.split()[1:2] not in ([], ["ACCEPT"]))
+    ]
+
+
+class FlushFirewall(Step[ClusterArguments]):
+    """Flushes the firewall of a cluster's hosts, once its rules are sealed in the state folder."""
+
+    kind = "ecs.firewall"
+    help = "Seal the firewall rules of an ECS cluster's hosts in the state folder, then let everything through."
+    effect = Effect.DESTROY
+    arguments = ClusterArguments
+
+    def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
+        """Plan by counting the rules."""
+        ecs = ecs_cluster(sight, args.cluster)
+        found = looked_at(sight, ecs.hosts, lambda host: rules_of(sight.shell, host), "reading firewall rules")
+        counts = {host: len(beyond_policies(rules)) for host, rules in found.items()}
+        shown = ", ".join(f"{count} on {host}" for host, count in counts.items())
+        yield self.action(
+            f"hosts of cluster {ecs.cluster.name}",
+            f"flush all firewall rules ({shown}; not only the cluster's), kept sealed in the state folder first",
+            {"cluster": ecs.cluster.name, "hosts": list(ecs.hosts)},
+            undo="`maint playbook run restore-firewall` puts the rules back",
+            facts={"cluster": ecs.cluster.name, "hosts": list(ecs.hosts)},
+            confirm=ecs.cluster.name,
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Keep first, on all hosts; then flush those that have rules."""
+        hosts = texts(action.arguments["hosts"])
+        refuse_running(site.manager, str(action.arguments["cluster"]))
+        found = yield from on_each(site, hosts, lambda host: rules_of(site.shell, host), "reading firewall rules")
+        open_, closed = _split(found)
+        undo.keep(site, work.run, {host: found[host] for host in closed}, NAME)
+
+        def flush(host: str) -> None:
+            told(site.shell, host, script("ecs-firewall-flush"), timeout=_LIMIT)
+            if left := beyond_policies(rules_of(site.shell, host)):
+                raise WorkFailed(f"{host}: {len(left)} rules are left, such as {left[0]}")
+
+        yield from on_each(site, closed, flush, "flushing firewall rules")
+        if not closed:
+            return unchanged(f"no rules on {folded(open_)}")
+        return done(f"rules of {folded(closed)} flushed, and kept for `maint playbook run restore-firewall`")
+
+
+def _split(found: dict[str, bytes]) -> tuple[list[str], list[str]]:
+    closed = [host for host, rules in found.items() if beyond_policies(rules)]
+    return [host for host in found if host not in closed], closed
+
+
+class RestoreArguments(Arguments):
+    """Which hosts; all of which rules are kept when left out."""
+
+    hosts: list[str] = Field(default_factory=list)
+
+
+class RestoreFirewall(Step[RestoreArguments]):
+    """Puts the rules back that were kept last."""
+
+    kind = "firewall.restore"
+    help = "Put the firewall rules back that were kept before they were flushed."
+    effect = Effect.CHANGE
+    arguments = RestoreArguments
+
+    def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
+        """Plan what is kept; refuses a host of which nothing is."""
+        require_ssh(sight, "hosts")
+        known = {one.host: one.kept_at for one in undo.kept(sight.settings.state) if one.name == NAME}
+        lacking = [host for host in args.hosts if host not in known]
+        if lacking or not known:
+            raise Refused(
+                f"no firewall rules are kept of {', '.join(lacking) or 'any host'}",
+                hint=f"rules are kept of {', '.join(sorted(known)) or 'none'}",
+            )
+        hosts = args.hosts or sorted(known)
+        shown = ", ".join(f"{host} (of {known[host]})" for host in hosts)
+        yield self.action(
+            f"firewall of {', '.join(hosts)}",
+            f"put the kept firewall rules back on {shown}",
+            {"hosts": hosts},
+            undo="flush them: iptables -P, -F, -X",
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Load them; what stands there is replaced, so that doing it again makes no difference."""
+        hosts = texts(action.arguments["hosts"])
+
+        def restore(host: str) -> None:
+            found = undo.newest(site.state, host, NAME)
+            if found is None:
+                raise WorkFailed(f"{host}: its rules are no longer kept")
+            rules = site.undo.fetch(found.sealed)
+            insisted(host, site.shell.run(host, "iptables-restore", stdin=rules, timeout=_LIMIT))
+
+        yield from on_each(site, hosts, restore, "putting firewall rules back")
+        return done(f"rules put back on {folded(hosts)}")

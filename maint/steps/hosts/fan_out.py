@@ -1,0 +1,156 @@
+"""Work on several hosts at once; one that fails never hides the others."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+from maint.errors import CannotReach, MaintError, WorkFailed
+from maint.model.json import Json
+from maint.ports import Ran, Shell, ShellSight, Sight
+from maint.steps.hosts.script import SHELL
+
+T = TypeVar("T")
+_SHOWN = 400  # characters of what a host says about a failure
+
+
+def on_each(
+    sight: Sight,
+    hosts: Sequence[str],
+    work: Callable[[str], T],
+    doing: str,
+    *,
+    done: Callable[[str], object] = str,
+    hint: str = "mend these hosts, then `maint playbook resume`",
+) -> Generator[str, None, dict[str, T]]:
+    """Do something on every host, as many at once as the config allows, and return what each gave, in their order.
+
+    Args:
+        sight: the site, whose `ssh.at_once` counts.
+        hosts: their names.
+        work: called with each name, in a thread.
+        doing: what is done, for words on the way.
+        done: told of each host where it was done, by the thread that iterates.
+        hint: what to do next, beside what the hosts' own failures say.
+
+    Raises:
+        CannotReach: some cannot be reached, and nothing else failed.
+        WorkFailed: it failed on some; each is named with its reason.
+    """
+    found: dict[str, T] = {}
+    failed: dict[str, MaintError] = {}
+    at_once = sight.settings.ssh.at_once if sight.settings.ssh else 1
+    waiting: SimpleQueue[str] = SimpleQueue()
+    ended: SimpleQueue[tuple[str, T | BaseException]] = SimpleQueue()
+    for host in hosts:
+        waiting.put(host)
+    try:
+        for number in range(min(at_once, len(hosts))):
+            # Whoever leaves, at a signal or a limit, waits for no host: such a thread ends with the process.
+            Thread(target=_work, args=(work, waiting, ended), name=f"host-{number}", daemon=True).start()
+        for _ in hosts:
+            host, result = ended.get()
+            if isinstance(result, MaintError):
+                failed[host] = result
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                found[host] = result
+                done(host)
+            yield f"{doing}: {len(found) + len(failed)} of {len(hosts)} hosts"
+    finally:
+        while not waiting.empty():  # nobody begins another host
+            with suppress(Empty):
+                waiting.get_nowait()
+    if failed:
+        raise _together(failed, [host for host in hosts if host in failed], len(hosts), doing, hint)
+    return {host: found[host] for host in hosts}
+
+
+def _work(
+    work: Callable[[str], T], waiting: "SimpleQueue[str]", ended: "SimpleQueue[tuple[str, T | BaseException]]"
+) -> None:
+    """Take one host after the other."""
+    while True:
+        try:
+            host = waiting.get_nowait()
+        except Empty:
+            return
+        try:
+            ended.put((host, work(host)))
+        except BaseException as error:  # it belongs to whoever iterates, not to this thread
+            ended.put((host, error))
+
+
+def looked_at(
+    sight: Sight,
+    hosts: Sequence[str],
+    work: Callable[[str], T],
+    doing: str,
+    hint: str = "mend these hosts, and plan anew",
+) -> dict[str, T]:
+    """Do the same while planning, where there is nobody to tell on the way."""
+    looking = on_each(sight, hosts, work, doing, hint=hint)
+    while True:
+        try:
+            next(looking)
+        except StopIteration as stop:
+            found: dict[str, T] = stop.value
+            return found
+
+
+def asked(shell: ShellSight, host: str, script: bytes, *, timeout: float | None = None) -> bytes:
+    """Ask one host something that must succeed, and return its answer.
+
+    Raises:
+        WorkFailed: the script failed there.
+    """
+    return insisted(host, shell.ask(host, SHELL, stdin=script, timeout=timeout))
+
+
+def told(shell: Shell, host: str, script: bytes, *, timeout: float) -> bytes:
+    """Tell one host to do something that must succeed, and return its answer; see `asked`."""
+    return insisted(host, shell.run(host, SHELL, stdin=script, timeout=timeout))
+
+
+def insisted(host: str, ran: Ran) -> bytes:
+    """Return what a script printed that must have succeeded.
+
+    Raises:
+        WorkFailed: it ended with another status than 0.
+    """
+    if ran.ok:
+        return ran.out
+    raise WorkFailed(f"{host}: {said(ran)}")
+
+
+def said(ran: Ran) -> str:
+    """Return what a command that failed said about it, on one line."""
+    words = " ".join(ran.err.decode("utf-8", "replace").split())[-_SHOWN:]
+    return words or f"it ended with status {ran.status}, and said nothing"
+
+
+def folded(hosts: Sequence[str]) -> str:
+    """Return names of hosts for a sentence."""
+    return ", ".join(hosts) if len(hosts) <= 6 else f"{', '.join(hosts[:5])} and {len(hosts) - 5} more"
+
+
+def texts(value: Json) -> list[str]:
+    """Return a list of texts that stands in arguments."""
+    return [str(item) for item in value] if isinstance(value, list | tuple) else []
+
+
+def _together(failed: Mapping[str, MaintError], hosts: Sequence[str], total: int, doing: str, hint: str) -> MaintError:
+    """Return one failure for all."""
+    detail = [line for host in hosts for line in _lines(host, failed[host])]
+    hints = list(dict.fromkeys(error.hint for error in failed.values() if error.hint))
+    words = f"{doing}: {len(failed)} of {total} hosts failed"
+    out_of_reach = all(isinstance(error, CannotReach) for error in failed.values())
+    kind = CannotReach if out_of_reach else WorkFailed
+    return kind(words, detail=detail, hint="; ".join([*hints[:3], hint]))
+
+
+def _lines(host: str, error: MaintError) -> list[str]:
+    first = error.message if error.message.startswith(host) else f"{host}: {error.message}"
+    return [first, *(f"  {line}" for line in error.detail)]

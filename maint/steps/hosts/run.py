@@ -1,0 +1,131 @@
+"""Run a command on hosts; one that changes something is never repeated unless it is known to be harmless."""
+
+import shlex
+from collections.abc import Generator, Iterable, Mapping
+
+from maint.errors import CannotReach, MaintError, WorkFailed
+from maint.model.events import Result
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.ports import Ran, Sight, Site, Work
+from maint.steps.hosts.fan_out import folded, looked_at, on_each, said, texts
+from maint.steps.hosts.selection import HostsArguments, picked
+from maint.steps.step import Progress, Step, done, unchanged
+
+_LIMIT = 3600.0  # seconds for one host, where the playbook says nothing else
+_KEPT = 64 * 1024  # bytes of a host's output that are registered
+
+
+class RunArguments(HostsArguments):
+    """What is run, and what is known of it.
+
+    Attributes:
+        command: for the host's `/bin/sh`.
+        reads: it changes nothing.
+        unless: another one that changes nothing, and ends well where nothing is to be done.
+        repeatable: doing it twice is as good as once.
+        output: what it prints is registered.
+    """
+
+    command: str
+    reads: bool = False
+    unless: str = ""
+    repeatable: bool = False
+    output: bool = False
+
+
+class RunCommand(Step[RunArguments]):
+    """Runs a command on each host once; what an earlier life began and nobody saw end is decided by `unless`."""
+
+    kind = "host.run"
+    help = "Run a command on hosts, once each; `unless` tells where it is not needed, or no longer."
+    effect = Effect.CHANGE
+    arguments = RunArguments
+
+    def plan(self, args: RunArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the hosts on which it is needed."""
+        hosts = picked(sight, args)
+        needed = hosts
+        if args.unless:
+            held = looked_at(
+                sight, hosts, lambda host: _asked(sight, host, args.unless).ok, "asking whether it is needed"
+            )
+            needed = [host for host in hosts if not held[host]]
+        effect = Effect.CHANGE if needed and not args.reads else Effect.READ
+        shown = " ".join(args.command.split())
+        words = f"run `{shown}` on {folded(needed)}" if needed else "nothing to run: `unless` holds everywhere"
+        yield self.action(
+            f"{len(hosts)} hosts",
+            words,
+            {**args.model_dump(exclude={"groups"}), "hosts": hosts},
+            effect=effect,
+            facts={"needed": list(needed)},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Run where it is needed; refuses where it may have run already and nothing tells."""
+        args = RunArguments.model_validate(dict(action.arguments))
+        ended, needed = texts(work.noted("ended")), args.hosts
+        if args.unless:
+            asking = "asking whether it is needed"
+            held = yield from on_each(site, args.hosts, lambda host: _asked(site, host, args.unless).ok, asking)
+            needed = [host for host in args.hosts if not held[host]]
+        left = [host for host in needed if args.unless or host not in ended]
+        begun = [host for host in texts(work.noted("begun")) if host in left and host not in ended]
+        if begun and not (args.reads or args.repeatable or args.unless):
+            raise WorkFailed(
+                f"nobody saw whether `{args.command}` ended on {folded(begun)}, so it is not run again",
+                hint="look there; `unless: COMMAND` in its step tells where it is done, `repeatable: true` lets it run",
+            )
+        open_, ran = list(left), dict[str, Ran]()
+        work.note("begun", list(open_))
+
+        def run(host: str) -> None:
+            ran[host] = _ran(site, host, args, work)
+
+        def note(host: str) -> None:
+            if ran[host].ok:
+                ended.append(host)
+                work.note("ended", list(ended))
+            else:  # it is known to have ended: whoever resumes wants it again
+                open_.remove(host)
+                work.note("begun", list(open_))
+
+        yield from _told_all(on_each(site, left, run, "running", done=note), ran)
+        return _result(args, ran) if ran else unchanged(f"nothing to run on {folded(args.hosts)}")
+
+
+def _told_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) -> Generator[str, None, None]:
+    """Carry on, and tell of all hosts on which it failed, in whichever way."""
+    failure: MaintError | None = None
+    try:
+        yield from running
+    except (WorkFailed, CannotReach) as error:
+        failure = error
+    failed = [f"{host}: status {one.status}: {said(one)}" for host, one in ran.items() if not one.ok]
+    if failed:
+        hint = "mend what they say, then `maint playbook resume`"
+        detail = [*failed, *(failure.detail if failure else ())]
+        raise WorkFailed(f"the command failed on {len(failed)} hosts", detail=detail, hint=hint)
+    if failure:
+        raise failure
+
+
+def _asked(sight: Sight, host: str, command: str) -> Ran:
+    return sight.shell.ask(host, _spelled(command))
+
+
+def _ran(site: Site, host: str, args: RunArguments, work: Work) -> Ran:
+    run = site.shell.ask if args.reads else site.shell.run
+    return run(host, _spelled(args.command), timeout=work.timeout or _LIMIT)
+
+
+def _result(args: RunArguments, ran: Mapping[str, Ran]) -> Result:
+    value: dict[str, Json] = {
+        host: one.out[:_KEPT].decode("utf-8", "replace").rstrip("\n") for host, one in ran.items()
+    }
+    return done(f"run on {folded(list(ran))}", value if args.output else None)
+
+
+def _spelled(command: str) -> str:
+    return f"exec /bin/sh -c {shlex.quote(command)}"

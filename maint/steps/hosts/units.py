@@ -1,0 +1,280 @@
+"""The manager server and the agents as units of systemd: stop, start, restart and wait for them (contract 12)."""
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from maint.errors import CannotReach, DeadlinePassed, TimedOut, WorkFailed
+from maint.model.json import Json
+from maint.model.manager import Host
+from maint.model.plan import Action, Effect
+from maint.ports import ShellSight, Sight, Site, Work
+from maint.steps.ecs.cluster import items_of
+from maint.steps.hosts.fan_out import folded, insisted, looked_at, on_each, texts
+from maint.steps.hosts.selection import HostsArguments, configured_as, picked
+from maint.steps.manager.commands import pauses
+from maint.steps.manager.server import START_LIMIT, UNIT, await_version, require_ssh
+from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
+
+AGENT, SUPERVISOR = "cloudera-scm-agent", "cloudera-scm-supervisord"
+_LIMIT = 300.0  # seconds for one host
+_HEARTBEAT = timedelta(seconds=60)  # older ones are no sign of life (contract 10.1: an agent beats every 15 seconds)
+
+
+def switched(
+    site: Site, hosts: Sequence[str], verb: str, units: Sequence[str], *, when: bool
+) -> Generator[str, None, list[str]]:
+    """Start or stop units on hosts, where they are not yet as wanted; return the hosts where something was done.
+
+    Args:
+        site: the site.
+        hosts: names.
+        verb: `start` or `stop`.
+        units: names of units; those that a host does not have are left out when stopping.
+        when: whether they are active before; only those are touched.
+    """
+
+    def switch(host: str) -> bool:
+        changed = False
+        for unit in units:
+            if site.shell.ask(host, f"systemctl is-active --quiet {unit}").ok is when:
+                insisted(host, site.shell.run(host, f"systemctl {verb} {unit}", timeout=_LIMIT))
+                changed = True
+                if site.shell.ask(host, f"systemctl is-active --quiet {unit}").ok is when and verb == "stop":
+                    raise WorkFailed(f"{host}: {unit} still runs after `systemctl stop`")
+        return changed
+
+    found = yield from on_each(site, hosts, switch, f"{verb} {units[0]}")
+    return [host for host, changed in found.items() if changed]
+
+
+class StopServer(Step[NoArguments]):
+    """Stops the manager server."""
+
+    kind = "server.stop"
+    help = "Stop the manager server on its hosts over SSH."
+    effect = Effect.CHANGE
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan it."""
+        yield _server_action(self, sight, "stop", "start it: `server.start`")
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Stop it where it runs."""
+        stopped = yield from switched(site, texts(action.arguments["hosts"]), "stop", [UNIT], when=True)
+        site.manager.forget_login()
+        return done(f"{UNIT} stopped on {folded(stopped)}") if stopped else unchanged(f"{UNIT} does not run")
+
+
+class StartServer(Step[NoArguments]):
+    """Starts the manager server."""
+
+    kind = "server.start"
+    help = "Start the manager server on its hosts over SSH where it does not run, and wait until its API answers."
+    effect = Effect.CHANGE
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan it."""
+        yield _server_action(self, sight, "start", "stop it: `server.stop`")
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Start it where it does not run, and wait."""
+        started = yield from switched(site, texts(action.arguments["hosts"]), "start", [UNIT], when=False)
+        version = yield from await_version(site, work.timeout or START_LIMIT)
+        words = f"API v{version} answers"
+        return done(f"{UNIT} started on {folded(started)}; {words}") if started else unchanged(f"it runs; {words}")
+
+
+class AwaitServer(Step[NoArguments]):
+    """Waits for the manager server."""
+
+    kind = "server.wait"
+    help = "Wait until the manager's API answers."
+    effect = Effect.READ
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan it."""
+        yield self.action(f"manager {sight.settings.manager.host}", "wait until the manager's API answers")
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Wait."""
+        version = yield from await_version(site, work.timeout or START_LIMIT)
+        return done(f"API v{version} answers", {"api": version})
+
+
+def _server_action(step: Step[NoArguments], sight: Sight, verb: str, undo: str) -> Action:
+    require_ssh(sight)
+    hosts = [host.name for host in sight.settings.hosts_in("manager")]
+    names = ", ".join(hosts)
+    return step.action(f"{UNIT} on {names}", f"{verb} {UNIT} on {names}", {"hosts": hosts}, undo=undo)
+
+
+class _Agents(Step[HostsArguments]):
+    """What the steps for agents share: all hosts of the config where none is named."""
+
+    effect = Effect.CHANGE
+    arguments = HostsArguments
+    verb: str
+
+    def plan(self, args: HostsArguments, sight: Sight) -> Iterable[Action]:
+        """Plan one action for all hosts."""
+        every = [host.name for host in sight.settings.hosts]
+        require_ssh(sight, "hosts")
+        hosts = picked(sight, args, every) if every or args.hosts or args.groups else []
+        words = self.words(sight, hosts) if hosts else "the config lists no hosts: agents are left alone"
+        effect = self.effect if hosts else Effect.READ
+        yield self.action(f"{AGENT} on {len(hosts)} hosts", words, {"hosts": hosts}, effect=effect)
+
+    def words(self, sight: Sight, hosts: Sequence[str]) -> str:
+        """Return what a plan says will be done on these hosts."""
+        del sight
+        return f"{self.verb} {AGENT} on {len(hosts)} hosts"
+
+
+class StartAgents(_Agents):
+    """Starts the agents."""
+
+    kind = "agents.start"
+    help = "Start the agent on hosts where it does not run; on every host of the config unless some are named."
+    verb = "start"
+
+    def words(self, sight: Sight, hosts: Sequence[str]) -> str:
+        """Return where it will be started as things stand: earlier steps may stop it, so all are asked again."""
+        states = looked_at(sight, hosts, lambda host: _state(sight.shell, host), "asking for the agents' state")
+        idle = [host for host in hosts if states[host] == _IDLE]
+        silent = [host for host in hosts if states[host] == _SILENT]
+        running = len(hosts) - len(idle) - len(silent)
+        words = f"start {AGENT} on {folded(idle)}" if idle else f"start {AGENT} where it has stopped by then"
+        words += f"; it runs already on {running} of {len(hosts)} hosts" if running else ""
+        return f"{words}; these do not answer now, and are asked again: {folded(silent)}" if silent else words
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Ask each host first; one that fails does not hide the others."""
+        hosts = texts(action.arguments["hosts"])
+        if not hosts:
+            return skipped("the config lists no hosts")
+        started = yield from switched(site, hosts, "start", [AGENT], when=False)
+        return done(f"{len(started)} agents started") if started else unchanged(f"all {len(hosts)} agents run already")
+
+
+_RUNS, _IDLE, _SILENT = "runs", "idle", "silent"
+
+
+def _state(shell: ShellSight, host: str) -> str:
+    """Return whether the agent runs on a host; one that does not answer now may by the time it is needed."""
+    try:
+        return _RUNS if shell.ask(host, f"systemctl is-active --quiet {AGENT}").ok else _IDLE
+    except (CannotReach, TimedOut):
+        return _SILENT
+
+
+class StopAgents(_Agents):
+    """Stops the agents and the supervisor of their processes."""
+
+    kind = "agents.stop"
+    help = "Stop agents and their process supervisors; on every host of the config unless some are named."
+    verb = "stop"
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Stop them where they run; the agent first, which would start the other again."""
+        hosts = texts(action.arguments["hosts"])
+        if not hosts:
+            return skipped("the config lists no hosts")
+        stopped = yield from switched(site, hosts, "stop", [AGENT, SUPERVISOR], when=True)
+        return done(f"{len(stopped)} agents stopped") if stopped else unchanged(f"none of {len(hosts)} agents runs")
+
+
+class RestartAgents(_Agents):
+    """Restarts the agents."""
+
+    kind = "agents.restart"
+    help = "Restart agents, each once for all lives of a run; on every host of the config unless some are named."
+    verb = "restart"
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Note which invocation runs on each host, and restart those that still run in it."""
+        hosts = texts(action.arguments["hosts"])
+        if not hosts:
+            return skipped("the config lists no hosts")
+
+        def invocation(host: str) -> str:
+            shown = insisted(host, site.shell.ask(host, f"systemctl show {AGENT} -p InvocationID,ActiveState"))
+            return shown.decode("utf-8", "replace").strip()
+
+        noted = work.noted("before")
+        before: Mapping[str, Json] = noted if isinstance(noted, Mapping) else {}
+        now = yield from on_each(site, hosts, invocation, "asking for the agents' state")
+        if not before:
+            before = dict(now)
+            work.note("before", before)
+        left = [host for host in hosts if now[host] == before[host] or "ActiveState=active" not in now[host]]
+
+        def restart(host: str) -> None:
+            insisted(host, site.shell.run(host, f"systemctl restart {AGENT}", timeout=_LIMIT))
+
+        yield from on_each(site, left, restart, f"restart {AGENT}")
+        return done(f"{len(left)} agents restarted") if left else unchanged("all of them were restarted already")
+
+
+class AwaitAgents(_Agents):
+    """Waits until the agents run and the manager hears them."""
+
+    kind = "agents.wait"
+    help = "Wait until agents run and the manager has heard from each within the last minute."
+    effect = Effect.READ
+    verb = "wait for"
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Ask the hosts, then the manager, until nobody is missing."""
+        hosts = texts(action.arguments["hosts"])
+        if not hosts:
+            return skipped("the config lists no hosts")
+        seen: list[str] = []
+        try:
+            yield from _awaited(site, hosts, work.timeout or _LIMIT, seen)
+        except DeadlinePassed as error:
+            raise DeadlinePassed(error.message, detail=seen, hint=_LOOK) from error
+        return done(f"{len(hosts)} agents run, and the manager hears them")
+
+
+_LOOK = f"on these hosts: systemctl status {AGENT}; then `maint playbook resume`"
+
+
+def _awaited(site: Site, hosts: Sequence[str], limit: float, seen: list[str]) -> Generator[str, None, None]:
+    """Wait until no agent is missing; `seen` holds those that were missing last."""
+    begun = site.clock.monotonic()
+    for pause in pauses():
+        seen[:] = yield from _missing(site, hosts)
+        if not seen:
+            return
+        if site.clock.monotonic() - begun > limit:
+            raise TimedOut(f"{len(seen)} of {len(hosts)} agents are missing", detail=seen, hint=_LOOK)
+        yield f"waiting for {len(seen)} agents"
+        site.clock.sleep(pause)
+
+
+def _missing(site: Site, hosts: Sequence[str]) -> Generator[str, None, list[str]]:
+    def active(host: str) -> str:
+        try:
+            return "" if site.shell.ask(host, f"systemctl is-active --quiet {AGENT}").ok else "its agent does not run"
+        except (CannotReach, TimedOut) as error:
+            return error.message
+
+    found = yield from on_each(site, hosts, active, "asking for the agents' state")
+    heard = _heard(site)
+    missing = {host: words or heard.get(host, "the manager does not list it") for host, words in found.items()}
+    return [f"{host}: {words}" for host, words in missing.items() if words]
+
+
+def _heard(site: Site) -> Mapping[str, str]:
+    """Return the hosts that the manager lists, by their names in the config; with words for those that are silent."""
+    found: dict[str, str] = {}
+    for item in items_of(site.manager.get("/hosts?view=full")):
+        host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
+        beat = str(item.get("lastHeartbeat") or "")
+        late = not beat or site.clock.now() - datetime.fromisoformat(beat) > _HEARTBEAT
+        words = f"the manager heard it last at {beat or 'no time that it knows'}" if late else ""
+        found |= dict.fromkeys(configured_as(site.settings.hosts, host), words)
+    return found

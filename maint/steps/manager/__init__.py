@@ -1,0 +1,1 @@
+"""Steps that act on the manager: clusters, licence, server, TLS, truststore, redaction window."""

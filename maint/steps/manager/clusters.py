@@ -1,0 +1,308 @@
+"""Clusters: start, stop and delete them; only the services' states are believed (contract sections 5 and 6)."""
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import TypeVar
+
+from maint.config.suggestions import did_you_mean
+from maint.errors import AnswerMissing, Refused, TimedOut, WorkFailed
+from maint.model.json import Json
+from maint.model.manager import Cluster, Command
+from maint.model.plan import Action, Effect
+from maint.ports import ManagerSight, Sight, Site, Work
+from maint.restore.select_snapshot import chosen
+from maint.steps.guards import Kept, Proven, cluster_proof, keep, plan_to_keep, prove_cluster, put_proof
+from maint.steps.manager.commands import finish, patiently, pauses
+from maint.steps.step import Arguments, Progress, Step, done, unchanged
+
+_LIMIT = 3600.0  # seconds; stopping a base cluster takes minutes, and no upper bound is published
+_SETTLE = 120.0  # seconds that states may lag behind a finished command
+
+
+class ClusterArguments(Arguments):
+    """Which cluster."""
+
+    cluster: str
+
+
+class StopArguments(ClusterArguments, Proven):
+    """Which cluster, and how old the proof may be that it can come back."""
+
+
+class StopAllArguments(Proven):
+    """The snapshot that is about to be put over the server, where there is one (see `guards`)."""
+
+    snapshot: str | None = None
+
+
+class DeleteArguments(ClusterArguments, Proven, Kept):
+    """Which cluster, how old the proof may be, and how the present state is kept."""
+
+
+C = TypeVar("C", bound=ClusterArguments)
+
+
+def resolve(manager: ManagerSight, name: str) -> Cluster:
+    """Return a cluster by its name or its display name (contract section 5).
+
+    Raises:
+        Refused: there is none.
+    """
+    clusters = manager.clusters()
+    for matches in ([c for c in clusters if c.name == name], [c for c in clusters if c.display_name == name]):
+        if len(matches) == 1:
+            return matches[0]
+    known = [cluster.name for cluster in clusters]
+    guess = did_you_mean(name, known)
+    raise Refused(
+        f"the manager has no cluster {name!r}",
+        detail=[f"it has {', '.join(known) or 'none'}"],
+        hint=f"did you mean {guess!r}?" if guess else "`maint cluster list` shows what there is",
+    )
+
+
+def restless(manager: ManagerSight, cluster: str) -> list[str]:
+    """Return the services of a cluster that are not at rest, with their states."""
+    return [f"{service.name} is {service.state}" for service in manager.services(cluster) if not service.at_rest]
+
+
+class _Switch(Step[C]):
+    """What starting and stopping share: one command towards one state."""
+
+    effect = Effect.CHANGE
+    verb: str
+    opposite: str
+    moving: str  # the state of a service that is on its way
+    wanted: str
+
+    def missing(self, manager: ManagerSight, cluster: str) -> list[str]:
+        """Return the services that are not yet where they should be, with their states."""
+        raise TypeError(f"{self.kind} wants no state")
+
+    def plan(self, args: C, sight: Sight) -> Iterable[Action]:
+        """Plan one command; the name is resolved once, here."""
+        cluster = resolve(sight.manager, args.cluster)
+        yield self.switch(cluster, self.missing(sight.manager, cluster.name))
+
+    def switch(
+        self, cluster: Cluster, missing: list[str], guard: Mapping[str, Json] | None = None, proof: str = ""
+    ) -> Action:
+        """Return the action for one cluster; `guard` are the arguments of its guard, `proof` what it found."""
+        words = f"{len(missing)} services" if missing else "nothing to do"
+        return self.action(
+            f"cluster {cluster.name}",
+            f"{self.verb} cluster {cluster.name} ({words}){proof}",
+            {"cluster": cluster.name, **(guard or {})},
+            undo=f"maint cluster {self.opposite} {cluster.name}",
+            facts={"cluster": cluster.name, "moves": bool(missing), **({"proof": proof} if proof else {})},
+        )
+
+    def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
+        """Prove, just before a command is sent, that it may be."""
+        yield from ()
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Send the command once, wait for it, and believe the services' states."""
+        name = str(action.arguments["cluster"])
+        if not self.missing(site.manager, name):
+            return unchanged(f"cluster {name} is {self.wanted} already")
+        limit = work.timeout or _LIMIT
+        sent = yield from self._sent(action, site, work)
+        finished = (yield from finish(site.manager, site.clock, sent, limit)) if sent else None
+        missing = self.missing(site.manager, name)
+        if finished is not None and finished.success is False and missing:
+            raise WorkFailed(
+                f"the manager did not {self.verb} cluster {name}",
+                detail=[finished.reason, *missing],
+                hint="mend what it names, then `maint playbook resume`",
+            )
+        yield from self._settle(name, site, _SETTLE if finished else limit)
+        return done(f"cluster {name} is {self.wanted}")
+
+    def _sent(self, action: Action, site: Site, work: Work) -> Generator[str, None, Command | None]:
+        """Return the command under way: the one an earlier life sent, else a new one; None: only states tell."""
+        name, noted = str(action.arguments["cluster"]), work.noted("command")
+        if isinstance(noted, int):
+            return site.manager.command(noted)
+        if any(service.state == self.moving for service in site.manager.services(name)):
+            return None
+        if under_way := self._under_way(site.manager, name):
+            yield f"the manager is at it already: command {under_way.name} ({under_way.id}) is waited for"
+            return under_way
+        yield from self.guard(action, site)
+        try:
+            command = site.manager.cluster_command(name, self.verb)
+        except AnswerMissing:
+            return None
+        if command.active:
+            work.note("command", command.id)
+        return command
+
+    def _under_way(self, manager: ManagerSight, name: str) -> Command | None:
+        """Return the very command as the manager runs it now: the states lag behind one whose answer was lost."""
+        active = (one for one in manager.active_commands(name) if one.active)
+        return next((one for one in active if one.name.lower() == self.verb), None)
+
+    def _settle(self, name: str, site: Site, limit: float) -> Generator[str, None, None]:
+        """Wait until the services are where they should be."""
+        begun = site.clock.monotonic()
+        for pause in pauses():
+            missing = yield from patiently(site.clock, lambda: self.missing(site.manager, name))
+            if not missing:
+                return
+            if site.clock.monotonic() - begun > limit:
+                hint = "look at the manager, then `maint playbook resume`"
+                raise TimedOut(f"cluster {name} is not {self.wanted}", detail=missing, hint=hint)
+            yield f"waiting for {len(missing)} services"
+            site.clock.sleep(pause)
+
+
+class StopCluster(_Switch[StopArguments]):
+    """Stops all services of a cluster, once a snapshot proves that it can come back."""
+
+    kind = "cluster.stop"
+    help = "Stop a cluster and wait until every service is STOPPED or NA, once it is proven that it can come back."
+    arguments = StopArguments
+    verb, opposite, moving, wanted = "stop", "start", "STOPPING", "stopped"
+
+    def missing(self, manager: ManagerSight, cluster: str) -> list[str]:
+        """Return the services that still run."""
+        return restless(manager, cluster)
+
+    def plan(self, args: StopArguments, sight: Sight) -> Iterable[Action]:
+        """Plan one command; refuses here already where nothing proves that the cluster can come back."""
+        cluster = resolve(sight.manager, args.cluster)
+        missing = self.missing(sight.manager, cluster.name)
+        proof = proof_words(args, proven(args, sight, cluster)) if missing else ""
+        yield self.switch(cluster, missing, args.model_dump(include={"max_age", "no_safety_net"}), proof)
+
+    def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
+        """Prove again that the cluster can come back."""
+        yield from prove_cluster(action, site, resolve(site.manager, str(action.arguments["cluster"])))
+
+
+class StartCluster(_Switch[ClusterArguments]):
+    """Starts all services of a cluster; that needs no guard."""
+
+    kind = "cluster.start"
+    help = "Start a cluster and wait until every service is STARTED or NA."
+    arguments = ClusterArguments
+    verb, opposite, moving, wanted = "start", "stop", "STARTING", "started"
+
+    def missing(self, manager: ManagerSight, cluster: str) -> list[str]:
+        """Return the services that do not run yet."""
+        return [f"{s.name} is {s.state}" for s in manager.services(cluster) if s.state not in ("STARTED", "NA")]
+
+
+class StopAllClusters(Step[StopAllArguments]):
+    """Stops whatever still runs; the server may or may not do it by itself on a restore (contract section 14, U17)."""
+
+    kind = "clusters.stop"
+    help = "Stop every cluster that still runs, each as `cluster.stop` does; a snapshot about to be put is proof."
+    effect = Effect.CHANGE
+    arguments = StopAllArguments
+
+    def plan(self, args: StopAllArguments, sight: Sight) -> Iterable[Action]:
+        """Plan one `cluster.stop` for each cluster that runs."""
+        running = [(one, restless(sight.manager, one.name)) for one in sight.manager.clusters()]
+        running = [(cluster, missing) for cluster, missing in running if missing]
+        put = chosen(sight, args.snapshot).id if running and args.snapshot is not None else ""
+        if put and not args.no_safety_net:
+            put_proof(sight, put)
+        guard = args.model_dump(include={"max_age", "no_safety_net"}) | ({"snapshot": put} if put else {})
+        for cluster, missing in running:
+            snapshot = "" if args.no_safety_net else put or proven(args, sight, cluster)
+            yield StopCluster().switch(cluster, missing, guard, proof_words(args, snapshot))
+
+
+class DeleteCluster(Step[DeleteArguments]):
+    """Deletes a stopped cluster; the call is synchronous (contract section 6)."""
+
+    kind = "cluster.delete"
+    help = "Delete a cluster that is at rest and that nothing hangs on, once it is proven that it can come back."
+    effect = Effect.DESTROY
+    arguments = DeleteArguments
+
+    def plan(self, args: DeleteArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the deletion; refuses without a proof, and while compute clusters or data contexts hang on it."""
+        cluster = resolve(sight.manager, args.cluster)
+        refuse_dependants(sight.manager, cluster)
+        snapshot = proven(args, sight, cluster)
+        services = len(sight.manager.services(cluster.name))
+        beside = ecs_beside(sight.manager, cluster)
+        yield self.action(
+            f"cluster {cluster.name}",
+            f"delete cluster {cluster.name} with {services} services{beside}"
+            f"{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",
+            {**args.model_dump(), "cluster": cluster.name},
+            undo=f"`maint restore run --cluster {cluster.name} --snapshot {snapshot or 'ID'}`",
+            facts={"cluster": cluster.name, "services": services, "type": cluster.type, "proof": snapshot},
+            confirm=cluster.name,
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Delete once, then believe the list of clusters."""
+        name, manager = str(action.arguments["cluster"]), site.manager
+        found = [cluster for cluster in manager.clusters() if cluster.name == name]
+        if not found:
+            return unchanged(f"cluster {name} is gone already")
+        refuse_dependants(manager, found[0])
+        if running := restless(manager, name):
+            hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
+            raise Refused(f"cluster {name} is not at rest", detail=running, hint=hint)
+        yield from prove_cluster(action, site, found[0])
+        kept = yield from keep(action, site, work)
+        yield f"deleting cluster {name}"
+        try:
+            manager.delete_cluster(name)
+        except AnswerMissing:
+            yield "the answer did not come; looking whether the cluster is gone"
+        yield from self._gone(name, site)
+        return done(f"cluster {name} is deleted; its hosts stay registered, their disks as they were; {kept}")
+
+    def _gone(self, name: str, site: Site) -> Generator[str, None, None]:
+        begun = site.clock.monotonic()
+        for pause in pauses():
+            if all(cluster.name != name for cluster in site.manager.clusters()):
+                return
+            if site.clock.monotonic() - begun > _SETTLE:
+                hint = "look at the manager's log, then `maint playbook resume`"
+                raise WorkFailed(f"cluster {name} is still there", hint=hint)
+            yield f"cluster {name} is still listed"
+            site.clock.sleep(pause)
+
+
+def refuse_dependants(manager: ManagerSight, cluster: Cluster) -> None:
+    """Refuse while compute clusters or data contexts hang on a base cluster (contract section 6, U22).
+
+    Raises:
+        Refused: naming them.
+    """
+    if cluster.type not in ("BASE_CLUSTER", ""):
+        return
+    compute = [other.name for other in manager.clusters() if other.type == "COMPUTE_CLUSTER"]
+    contexts = manager.data_contexts(cluster.name)
+    if compute or contexts:
+        detail = [f"compute cluster {name}" for name in compute] + [f"data context {name}" for name in contexts]
+        raise Refused(
+            f"other things hang on cluster {cluster.name}",
+            detail=detail,
+            hint="delete the compute clusters, then the data contexts, then this one",
+        )
+
+
+def ecs_beside(manager: ManagerSight, cluster: Cluster) -> str:
+    """Return a warning where a data-services cluster would lose the base cluster it works with, else nothing."""
+    if cluster.is_ecs:
+        return ""
+    beside = [other.name for other in manager.clusters() if other.is_ecs]
+    return f"; WARNING: {', '.join(beside)} works with it and will not work without it" if beside else ""
+
+
+def proof_words(args: Proven, snapshot: str) -> str:
+    """Return what a plan says about the proof."""
+    return f"; proven by snapshot {snapshot}" if snapshot else f"; WARNING: without a proof ({args.no_safety_net})"
+
+
+def proven(args: Proven, sight: Sight, cluster: Cluster) -> str:
+    """Return the snapshot that proves that a cluster can come back; empty where the operator goes without."""
+    return "" if args.no_safety_net else cluster_proof(sight, cluster, args.max_age).snapshot

@@ -1,0 +1,142 @@
+"""The monitoring service of a platform: its roles are started, some before others (contract 13.2)."""
+
+from collections.abc import Generator, Iterable, Sequence
+
+from pydantic import Field
+
+from maint.errors import AnswerMissing, Refused, TimedOut, WorkFailed
+from maint.model.json import Json
+from maint.model.manager import Role
+from maint.model.plan import Action, Effect
+from maint.ports import Sight, Site, Work
+from maint.steps.manager.commands import finish, pauses
+from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
+
+_LIMIT = 1800.0  # seconds
+LAG = 30.0  # seconds that states may lag behind a command whose answer was lost to a kill
+_SENT = "roles sent"
+_NOT_IDLE = ("STARTED", "STARTING", "BUSY", "NA")
+
+
+class RolesArguments(Arguments):
+    """Which roles of the monitoring service."""
+
+    only: list[str] = Field(default_factory=list)
+    without: list[str] = Field(default_factory=list)
+
+
+class StartManagement(Step[RolesArguments]):
+    """Starts roles of the monitoring service."""
+
+    kind = "management.start"
+    help = "Start roles of the monitoring service, by type, and wait until they run."
+    effect = Effect.CHANGE
+    arguments = RolesArguments
+
+    def plan(self, args: RolesArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the roles of these types that do not run."""
+        if sight.manager.management_service() is None:
+            yield self.action(
+                "management service", "the manager has no management service", {"roles": []}, effect=Effect.READ
+            )
+            return
+        roles = [role for role in sight.manager.management_roles() if _wanted(role, args)]
+        _refuse_unknown(sight.manager.management_roles(), args)
+        names = [role.name for role in roles]
+        idle = sorted({role.type for role in roles if role.state not in _NOT_IDLE})
+        running = sorted({role.type for role in roles} - set(idle))
+        words = f"start {', '.join(idle) or 'no role'}"
+        yield self.action(
+            "management service",
+            f"{words}; running already: {', '.join(running)}" if running else words,
+            {"roles": names},
+            effect=Effect.CHANGE if names else Effect.READ,
+            undo="stop these roles in the manager",
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Start those that do not run, once, and wait for their states."""
+        wanted = _texts(action.arguments["roles"])
+        if not wanted:
+            return skipped("nothing of that kind here")
+        idle = _idle(site, wanted)
+        if idle and work.noted(_SENT):
+            yield "an earlier life of this run has sent the command; looking whether the roles move"
+            idle = _idle_after_all(site, wanted)
+        if idle:
+            work.note(_SENT, True)
+            yield f"starting {', '.join(sorted(role.type for role in idle))}"
+            yield from _start(site, [role.name for role in idle], work.timeout or _LIMIT)
+        yield from _await(site, wanted, work.timeout or _LIMIT)
+        return done(f"{len(idle)} roles started") if idle else unchanged("all of them run already")
+
+
+def _wanted(role: Role, args: RolesArguments) -> bool:
+    return (not args.only or role.type in args.only) and role.type not in args.without
+
+
+def _refuse_unknown(roles: Sequence[Role], args: RolesArguments) -> None:
+    known = {role.type for role in roles}
+    unknown = [name for name in args.without if name not in known]
+    if unknown:
+        raise Refused(
+            f"the management service has no role of type {', '.join(unknown)}",
+            hint=f"it has {', '.join(sorted(known)) or 'none'}",
+        )
+
+
+def _roles(site: Site, names: Sequence[str]) -> list[Role]:
+    return [role for role in site.manager.management_roles() if role.name in names]
+
+
+def _idle(site: Site, names: Sequence[str]) -> list[Role]:
+    return [role for role in _roles(site, names) if role.state not in _NOT_IDLE]
+
+
+def _idle_after_all(site: Site, names: Sequence[str]) -> list[Role]:
+    """Return the roles that stay idle for as long as their states may lag behind a command."""
+    begun = site.clock.monotonic()
+    for pause in pauses():
+        idle = _idle(site, names)
+        if not idle or site.clock.monotonic() - begun > LAG:
+            return idle
+        site.clock.sleep(pause)
+    raise AssertionError("the pauses never end")
+
+
+def _start(site: Site, names: Sequence[str], limit: float) -> Generator[str, None, None]:
+    try:
+        commands = site.manager.management_command("start", names)
+    except AnswerMissing:
+        yield "the answer did not come; looking at the roles' states"
+        return
+    for command in commands:
+        finished = yield from finish(site.manager, site.clock, command, limit)
+        if finished is not None and finished.success is False:
+            idle = [role for role in _roles(site, names) if role.state != "STARTED"]
+            if idle:
+                raise WorkFailed(
+                    "the management service did not start all roles",
+                    detail=[finished.reason],
+                    hint="mend what it names, then `maint playbook resume`",
+                )
+
+
+def _await(site: Site, names: Sequence[str], limit: float) -> Generator[str, None, None]:
+    begun = site.clock.monotonic()
+    for pause in pauses():
+        waiting = [
+            f"{role.type} is {role.state}" for role in _roles(site, names) if role.state not in ("STARTED", "NA")
+        ]
+        if not waiting:
+            return
+        if site.clock.monotonic() - begun > limit:
+            raise TimedOut(
+                "the management service is not up", detail=waiting, hint="`maint playbook resume` looks again"
+            )
+        yield f"waiting for {len(waiting)} roles"
+        site.clock.sleep(pause)
+
+
+def _texts(value: Json) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list | tuple) else []

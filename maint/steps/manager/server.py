@@ -1,0 +1,210 @@
+"""The manager server itself: probe it, restart it, wait for it, log in to it."""
+
+from collections.abc import Generator, Iterable
+
+from maint.errors import CannotReach, DeadlinePassed, LoginRefused, Refused, TimedOut, WorkFailed
+from maint.model.formatting import show_duration
+from maint.model.json import Json
+from maint.model.manager import Door
+from maint.model.plan import Action, Effect
+from maint.ports import ManagerSight, Sight, Site, Work
+from maint.steps.manager.commands import pauses
+from maint.steps.step import NoArguments, Progress, Step, done
+
+UNIT = "cloudera-scm-server"
+LOG = "/var/log/cloudera-scm-server/cloudera-scm-server.log"
+_SHOW = f"systemctl show {UNIT} -p InvocationID,ActiveEnterTimestamp,MainPID"
+START_LIMIT = 900.0  # seconds; a server takes about two minutes (contract section 3)
+
+
+class ProbeServer(Step[NoArguments]):
+    """Asks which port serves, which API version, which release."""
+
+    kind = "server.probe"
+    help = "Ask the manager which port serves, and which API version and release it is."
+    effect = Effect.READ
+    locks = False
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the question."""
+        yield self.action(f"manager {sight.settings.manager.host}", "probe the version")
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Ask, and give back what was found."""
+        value = yield from _probe(site.manager)
+        door = "TLS" if value["door"] == Door.TLS else "no TLS"
+        return done(f"release {value['release']}, API v{value['api']}, {door}, logged in as {value['account']}", value)
+
+
+def _probe(manager: ManagerSight) -> Generator[str, None, dict[str, Json]]:
+    presence = manager.presence()
+    yield f"plain port {presence.plain}, TLS port {presence.tls}"
+    account = manager.log_in()
+    return {
+        "door": presence.door.value,
+        "api": manager.api_version(),
+        "release": manager.release(),
+        "account": account.name,
+        "bootstrap": account.bootstrap,
+    }
+
+
+def invocations(site: Sight) -> dict[str, Json]:
+    """Return what systemd says about the running server on each manager host: it differs after every restart."""
+    found: dict[str, Json] = {}
+    for host in site.settings.hosts_in("manager"):
+        ran = site.shell.ask(host.name, _SHOW)
+        found[host.name] = ran.out.decode(errors="replace").strip() if ran.ok else ""
+    return found
+
+
+def restart(site: Site, work: Work, key: str = "before restart") -> Generator[str, None, None]:
+    """Restart the server on every manager host, each once for all lives of a run.
+
+    Args:
+        site: the site.
+        work: keeps what systemd said before, so that a resumed run sees whether the restart has happened.
+        key: the name of that note.
+    """
+    before = work.noted(key)
+    now = invocations(site)
+    if not isinstance(before, dict):
+        work.note(key, now)
+        before = now
+    for host, words in now.items():
+        if words and words != before.get(host):
+            yield f"{UNIT} on {host} was restarted already"
+            continue
+        yield f"restarting {UNIT} on {host}"
+        ran = site.shell.run(host, f"systemctl restart {UNIT}", timeout=300.0)
+        if not ran.ok:
+            said = ran.err.decode(errors="replace").strip()[-500:]
+            hint = f"on {host}: systemctl status {UNIT}; then `maint playbook resume`"
+            raise WorkFailed(f"{UNIT} on {host} could not be restarted", detail=[said], hint=hint)
+    site.manager.forget_login()
+
+
+def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[str, None, int]:
+    """Wait until the API answers.
+
+    Args:
+        site: the site.
+        limit: seconds.
+        tls: whether only an answer on the TLS port counts.
+
+    Returns:
+        N of the `vN` it answers.
+
+    Raises:
+        TimedOut: it did not come up.
+        CannotReach: it came up, with a certificate that is not to be trusted.
+    """
+    seen = ["no answer"]
+    try:
+        return (yield from _answering(site, limit, tls, seen))
+    except DeadlinePassed as error:
+        raise DeadlinePassed(
+            error.message, detail=[f"the manager was waited for: {seen[-1]}"], hint=_LOG_HINT
+        ) from error
+
+
+def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generator[str, None, int]:
+    """Do the waiting of `await_version`; what was seen last stands at the end of `seen`."""
+    begun = site.clock.monotonic()
+    for pause in pauses():
+        site.manager.forget_login()
+        presence = site.manager.presence()
+        if presence.chain is not None:
+            raise CannotReach(
+                f"the certificate on the TLS port is not to be trusted: {presence.chain}", hint=_CHAIN_HINT
+            )
+        try:
+            if presence.door is Door.TLS or (presence.door is Door.PLAIN and not tls):
+                return site.manager.api_version()
+            seen.append(f"plain port {presence.plain}, TLS port {presence.tls}")
+        except LoginRefused:
+            raise
+        except (WorkFailed, CannotReach) as error:  # a starting server may answer 404 or 5xx (contract section 3)
+            seen.append(error.message)
+        waited = site.clock.monotonic() - begun
+        if waited > limit:
+            wanted = "its TLS port does not answer" if tls else "it does not answer"
+            words = f"the manager was given {show_duration(waited)}, and {wanted}"
+            raise TimedOut(words, detail=[seen[-1]], hint=_LOG_HINT)
+        yield f"waiting for the manager: {seen[-1]}"
+        site.clock.sleep(pause)
+    raise AssertionError("the pauses never end")
+
+
+_LOG_HINT = f"see {LOG} on its host, and whether the keystore files are there; then `maint playbook resume`"
+_CHAIN_HINT = "mend what it names: the server's certificate, or the `ca` of the site's manager"
+
+
+class RestartServer(Step[NoArguments]):
+    """Restarts the manager server over SSH."""
+
+    kind = "server.restart"
+    help = "Restart the manager server on its hosts over SSH, once, and wait until its API answers."
+    effect = Effect.CHANGE
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the restart of each manager host."""
+        require_ssh(sight)
+        hosts = [host.name for host in sight.settings.hosts_in("manager")]
+        yield self.action(f"{UNIT} on {', '.join(hosts)}", f"restart {UNIT} on {', '.join(hosts)}")
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Restart and wait."""
+        yield from restart(site, work)
+        try:
+            version = yield from await_version(site, work.timeout or START_LIMIT)
+        except CannotReach:
+            if site.manager.presence().chain is None:
+                raise
+            return done("restarted; its TLS port answers, and `tls.verify` judges its certificate")
+        return done(f"restarted; API v{version} answers")
+
+
+def require_ssh(sight: Sight, what: str = "the manager's host") -> None:
+    """Refuse where hosts cannot be reached over SSH.
+
+    Args:
+        sight: the site.
+        what: what must be worked on.
+
+    Raises:
+        Refused: the config has no `ssh`.
+    """
+    if sight.settings.ssh is None:
+        raise Refused(
+            f"site {sight.settings.name} has no `ssh:` in its config, and {what} must be worked on",
+            hint="add `ssh: {user: root, key: …, known_hosts: …}`, then `maint host trust`",
+        )
+
+
+class LogIn(Step[NoArguments]):
+    """Logs in as the account that the config names, not as the bootstrap one."""
+
+    kind = "server.login"
+    help = "Log in as the account that the config names; the bootstrap account does not count."
+    effect = Effect.READ
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the login."""
+        name = sight.settings.manager.login.username
+        yield self.action(f"account {name}", f"log in as {name}")
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Log in anew."""
+        site.manager.forget_login()
+        account = site.manager.log_in()
+        yield f"logged in as {account.name}"
+        if account.bootstrap:
+            raise WorkFailed(
+                f"{site.settings.manager.login.username} is not let in; the bootstrap account {account.name} still is",
+                hint="the restored users are not in force; look at the manager's users before anything else",
+            )
+        return done(f"logged in as {account.name}")

@@ -1,0 +1,158 @@
+"""The password of the shared truststore: hand it over safely, and prove that it opens the truststore (contract 11)."""
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from maint.errors import Refused, WorkFailed
+from maint.model.plan import Action, Effect
+from maint.model.secret import Secret
+from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
+from maint.restore.outline import outline_of
+from maint.restore.select_snapshot import chosen
+from maint.steps.manager.server import require_ssh
+from maint.steps.restore.deployment import SnapshotArguments
+from maint.steps.step import Arguments, Progress, Step, done, skipped
+
+DEFAULT_PATH = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-global_truststore.jks"
+_SINCE = 41  # API version (contract section 11)
+_FIND_KEYTOOL = (
+    "command -v keytool || ls /usr/java/*/bin/keytool /usr/lib/jvm/*/bin/keytool /usr/lib/jvm/*/jre/bin/keytool "
+    "2>/dev/null | head -n 1"
+)
+
+
+def fetch(manager: ManagerSight) -> Secret:
+    """Return the password.
+
+    Raises:
+        WorkFailed: the manager has none to give.
+    """
+    password = manager.truststore_password()
+    if password is None:
+        raise WorkFailed(
+            "the manager has no truststore password",
+            detail=["Auto-TLS is off, its API is older than v41, or the call failed (its log tells)"],
+            hint="switch Auto-TLS on in the manager first",
+        )
+    return password
+
+
+class DeliverArguments(Arguments):
+    """Where the password goes: exactly one of both."""
+
+    file: str = ""
+    command: str = ""
+
+
+class DeliverPassword(Step[DeliverArguments]):
+    """Hands the password to a file or to a command's standard input; never to a journal or a terminal."""
+
+    kind = "truststore.deliver"
+    help = "Write the truststore password to a new 0600 file, or feed it to a command's standard input."
+    effect = Effect.READ
+    arguments = DeliverArguments
+
+    def plan(self, args: DeliverArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the delivery."""
+        if bool(args.file) == bool(args.command):
+            raise Refused("the truststore password needs one place to go", hint="give either a file or a command")
+        if args.file and Path(args.file).exists():
+            raise Refused(f"{args.file} is there already", hint="name a new file; nothing is overwritten")
+        where = f"file {args.file}" if args.file else f"command {shlex.split(args.command)[0]}"
+        yield self.action(
+            where, f"hand the truststore password to {where}", {"file": args.file, "command": args.command}
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Fetch and hand over."""
+        password = fetch(site.manager)
+        yield "the manager gave the password"
+        if action.arguments["file"]:
+            path = Path(str(action.arguments["file"]))
+            _write(path, password)
+            return done(f"written to {path}, readable by its owner only")
+        _feed(str(action.arguments["command"]), password)
+        return done("the command took it")
+
+
+def _write(path: Path, password: Secret) -> None:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(password.reveal())
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise WorkFailed(
+            f"{path} cannot be written: {error.strerror}", hint="name a new file in a folder of yours"
+        ) from error
+
+
+def _feed(command: str, password: Secret) -> None:
+    words = shlex.split(command)
+    try:
+        ended = subprocess.run(words, input=password.reveal().encode(), check=False, stdout=subprocess.DEVNULL)
+    except OSError as error:
+        raise WorkFailed(
+            f"{words[0]} cannot be run: {error.strerror}", hint="give a command that reads its input"
+        ) from error
+    if ended.returncode != 0:
+        raise WorkFailed(f"{words[0]} exited {ended.returncode}", hint="it is to read the password from its input")
+
+
+class CheckTruststore(Step[SnapshotArguments]):
+    """Proves on the host that the served password opens the truststore."""
+
+    kind = "truststore.check"
+    help = "Fetch the truststore password and check with keytool on the manager's host that it opens the truststore."
+    effect = Effect.READ
+    arguments = SnapshotArguments
+
+    def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the check, or say that it does not apply."""
+        outline = outline_of(sight, chosen(sight, args.snapshot))
+        expected, path = outline.web_tls and outline.auto_tls, outline.settings.get("TRUSTSTORE_PATH") or DEFAULT_PATH
+        if expected:
+            require_ssh(sight)
+        words = f"check that the truststore password opens {path}"
+        yield self.action(
+            path,
+            words if expected else "no Auto-TLS in this deployment: no truststore password to check",
+            {"expected": expected, "path": path},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Fetch, and try it on the first manager host."""
+        if not action.arguments["expected"]:
+            return skipped("no Auto-TLS in this deployment, or an API below v41")
+        if site.manager.api_version() < _SINCE:
+            return skipped(f"API v{site.manager.api_version()} has no call for it (v41 has)")
+        password, path = fetch(site.manager), str(action.arguments["path"])
+        host = site.settings.hosts_in("manager")[0].name
+        yield f"trying it on {path} on {host}"
+        entries = entries_of(site.shell, host, path, password)
+        return done(f"the password opens {path} on {host}: {entries} entries")
+
+
+def entries_of(shell: ShellSight, host: str, path: str, password: Secret) -> int:
+    """Return how many entries a truststore on a host has; the password goes over standard input only.
+
+    Raises:
+        WorkFailed: there is no keytool, no such file, or the password does not open it.
+    """
+    tool = shell.ask(host, _FIND_KEYTOOL).out.decode(errors="replace").strip().splitlines()
+    if not tool:
+        raise WorkFailed(f"there is no keytool on {host}", hint="a JDK under /usr/java or /usr/lib/jvm brings it")
+    if not shell.ask(host, f"test -r {shlex.quote(path)}").ok:
+        raise WorkFailed(f"there is no readable {path} on {host}", hint="restore the host's agent-cert folder")
+    listing = f"LC_ALL=C {shlex.quote(tool[0])} -list -keystore {shlex.quote(path)}"
+    ran = shell.ask(host, listing, stdin=password.reveal().encode() + b"\n", timeout=60.0)
+    if not ran.ok:
+        raise WorkFailed(
+            f"the truststore password that the manager serves does not open {path} on {host}",
+            hint="the file may be an old one: compare it with the certmanager folder of the server",
+        )
+    return sum(b"trustedCertEntry" in line or b"PrivateKeyEntry" in line for line in ran.out.splitlines())

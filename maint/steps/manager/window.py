@@ -1,0 +1,256 @@
+"""The redaction window: for as long as an export takes, the manager shows its secrets; it closes whatever happens."""
+
+import hashlib
+import json
+import os
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
+
+from maint.errors import Refused, WorkFailed
+from maint.model.json import Json
+from maint.model.manager import Instance
+from maint.model.noun import Noun
+from maint.model.plan import Action, Effect
+from maint.model.site import HostSettings, SiteSettings
+from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
+from maint.steps.manager import java_options
+from maint.steps.manager.server import UNIT, await_version, require_ssh
+from maint.steps.step import NoArguments, Progress, Step, done, unchanged
+
+_RECORD = "window.json"
+_LIMIT = 900.0  # seconds until a restarted server must answer
+_ABSENT = "absent"
+CLOSE_COMMAND = "maint manager export --close-window"
+
+
+class Window(Noun):
+    """An open window, as the state folder remembers it.
+
+    Attributes:
+        run: the run that opened it.
+        hosts: per manager host the name of the sealed original and the SHA-256 of both forms of the file, which is
+            "absent" where there was no file.
+    """
+
+    run: str
+    opened_at: str
+    hosts: Mapping[str, Mapping[str, str]]
+
+
+def remembered(state: Path) -> Window | None:
+    """Return the window that the state folder remembers as open, None where there is none."""
+    try:
+        value = json.loads((state / _RECORD).read_text())
+    except FileNotFoundError:
+        return None
+    return Window(value["run"], value["opened_at"], value["hosts"])
+
+
+def _remember(state: Path, window: Window) -> None:
+    """Write the record so that it is on disk, whole, before anything is edited."""
+    path, staged = state / _RECORD, state / f".{_RECORD}"
+    content = json.dumps({"run": window.run, "opened_at": window.opened_at, "hosts": dict(window.hosts)}).encode()
+    handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(handle, content)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    staged.rename(path)
+    _sync(state)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class OpenWindow(Step[NoArguments]):
+    """Opens the window."""
+
+    kind = "window.open"
+    help = "Switch the manager's API redaction off: edit CMF_JAVA_OPTS on its hosts, restart, wait for the version."
+    effect = Effect.CHANGE
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
+        require_ssh(sight)
+        hosts = servers(sight.settings, sight.manager)
+        files = {host.name: _file(sight.shell, host.name) for host in hosts}
+        names = ", ".join(files)
+        yield self.action(
+            f"{java_options.PATH} on {names}",
+            f"switch redaction off in {java_options.PATH} on {names}, and restart {UNIT}",
+            {"hosts": list(files)},
+            undo=f"remove the line `{java_options.LINE}` from {java_options.PATH} and restart {UNIT}",
+            facts={name: _digest(content) for name, content in files.items()},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Keep the originals, remember the window, edit, restart, wait."""
+        window = remembered(site.state)
+        if window is None:
+            files = {host: _file(site.shell, host) for host in _hosts(action)}
+            if all(java_options.redaction_is_off(content or b"") for content in files.values()):
+                return unchanged("redaction is switched off already, by somebody else: it stays so")
+            window = _opening(site, work, files)
+        yield from _edit(site, window)
+        yield from _restart(site, list(window.hosts))
+        version = yield from await_version(site, work.timeout or _LIMIT)
+        work.note("open", True)
+        return done(f"redaction is off until the window closes; API v{version} answers")
+
+    def holds(self, action: Action, site: Site, work: Work) -> bool:
+        """Whether the window of an earlier life is still open."""
+        return remembered(site.state) is not None or work.noted("open") is None
+
+
+def _opening(site: Site, work: Work, files: Mapping[str, bytes | None]) -> Window:
+    hosts = {
+        host: {
+            "original": _keep(site, host, content or b""),
+            "before": _digest(content),
+            "after": _digest(java_options.opened(content or b"")),
+        }
+        for host, content in files.items()
+    }
+    window = Window(work.run, site.clock.now().isoformat(), hosts)
+    _remember(site.state, window)
+    return window
+
+
+def _keep(site: Site, host: str, content: bytes) -> str:
+    """Seal the original under a name that the next window finds again: a kill before the record leaves nothing lost."""
+    site.undo.drop(_name(host))
+    return site.undo.keep(content, _name(host))
+
+
+def _name(host: str) -> str:
+    return hashlib.sha256(f"options of {host} before the window".encode()).hexdigest()[:32]
+
+
+def _digest(content: bytes | None) -> str:
+    return _ABSENT if content is None else hashlib.sha256(content).hexdigest()
+
+
+def _edit(site: Site, window: Window) -> Generator[str, None, None]:
+    for host, facts in window.hosts.items():
+        present = _file(site.shell, host)
+        if _digest(present) == facts["before"]:
+            yield f"adding {java_options.PROPERTY}=false to {java_options.PATH} on {host}"
+            site.shell.write_file(host, java_options.PATH, java_options.opened(present or b""))
+
+
+def _restart(site: Site, hosts: Iterable[str]) -> Generator[str, None, None]:
+    for host in hosts:
+        yield f"restarting {UNIT} on {host}"
+        ran = site.shell.run(host, f"systemctl restart {UNIT}", timeout=300.0)
+        if not ran.ok:
+            said = ran.err.decode(errors="replace").strip()[-500:]
+            raise WorkFailed(
+                f"{UNIT} on {host} could not be restarted", detail=[said], hint=f"{CLOSE_COMMAND} tries again"
+            )
+    site.manager.forget_login()
+
+
+class CloseWindow(Step[NoArguments]):
+    """Closes the window."""
+
+    kind = "window.close"
+    help = "Put the options files back as they were, restart, wait for the version."
+    effect = Effect.CHANGE
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the way back; there is nothing to look at yet."""
+        yield self.action(
+            java_options.PATH, f"put {java_options.PATH} back as it was, and restart {UNIT}", undo="nothing to undo"
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Close whatever is open."""
+        window = remembered(site.state)
+        if window is None:
+            for host in site.settings.hosts_in("manager"):
+                site.undo.drop(_name(host.name))  # what a run kept that was killed before it opened anything
+            return unchanged("no window is open")
+        yield from close(site, window, work.timeout or _LIMIT)
+        return done("the options are as they were, and the manager redacts again")
+
+
+def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, None, None]:
+    """Put the options back on every host, restart, wait, and only then forget the window.
+
+    Args:
+        site: the site.
+        window: what the state folder remembers.
+        limit: seconds until the restarted server must answer.
+
+    Raises:
+        CannotReach: a host is out of reach; the window stays remembered.
+    """
+    for host, facts in window.hosts.items():
+        present = _file(site.shell, host)
+        seen = _digest(present)
+        if present is None or seen == facts["before"]:
+            continue
+        if seen == facts["after"]:
+            yield f"putting {java_options.PATH} on {host} back as it was"
+            _put_back(site, host, facts)
+        else:
+            yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
+            site.shell.write_file(host, java_options.PATH, java_options.closed(present))
+    yield from _restart(site, window.hosts)
+    yield from await_version(site, limit)
+    for facts in window.hosts.values():
+        site.undo.drop(facts["original"])
+    (site.state / _RECORD).unlink(missing_ok=True)  # last: whoever finds the record finishes what is above
+    _sync(site.state)
+
+
+def _put_back(site: Site, host: str, facts: Mapping[str, str]) -> None:
+    if facts["before"] != _ABSENT:
+        site.shell.write_file(host, java_options.PATH, site.undo.fetch(facts["original"]))
+        return
+    ran = site.shell.run(host, f"rm -f {java_options.PATH}", timeout=60.0)
+    if not ran.ok:
+        said = ran.err.decode(errors="replace").strip()[-500:]
+        raise WorkFailed(f"{java_options.PATH} on {host} could not be removed", detail=[said], hint=CLOSE_COMMAND)
+
+
+def _file(shell: ShellSight, host: str) -> bytes | None:
+    """Return the options file of a manager host, None where there is none."""
+    return shell.read_file(host, java_options.PATH)
+
+
+def servers(settings: SiteSettings, manager: ManagerSight) -> list[HostSettings]:
+    """Return the hosts on which a server of this manager runs (contract section 7.1: set the option on each).
+
+    Raises:
+        Refused: the manager has servers on hosts that the config does not name.
+    """
+    configured = settings.hosts_in("manager")
+    instances = manager.instances()
+    if len(instances) <= 1:
+        return list(configured)
+    strangers = [instance for instance in instances if not any(_same(host, instance) for host in configured)]
+    if strangers:
+        raise Refused(
+            f"this manager has {len(instances)} servers, and the config does not name all of them",
+            detail=[f"server {instance.name} at {instance.address}" for instance in strangers],
+            hint="add each to `hosts:` with `groups: [manager]`; redaction is switched on each server by itself",
+        )
+    return list(configured)
+
+
+def _same(host: HostSettings, instance: Instance) -> bool:
+    return bool({host.name, host.address} & {instance.name, instance.address} - {""})
+
+
+def _hosts(action: Action) -> list[str]:
+    hosts: Json = action.arguments["hosts"]
+    return [str(host) for host in hosts] if isinstance(hosts, list | tuple) else []

@@ -1,0 +1,1 @@
+"""Steps that bring a deployment back and prove it."""

@@ -1,0 +1,155 @@
+"""Put a snapshot's deployment in place of what is there, or add some of its clusters to it."""
+
+import hashlib
+from collections.abc import Generator, Iterable
+
+from pydantic import Field
+
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.model.snapshot import Snapshot
+from maint.ports import Sight, Site, Work
+from maint.restore.live_state import meaning, tree_of_server
+from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
+from maint.restore.select_snapshot import chosen
+from maint.restore.subset import refuse_existing
+from maint.snapshots.manifest import MANIFEST
+from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
+from maint.steps.manager.server import require_ssh
+from maint.steps.restore.put_outcome import Added, Fate, Replaced, look
+from maint.steps.restore.send_deployment import LIMIT, send, settled
+from maint.steps.step import Arguments, Progress, Step, done, unchanged
+
+
+class SnapshotArguments(Arguments):
+    """Which snapshot; without one, the newest restorable."""
+
+    snapshot: str = ""
+
+
+class EditedArguments(SnapshotArguments):
+    """Which snapshot, and which of its hosts have become others (`OLD=NEW`)."""
+
+    map_hosts: list[str] = Field(default_factory=list)
+
+
+class PutArguments(EditedArguments, Kept):
+    """Which snapshot, which hosts have become others, and how the present state is kept."""
+
+
+class PutDeployment(Step[PutArguments]):
+    """Replaces the manager's whole configuration, once the snapshot is proven and the present state is kept."""
+
+    kind = "deployment.put"
+    help = "Replace the manager's whole configuration by a snapshot's, sent once, decided by reading."
+    effect = Effect.DESTROY
+    arguments = PutArguments
+
+    def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the call, with what it will replace."""
+        require_ssh(sight)
+        snapshot = chosen(sight, args.snapshot)
+        put_proof(sight, snapshot.id)
+        edit = planned_edit(sight, snapshot, (), args.map_hosts)
+        clusters = [cluster.name for cluster in sight.manager.clusters()]
+        lost = f"; what is there now is lost: {', '.join(clusters)}" if clusters else ""
+        yield self.action(
+            f"manager {sight.settings.manager.host}",
+            f"replace the whole configuration by snapshot {snapshot.id}{_told(edit)}{lost}{plan_to_keep(sight, args)}",
+            {**args.model_dump(), "snapshot": snapshot.id, "edit": edit.to_json()},
+            undo="`maint restore run --snapshot ID` with the safety snapshot, where that is restorable",
+            facts={**facts_of(sight, snapshot), "clusters": sorted(clusters)},
+            confirm=sight.settings.name,
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Send once; when the answer is missing, decide by reading."""
+        out = outgoing_of(action, site)
+        name, evidence, limit = out.snapshot.id, Replaced(out.tree(site)), work.timeout or LIMIT
+        if work.noted("sent") is not None:
+            if (yield from settled(site, work, out, evidence, limit)) is Fate.APPLIED:
+                return done(f"snapshot {name} is in force: it was applied although its answer was lost")
+            yield "it was not applied and can no longer arrive; sending it again"
+        elif look(site, evidence.wanted).proves:
+            return unchanged(f"the present configuration is that of snapshot {name} already")
+        kept = yield from _guard(action, site, work, name)
+        return done(f"snapshot {name} {(yield from send(site, work, out, evidence, limit))}; {kept}")
+
+
+class AddArguments(EditedArguments, Kept):
+    """Which clusters of which snapshot, which hosts have become others, and how the present state is kept."""
+
+    clusters: list[str] = Field(min_length=1)
+
+
+class AddClusters(Step[AddArguments]):
+    """Adds clusters that the server lacks; nothing that is there is touched (contract section 8, flag false)."""
+
+    kind = "deployment.add"
+    help = "Bring back clusters that the manager lacks, from a whole snapshot; refuses what exists there already."
+    effect = Effect.CHANGE
+    arguments = AddArguments
+
+    def plan(self, args: AddArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the call; refuses here already where anything of it exists."""
+        require_ssh(sight)
+        snapshot = chosen(sight, args.snapshot)
+        put_proof(sight, snapshot.id)
+        edit = planned_edit(sight, snapshot, args.clusters, args.map_hosts)
+        assert edit.choice is not None  # clusters were named
+        refuse_existing(outgoing(sight, snapshot, edit).tree(sight), tree_of_server(sight))
+        names, hosts = ", ".join(edit.choice.clusters), len(edit.choice.hosts)
+        yield self.action(
+            f"cluster {names}",
+            f"add cluster {names} from snapshot {snapshot.id}, with {hosts} hosts that the manager lacks"
+            f"{_told(edit)}{plan_to_keep(sight, args)}",
+            {**args.model_dump(), "snapshot": snapshot.id, "edit": edit.to_json()},
+            undo="; ".join(f"maint cluster delete {name}" for name in edit.choice.clusters),
+            facts=facts_of(sight, snapshot),
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Send once; whether the clusters are there tells what became of it."""
+        out = outgoing_of(action, site)
+        assert out.edit.choice is not None  # as planned
+        names, limit = out.edit.choice.clusters, work.timeout or LIMIT
+        evidence = Added(names)
+        if work.noted("sent") is not None:
+            if (yield from settled(site, work, out, evidence, limit)) is Fate.APPLIED:
+                return done(f"cluster {', '.join(names)} is there: it was added although its answer was lost")
+            yield "it was not added and can no longer arrive; sending it again"
+        kept = yield from _guard(action, site, work, out.snapshot.id)
+        refuse_existing(out.tree(site), tree_of_server(site))
+        how = yield from send(site, work, out, evidence, limit)
+        return done(f"cluster {', '.join(names)} of snapshot {out.snapshot.id} {how}; it is not started; {kept}")
+
+
+def facts_of(sight: Sight, snapshot: Snapshot) -> dict[str, Json]:
+    """Return what a restore's plan rests on: the snapshot as signed, and what the server holds now."""
+    with sight.store.open(f"{snapshot.site}/{snapshot.id}/{MANIFEST}") as file:
+        manifest = hashlib.sha256(file.read()).hexdigest()
+    return {"manifest": manifest, "present": meaning(tree_of_server(sight)), "release": sight.manager.release()}
+
+
+def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[str, None, str]:
+    yield f"proving that snapshot {snapshot} can be restored"
+    yield put_proof(site, snapshot).words
+    return (yield from keep(action, site, work))
+
+
+def outgoing_of(action: Action, sight: Sight) -> Outgoing:
+    """Return the document that a planned action sends.
+
+    Raises:
+        Refused: the snapshot must never be restored.
+    """
+    snapshot = chosen(sight, str(action.arguments["snapshot"]))
+    return outgoing(sight, snapshot, Edit.from_json(action.arguments["edit"]))
+
+
+def _told(edit: Edit) -> str:
+    """Return what a plan's line says about an edit."""
+    words = [f"; host {change.old_name} becomes {change.new_name}" for change in edit.changes]
+    if edit.leftovers:
+        words.append(f"; {len(edit.leftovers)} texts still name an old host")
+    return "".join([*words, *(f"; not brought back: {name}" for name in edit.left_out)])

@@ -1,0 +1,114 @@
+"""Climb the ladder of preconditions before anything is sent, once for the plan and once more for the run."""
+
+from collections.abc import Iterable, Sequence
+
+from pydantic import Field
+
+from maint.deployment.deployment_summary import Outline
+from maint.errors import Invalid
+from maint.model.plan import Action, Effect
+from maint.model.snapshot import Finding, Snapshot
+from maint.ports import Sight, Site, Work
+from maint.restore.license import content_of
+from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
+from maint.restore.preconditions import Server, insist, insist_on_bytes, ready
+from maint.restore.select_snapshot import chosen
+from maint.snapshots import host_notes
+from maint.snapshots.verification import Verification
+from maint.snapshots.verify import verify
+from maint.snapshots.virtual_clusters.document import clusters_in
+from maint.steps.manager.server import require_ssh
+from maint.steps.restore.deployment import EditedArguments
+from maint.steps.step import Progress, Step, done
+
+
+class ReadyArguments(EditedArguments):
+    """Which snapshot, edited how, and whether the licence must be installed already."""
+
+    clusters: list[str] = Field(default_factory=list)
+    license: bool = False
+
+
+# What must hold of a document that was edited, besides what holds of the snapshot; a part stands on what is there.
+_OF_A_WHOLE = frozenset({"redaction", "references", "duplicates", "hosts"})
+_OF_A_PART = frozenset({"redaction", "duplicates"})
+
+
+class RestoreReady(Step[ReadyArguments]):
+    """Refuses a restore that cannot end well."""
+
+    kind = "restore.ready"
+    help = "Verify the snapshot to level 3 and hold it against the server and its host; refuse before anything is sent."
+    effect = Effect.READ
+    arguments = ReadyArguments
+
+    def plan(self, args: ReadyArguments, sight: Sight) -> Iterable[Action]:
+        """Climb the ladder for the plan; a broken rung refuses here."""
+        require_ssh(sight)
+        snapshot = chosen(sight, args.snapshot)
+        judged = _verified(sight, snapshot)
+        edit = planned_edit(sight, snapshot, args.clusters, args.map_hosts)
+        findings = _climb(sight, outgoing(sight, snapshot, edit), judged, args.license)
+        insist(snapshot, findings)
+        yield self.action(
+            f"snapshot {snapshot.id}",
+            f"prove that snapshot {snapshot.id} can be restored here ({len(findings)} rules)",
+            {"snapshot": snapshot.id, "license": args.license, "edit": edit.to_json()},
+            facts={"snapshot": snapshot.id, "rules": [[finding.rule, finding.passed] for finding in findings]},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Climb it again: the server may have changed since the plan."""
+        snapshot = chosen(site, str(action.arguments["snapshot"]))
+        yield f"verifying snapshot {snapshot.id} and looking at the server and its host"
+        judged = _verified(site, snapshot)
+        out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
+        findings = _climb(site, out, judged, bool(action.arguments["license"]))
+        insist(snapshot, findings)
+        untold = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is None]
+        words = f"{len(findings) - len(untold)} rules hold"
+        told = "; could not tell: ".join([words, *(["; ".join(untold)] if untold else [])])
+        strange = [name for name in clusters_in(snapshot) if name not in _configured(site)]
+        return done(told + (f"; not in the config, so not brought back: {', '.join(strange)}" if strange else ""))
+
+
+def _configured(sight: Sight) -> set[str]:
+    return {one.name for one in sight.settings.virtual_clusters}
+
+
+def _verified(sight: Sight, snapshot: Snapshot) -> Verification:
+    judged = verify(sight, snapshot.id, 3)
+    insist_on_bytes(snapshot, judged)
+    return judged
+
+
+def _climb(sight: Sight, out: Outgoing, judged: Verification, installed: bool) -> Sequence[Finding]:
+    snapshot, verdict = out.snapshot, out.verdict(sight)
+    server = _server(sight, snapshot, verdict.outline, installed)
+    rungs = ready(snapshot, verdict.outline, judged, server, whole=out.whole)
+    if out.content is None:
+        return rungs
+    rules = _OF_A_WHOLE if out.whole else _OF_A_PART
+    return [*rungs, *(finding for finding in verdict.judgement.findings if finding.rule in rules)]
+
+
+def _server(sight: Sight, snapshot: Snapshot, outline: Outline, installed: bool) -> Server:
+    manager = sight.manager
+    account = manager.log_in()
+    return Server(
+        release=manager.release(),
+        api=manager.api_version(),
+        fresh=account.bootstrap,
+        licensed=manager.license() is not None or (not installed and _has_license(sight, snapshot)),
+        commands=[f"{command.name} ({command.id})" for command in manager.active_commands()],
+        host_files=host_notes.look(sight, outline),
+    )
+
+
+def _has_license(sight: Sight, snapshot: Snapshot) -> bool:
+    """Whether there is a licence that the playbook can upload."""
+    try:
+        content_of(sight, file="", snapshot=snapshot.id)
+    except Invalid:
+        return False
+    return True

@@ -1,0 +1,172 @@
+"""Decide by reading whether a deployment that was sent has been applied (contract section 8, ladder item 7)."""
+
+from collections.abc import Generator, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from maint.deployment.compare import Comparison, compare
+from maint.deployment.tree import Tree
+from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
+from maint.model.formatting import show_duration
+from maint.model.json import Json
+from maint.model.noun import Noun
+from maint.ports import Sight, Site, Work
+from maint.restore.live_state import tree_of_server
+from maint.steps.manager.commands import pauses
+from maint.steps.manager.server import invocations
+
+
+class Fate(StrEnum):
+    """What became of a deployment that was sent."""
+
+    APPLIED = "applied"
+    NEVER = "can no longer arrive"
+    OPEN = "may still arrive"
+
+
+class Evidence(Protocol):
+    """What tells, by reading, whether a deployment has been applied."""
+
+    def before(self, sight: Sight) -> dict[str, Json]:
+        """Return what must be known before anything is sent, so that a later look can tell."""
+
+    def there(self, sight: Sight, before: dict[str, Json]) -> bool:
+        """Look; whether the deployment is in force."""
+
+
+class Seen(Noun):
+    """What a read of the present deployment shows, held against the one that is wanted."""
+
+    comparison: Comparison
+    bootstrap: bool
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing comparable differs."""
+        return self.comparison.same
+
+    @property
+    def proves(self) -> bool:
+        """Whether it proves that the present deployment is the wanted one, secrets and all."""
+        return self.same and not self.comparison.not_comparable and not self.bootstrap
+
+
+def look(sight: Sight, wanted: dict[str, Tree]) -> Seen:
+    """Read the present deployment and hold it against the wanted tree."""
+    sight.manager.forget_login()
+    account = sight.manager.log_in()
+    return Seen(compare(wanted, tree_of_server(sight)), account.bootstrap)
+
+
+class Replaced:
+    """Evidence that a whole deployment took the place of what was there.
+
+    The call is atomic (contract section 8): the state is the one from before or the wanted one. Where only the
+    bootstrap account was let in before, the wanted account tells; else the differences that went.
+    """
+
+    def __init__(self, wanted: dict[str, Tree]) -> None:
+        self.wanted = wanted
+
+    def before(self, sight: Sight) -> dict[str, Json]:
+        """Return how the present deployment differs from the wanted one."""
+        seen = look(sight, self.wanted)
+        return {"same": seen.same, "bootstrap": seen.bootstrap, "differences": len(seen.comparison.differences)}
+
+    def there(self, sight: Sight, before: dict[str, Json]) -> bool:
+        """Look whether it is in force."""
+        seen = look(sight, self.wanted)
+        if seen.bootstrap:
+            return False
+        if before["bootstrap"] or seen.proves:
+            return True
+        had, has = before["differences"], len(seen.comparison.differences)
+        return isinstance(had, int) and has < had and 2 * has <= had
+
+
+class Added:
+    """Evidence that clusters were added: none of them was there before, and the call is atomic."""
+
+    def __init__(self, clusters: Sequence[str]) -> None:
+        self._clusters = frozenset(clusters)
+
+    def before(self, sight: Sight) -> dict[str, Json]:
+        """Return nothing: that they are not there was seen to by whoever sends."""
+        return {}
+
+    def there(self, sight: Sight, before: dict[str, Json]) -> bool:
+        """Look whether the clusters are there."""
+        sight.manager.forget_login()
+        return self._clusters <= {cluster.name for cluster in sight.manager.clusters()}
+
+
+def baseline(site: Site, evidence: Evidence) -> dict[str, Json]:
+    """Return what must be known about the server before anything is sent, so that a later look can tell."""
+    return {**evidence.before(site), "servers": invocations(site) if site.settings.ssh else {}}
+
+
+def fate(site: Site, work: Work, evidence: Evidence, limit: float) -> Fate:
+    """Say what became of the deployment that this action sent, in this life of the run or in an earlier one.
+
+    Args:
+        site: the site.
+        work: holds `before` (see `baseline`), `sent` (when sending began), `last block` (just before the end left)
+            and `refused` (the server's own no).
+        evidence: what tells.
+        limit: seconds that the call was given.
+    """
+    before = work.noted("before")
+    assert isinstance(before, dict)  # written before anything was sent
+    try:
+        there = evidence.there(site, before)
+    except LoginRefused:
+        raise
+    except (CannotReach, Transient):
+        return Fate.OPEN
+    if there:
+        return Fate.APPLIED
+    ended = work.noted("last block") is None or any(
+        work.noted(key) is not None for key in ("refused", "restarted since")
+    )
+    return Fate.NEVER if ended or _restarted(site, before) or _over(site, work, limit) else Fate.OPEN
+
+
+def _restarted(site: Site, before: dict[str, Json]) -> bool:
+    """Whether the server was restarted since: what it had not committed by then is rolled back."""
+    known = before["servers"]
+    if not isinstance(known, dict) or not known or not site.settings.ssh:
+        return False
+    try:
+        now = invocations(site)
+    except (CannotReach, WorkFailed):
+        return False
+    return all(words and words != known.get(host) for host, words in now.items())
+
+
+def _over(site: Site, work: Work, limit: float) -> bool:
+    sent = datetime.fromisoformat(str(work.noted("sent")))
+    return site.clock.now() > sent + timedelta(seconds=limit)
+
+
+def await_fate(site: Site, work: Work, evidence: Evidence, limit: float, patience: float) -> Generator[str, None, Fate]:
+    """Look until it is settled, or until patience is at its end: then it may still arrive.
+
+    Args:
+        site: the site.
+        work: see `fate`.
+        evidence: what tells.
+        limit: seconds that the call was given.
+        patience: seconds to look.
+    """
+    begun = site.clock.monotonic()
+    for pause in pauses():
+        decided = fate(site, work, evidence, limit)
+        if decided is not Fate.OPEN or site.clock.monotonic() - begun > patience:
+            return decided
+        yield (
+            "looking whether the deployment was applied; it may still be under way, "
+            f"and is looked for {show_duration(patience)} at most"
+        )
+        site.clock.sleep(pause)
+    raise AssertionError("the pauses never end")

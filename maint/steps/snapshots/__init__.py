@@ -1,0 +1,1 @@
+"""Steps that capture, require, hold, prune and replicate snapshots."""

@@ -1,0 +1,188 @@
+"""Retention as steps: hold a snapshot, release it, and prune those that nothing keeps."""
+
+import getpass
+from collections.abc import Iterable
+from datetime import date, datetime
+
+from maint.errors import Invalid, Refused
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.ports import Sight, Site, Work
+from maint.snapshots import holds, prune
+from maint.snapshots.catalogue import entries, find_id
+from maint.snapshots.retention_policy import Verdict
+from maint.snapshots.virtual_clusters.garbage_collect import collect, unused
+from maint.steps.step import Arguments, Progress, Step, done, unchanged
+
+# Runs with one of these may still need any snapshot that is there now.
+_RESTORING = frozenset({"deployment.put", "deployment.add", "vc.restore"})
+
+
+class PruneArguments(Arguments):
+    """What the operator says beside the policy."""
+
+    thaw: str = ""
+    damaged: bool = False
+
+
+class PruneSnapshots(Step[PruneArguments]):
+    """Removes snapshots."""
+
+    kind = "snapshot.prune"
+    help = "Remove the snapshots that neither the policy, nor the floor, nor a hold keeps."
+    effect = Effect.CHANGE
+    arguments = PruneArguments
+
+    def plan(self, args: PruneArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the removal of what has no reason to stay; refuses while the latest backup is doubtful."""
+        decided, left = _verdict(sight, thaw=args.thaw, damaged=args.damaged), prune.leftovers(sight)
+        going, all_ = decided.removed, len(decided.decisions)
+        summary = (
+            f"remove {len(going)} of {all_} snapshots: {', '.join(going)}" if going else f"all {all_} snapshots stay"
+        )
+        if left:
+            summary += f"; finish the removal of {', '.join(left)}"
+        behind = bool(sight.settings.backup and sight.settings.backup.copies and prune.pruned(sight))
+        if behind:
+            summary += "; remove from the copies what was pruned before"
+        files = unused(sight, going)
+        if files.names:
+            summary += f"; remove {len(files.names)} files of virtual clusters that no snapshot needs then"
+        elif files.waits:
+            summary += f"; files of virtual clusters stay for now: {files.waits}"
+        yield self.action(
+            f"store {sight.store.location}",
+            summary,
+            {"remove": list(going), "thaw": args.thaw, "damaged": args.damaged},
+            effect=Effect.CHANGE if going or left or behind or files.names else Effect.READ,
+            facts={"kept": list(decided.kept), "removed": list(going)},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Decide again under the lock, and remove what both the plan and this decision let go."""
+        thaw, damaged = str(action.arguments["thaw"]), bool(action.arguments["damaged"])
+        finished = prune.clean_up(site)
+        decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
+        planned = action.arguments["remove"]
+        assert isinstance(planned, list | tuple)
+        removed = [snapshot_id for snapshot_id in map(str, planned) if snapshot_id in decided]
+        if removed:
+            yield from prune.insist_on_the_floor(site)
+        for snapshot_id in removed:
+            prune.remove(site, snapshot_id, decided[snapshot_id])
+            yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
+        files = yield from collect(site)
+        problems = yield from prune.follow(site)
+        words = f"{len(removed)} removed" + (f", {len(finished)} removals finished" if finished else "")
+        words += f", {files} files of virtual clusters" if files else ""
+        value: dict[str, Json] = {"removed": [*finished, *removed], "files": files}
+        if problems:
+            return done("; ".join([words, *problems]), value, partly=True)
+        return done(words, value) if removed or finished or files else unchanged("nothing to remove", value)
+
+    def never_amid(self, action: Action) -> frozenset[str]:
+        """Wait for restores, unless the operator said otherwise."""
+        return frozenset() if action.arguments["thaw"] else _RESTORING
+
+
+def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Verdict:
+    doubt = None if thaw else prune.doubt(entries(sight), sight.clock.now())
+    if doubt:
+        raise Refused(
+            f"nothing is removed now: {doubt}",
+            detail=["older snapshots may be the only way back"],
+            hint="look at it (`maint backup list`), take another one (with `--accept-empty` where virtual clusters "
+            "really hold so little), or say why it is well: --thaw REASON",
+        )
+    return prune.verdict(sight, thaw=True, damaged=damaged)
+
+
+class HoldArguments(Arguments):
+    """Which snapshot, why, and until when."""
+
+    snapshot: str
+    reason: str
+    until: str = ""
+
+
+class HoldSnapshot(Step[HoldArguments]):
+    """Holds a snapshot."""
+
+    kind = "snapshot.hold"
+    help = "Keep a snapshot from being pruned, for a reason, until a day or until it is released."
+    effect = Effect.READ
+    arguments = HoldArguments
+
+    def plan(self, args: HoldArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the record."""
+        snapshot_id, until = find_id(sight, args.snapshot), _day(args.until)
+        _stated(args.reason)
+        if until is not None and until <= sight.clock.now():
+            raise Invalid(f"the day {args.until} has passed", hint="--until takes the last day of the hold")
+        end = f" until the end of {args.until}" if until else ""
+        yield self.action(
+            f"snapshot {snapshot_id}", f"hold {snapshot_id}{end}: {args.reason}", _named(args, snapshot_id)
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Write the record, unless an earlier life of the run did."""
+        yield "signing the hold"
+        snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
+        until = _day(str(action.arguments["until"]))
+        known = next((one.holds for one in entries(site) if one.id == snapshot_id), None)
+        if known is None:
+            raise Invalid(f"snapshot {snapshot_id} is gone", hint="maint backup list")
+        if any((one.reason, one.until) == (reason, until) for one in known):
+            return unchanged(f"{snapshot_id} is held already: {reason}", {"id": snapshot_id})
+        holds.hold(site, snapshot_id, reason, until, getpass.getuser())
+        return done(f"{snapshot_id} is held: {reason}", {"id": snapshot_id})
+
+
+class ReleaseArguments(Arguments):
+    """Which snapshot, and why."""
+
+    snapshot: str
+    reason: str
+
+
+class ReleaseSnapshot(Step[ReleaseArguments]):
+    """Releases a snapshot."""
+
+    kind = "snapshot.release"
+    help = "End all holds of a snapshot; the next pruning judges it like any other."
+    effect = Effect.READ
+    arguments = ReleaseArguments
+
+    def plan(self, args: ReleaseArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the record."""
+        snapshot_id = find_id(sight, args.snapshot)
+        _stated(args.reason)
+        yield self.action(f"snapshot {snapshot_id}", f"release {snapshot_id}: {args.reason}", _named(args, snapshot_id))
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Write the record where something is held."""
+        yield "signing the release"
+        snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
+        if not any(one.holds for one in entries(site) if one.id == snapshot_id):
+            return unchanged(f"{snapshot_id} is not held", {"id": snapshot_id})
+        holds.release(site, snapshot_id, reason, getpass.getuser())
+        return done(f"{snapshot_id} is released: {reason}", {"id": snapshot_id})
+
+
+def _named(args: HoldArguments | ReleaseArguments, snapshot_id: str) -> dict[str, str]:
+    return {**args.model_dump(), "snapshot": snapshot_id}
+
+
+def _stated(reason: str) -> None:
+    if not reason.strip():
+        raise Invalid("a reason is needed", hint="--reason tells whoever comes after you")
+
+
+def _day(text: str) -> datetime | None:
+    """Return the end of a day given as 2027-06-30, None where none was given."""
+    if not text:
+        return None
+    try:
+        return holds.end_of(date.fromisoformat(text))
+    except (ValueError, OverflowError):
+        raise Invalid(f"{text!r} is no day", hint="write it as 2027-06-30") from None

@@ -1,0 +1,121 @@
+"""Snapshots as steps: take one, or require that a restorable one is at hand before anything is destroyed."""
+
+from collections.abc import Iterable
+
+from maint.config.strict import Duration
+from maint.errors import Refused, WorkFailed
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.model.snapshot import Purpose, Redaction, Snapshot
+from maint.ports import Sight, Site, Work
+from maint.snapshots.capture import recipients_of
+from maint.snapshots.extra_parts import lacking
+from maint.steps.guards import cluster_proof
+from maint.steps.manager.clusters import resolve
+from maint.steps.snapshots.capture_once import described, taken_once
+from maint.steps.step import Arguments, Progress, Step, done
+from maint.steps.virtual_clusters.backup import LACKING, shortcomings
+
+_REDACTED = (
+    "`maint backup create --open-window` takes a restorable one; "
+    "`backup.on_redacted: accept` in the config is content with redacted ones"
+)
+
+
+class TakeArguments(Arguments):
+    """Why, and whether only an unredacted export will do."""
+
+    purpose: str = Purpose.BACKUP.value
+    unredacted: bool = False
+    accept_empty: bool = False
+
+
+class TakeSnapshot(Step[TakeArguments]):
+    """Takes a snapshot."""
+
+    kind = "snapshot.take"
+    help = "Export the deployment into the store: sealed, signed, judged, read back. Redacted ones are audit-only."
+    effect = Effect.READ
+    arguments = TakeArguments
+
+    def plan(self, args: TakeArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the export."""
+        purposes = [purpose.value for purpose in Purpose]
+        if args.purpose not in purposes:
+            raise Refused(f"a snapshot's purpose is one of {', '.join(purposes)}", hint="`backup` is the usual one")
+        recipients_of(sight)
+        yield self.action(
+            f"store {sight.store.location}",
+            f"export the deployment of {sight.settings.manager.host} into {sight.store.location}",
+            args.model_dump(),
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Take it, unless an earlier life of the run has committed it already."""
+        purpose = Purpose(str(action.arguments["purpose"]))
+        snapshot = yield from taken_once(site, work, purpose, accept_empty=action.arguments.get("accept_empty") is True)
+        words = described(snapshot)
+        if action.arguments["unredacted"] and not snapshot.restorable:
+            raise _unrestorable(snapshot, words)
+        accepted = site.settings.backup is not None and site.settings.backup.on_redacted == "accept"
+        partly = purpose is Purpose.BACKUP and not snapshot.restorable and not accepted
+        if purpose is Purpose.BACKUP and (without := lacking(site.settings, snapshot)):
+            words, partly = f"{words}; without {', '.join(without)}, which the config demands", True
+        if lacks := shortcomings(snapshot):
+            words, partly = "; ".join([words, *lacks]), True
+        value: dict[str, Json] = {"id": snapshot.id, "restorable": snapshot.restorable}
+        return done(words, value, partly=partly, hint=_hint(snapshot))
+
+
+def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
+    """Say why an export through the window is of no use: it is redacted all the same, or breaks another rule."""
+    if snapshot.judgement.redaction is Redaction.REDACTED:
+        hint = "another server of this manager may have answered; see `maint help redaction`"
+        return WorkFailed(
+            "the export is not restorable although the redaction window is open", detail=[words], hint=hint
+        )
+    hint = f"`maint backup show {snapshot.id}` names each broken rule: mend that in the manager, then export again"
+    return WorkFailed(
+        "the export is not restorable: its secrets can be read, but the manager's data does not hang together",
+        detail=[words],
+        hint=hint,
+    )
+
+
+def _hint(snapshot: Snapshot) -> str:
+    """Return how to get what a snapshot lacks, nothing where it lacks nothing."""
+    return _REDACTED if not snapshot.restorable else LACKING if shortcomings(snapshot) else ""
+
+
+class RequireArguments(Arguments):
+    """How old the snapshot may be, and the cluster it must hold."""
+
+    max_age: Duration
+    cluster: str = ""
+
+
+class RequireBackup(Step[RequireArguments]):
+    """Guards a destruction that has no guard of its own, such as work on hosts."""
+
+    kind = "backup.require"
+    help = "Refuse to go on unless a restorable snapshot, young enough, passes verification to level 3."
+    effect = Effect.READ
+    arguments = RequireArguments
+
+    def plan(self, args: RequireArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the proof; refuses here already where no snapshot gives it."""
+        cluster = resolve(sight.manager, args.cluster) if args.cluster else None
+        judged = cluster_proof(sight, cluster, args.max_age)
+        yield self.action(
+            f"snapshot {judged.snapshot}",
+            f"prove that snapshot {judged.snapshot} can be restored",
+            {"max_age": args.max_age, "cluster": cluster.name if cluster else ""},
+            facts={"snapshot": judged.snapshot},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Prove it again."""
+        name, max_age = str(action.arguments["cluster"]), float(str(action.arguments["max_age"]))
+        yield "verifying the snapshot that is to prove it"
+        judged = cluster_proof(site, resolve(site.manager, name) if name else None, max_age)
+        return done(f"snapshot {judged.snapshot}: {judged.words}", {"snapshot": judged.snapshot})

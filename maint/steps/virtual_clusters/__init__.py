@@ -1,0 +1,1 @@
+"""Steps that act on virtual clusters and on the hosts that serve them."""

@@ -1,0 +1,299 @@
+"""Give a virtual cluster its certificate with the utility script, on an ECS master host (jobs API, section 11.3)."""
+
+import base64
+import binascii
+import shlex
+import ssl
+from collections.abc import Generator, Iterable, Mapping
+from datetime import datetime
+
+from maint.errors import MaintError, WorkFailed
+from maint.model.certificate import covers, end_of, fingerprint, first_of, names_of
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.model.site import VirtualClusterSettings
+from maint.ports import ShellSight, Sight, Site, Work
+from maint.steps.step import Progress, Step, done, unchanged
+from maint.steps.virtual_clusters.certificate import Pair, pair_of
+from maint.steps.virtual_clusters.gateway_certificate import SOON, keep_shared, lasting, put_shared_back
+from maint.steps.virtual_clusters.init_host import (
+    SETUP,
+    SHARED_SECRET,
+    Address,
+    Found,
+    address_of,
+    kubectl,
+    last_words,
+    look,
+    master_of,
+    require_ingress,
+    require_utility,
+    siblings,
+)
+from maint.steps.virtual_clusters.step import VcArguments, own_certificate
+from maint.steps.virtual_clusters.temp_dir import fed, script, sweep
+
+_SERVED = 120.0  # seconds until an ingress must show what its secret holds
+_PAUSE = 2.0
+_UNSEEN = "look from where the clients are: `maint vc status`"
+_LATER = "its host and its service's gateway, unless they have a good one; all its virtual clusters share the gateway's"
+
+
+class InitArguments(VcArguments):
+    """Which virtual cluster, and whether it need not answer yet while this is planned."""
+
+    later: bool = False
+
+
+class InitClusterArguments(InitArguments):
+    """Whether a certificate of the utility's own making is made anew although the present one is good."""
+
+    renew: bool = False
+
+
+class InitCluster(Step[InitClusterArguments]):
+    """Installs the certificate that the config names, or lets the utility make one."""
+
+    kind = "vc.init"
+    help = (
+        "Give a virtual cluster and its service's gateway their certificate, with the utility script on an ECS master."
+    )
+    effect = Effect.DESTROY
+    arguments = InitClusterArguments
+
+    def plan(self, args: InitClusterArguments, sight: Sight) -> Iterable[Action]:
+        """Judge the certificate, look at the virtual cluster, and name everybody whom it concerns."""
+        settings = sight.settings.virtual_cluster(args.vc)
+        if args.later:
+            pair = pair_of(settings, sight.secrets, ())
+            yield self._planned(args, settings, pair, f"{_what(settings, pair)} for {_LATER}", {})
+            return
+        address, host = address_of(settings), master_of(sight)
+        pair = pair_of(settings, sight.secrets, (address.host, address.gateway))
+        now = sight.clock.now()
+        found = look(sight.shell, host, address, settings.utility)
+        held = certificates(sight.shell, host, address)
+        if there := _good(pair, address, held, now, renew=args.renew):
+            yield self._planned(args, settings, pair, there, held, nothing=True)
+            return
+        require_utility(found, settings)
+        stays = pair is None and not args.renew and lasting(address, held, now)
+        whom = f"{address.host} and {address.gateway}{_shared(sight, address, found, stays=stays)}"
+        yield self._planned(args, settings, pair, f"{_what(settings, pair)} for {whom}", held)
+
+    def _planned(
+        self,
+        args: InitClusterArguments,
+        settings: VirtualClusterSettings,
+        pair: Pair | None,
+        words: str,
+        held: Mapping[str, bytes],
+        *,
+        nothing: bool = False,
+    ) -> Action:
+        effect = Effect.READ if nothing else Effect.DESTROY if pair is None else Effect.CHANGE
+        return self.action(
+            f"virtual cluster {settings.name}",
+            words,
+            {**args.model_dump(), "vc": settings.name},
+            effect=effect,
+            confirm=settings.name if effect is Effect.DESTROY else None,
+            undo=None if nothing else "the certificates of before can only come back from whoever made them",
+            facts=_prints(held),
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Look again, call the script, and see that its certificate is in place and served."""
+        settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
+        address, host = address_of(settings), master_of(site)
+        pair = pair_of(settings, site.secrets, (address.host, address.gateway))
+        found = look(site.shell, host, address, settings.utility)
+        sweep(site.shell, host, site.state)
+        yield from put_shared_back(site, work, host, address)
+        held = certificates(site.shell, host, address)
+        before, now = work.noted("before"), _prints(held)
+        # A certificate that an earlier life of this run had made is not made once more.
+        renew = action.arguments["renew"] is True and before in (None, now)
+        if there := _good(pair, address, held, site.clock.now(), renew=renew):
+            words, seen = yield from _served(site, settings, address, held)
+            kept = _trusted(site, settings, held) if pair is None and before is not None else ""
+            told = f"{there}{words}{kept}"
+            return unchanged(told) if before is None and seen else done(told, partly=not seen, hint=_UNSEEN)
+        require_ingress(found, address)
+        work.note("before", now)
+        yield from self._install(
+            site, work, found, settings, pair, stays=not renew and lasting(address, held, site.clock.now())
+        )
+        held = certificates(site.shell, host, address)
+        _verify(address, host, pair, held, now)
+        words, seen = yield from _served(site, settings, address, held)
+        kept = _trusted(site, settings, held) if pair is None else ""
+        told = f"{address.host} and {address.gateway} have {_described(pair, held)}{words}{kept}"
+        if not covers(held[SHARED_SECRET], address.gateway):  # the utility makes it for the virtual cluster's name
+            told += f"; it is NOT for {address.gateway}, so that clients get no token there"
+            return done(told, partly=True, hint="name a certificate for both under `tls:` in the config, then again")
+        return done(told, partly=not seen, hint=_UNSEEN)
+
+    @staticmethod
+    def _install(
+        site: Site, work: Work, found: Found, settings: VirtualClusterSettings, pair: Pair | None, *, stays: bool
+    ) -> Generator[str, None, None]:
+        """Call the script; the gateway's certificate is put back where it is to stay, whatever becomes of the call."""
+        address = address_of(settings)
+        if pair is None and stays:
+            yield from keep_shared(site, work, found.host, address)
+        yield f"calling the utility script on {found.host}"
+        try:
+            _call(site, found, settings, address, pair)
+        except (MaintError, KeyboardInterrupt):
+            sweep(site.shell, found.host, site.state)  # which waits for a script that still goes on
+            yield from put_shared_back(site, work, found.host, address)
+            raise
+        yield from put_shared_back(site, work, found.host, address)
+
+    def holds(self, action: Action, site: Site, work: Work) -> bool:
+        """Whether the virtual cluster still has a certificate as this run left it."""
+        settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
+        address = address_of(settings)
+        pair = pair_of(settings, site.secrets, (address.host, address.gateway))
+        held = certificates(site.shell, master_of(site), address)
+        return bool(_good(pair, address, held, site.clock.now(), renew=False))
+
+
+def certificates(shell: ShellSight, host: str, address: Address) -> dict[str, bytes]:
+    """Return the certificates (DER) that Kubernetes holds, by name of their secret; keys are never read.
+
+    Raises:
+        WorkFailed: kubectl does not answer.
+    """
+    found: dict[str, bytes] = {}
+    for secret in (address.certificate_secret, SHARED_SECRET):
+        words = f"get secret {secret} -n {address.service_namespace} -o 'jsonpath={{.data.tls\\.crt}}'"
+        ran = shell.ask(host, kubectl(words, "ignore-not-found"), timeout=90.0)
+        if not ran.ok:
+            raise WorkFailed(
+                f"{host}: kubectl does not answer", detail=last_words(ran), hint="are the data services up?"
+            )
+        try:
+            der = first_of(base64.b64decode(ran.out, validate=True))
+            end_of(der), names_of(der)
+        except (binascii.Error, ValueError):
+            continue  # none, or one that is no certificate: as good as none
+        found[secret] = der
+    return found
+
+
+def _prints(held: Mapping[str, bytes]) -> dict[str, Json]:
+    return {name: fingerprint(der) for name, der in held.items()}
+
+
+def _good(pair: Pair | None, address: Address, held: Mapping[str, bytes], now: datetime, *, renew: bool) -> str:
+    """Return in words why nothing needs to be done, else nothing."""
+    own, shared = held.get(address.certificate_secret), held.get(SHARED_SECRET)
+    if own is None or shared is None:
+        return ""
+    if pair is not None:
+        same = fingerprint(own) == fingerprint(shared) == fingerprint(first_of(pair.chain))
+        return f"{address.host} has the configured certificate already, until {pair.until:%Y-%m-%d}" if same else ""
+    lasting = min(end_of(own), end_of(shared)) > now + SOON
+    if renew or not lasting or not covers(own, address.host):
+        return ""
+    return f"{address.host} has a certificate until {end_of(own):%Y-%m-%d}; `--renew` makes a new one all the same"
+
+
+def _what(settings: VirtualClusterSettings, pair: Pair | None) -> str:
+    if pair is None or settings.tls is None:
+        return "let the utility make a self-signed certificate, good for 365 days,"
+    doubt = (
+        "" if pair.known else f" (which the `ca` of {settings.name} does NOT accept: maint itself would be shut out)"
+    )
+    return f"install the certificate {settings.tls.cert} (until {pair.until:%Y-%m-%d}){doubt}"
+
+
+def _shared(sight: Sight, address: Address, found: Found | None, *, stays: bool) -> str:
+    """Return whom else it concerns: the gateway's certificate is one for all virtual clusters of the service."""
+    others = siblings(sight.settings, address)
+    named = [f"{one.name} (ca: {one.ca or 'the authorities of the system'})" for one in others]
+    known = {address.cluster, *(address_of(one).cluster for one in others)}
+    named += [f"{one} (not in this config)" for one in (found.clusters if found else ()) if one not in known]
+    if not named:
+        return f"; no other virtual cluster shares {address.gateway}"
+    told = "it is put back a moment later, since it is a good one" if stays else "their clients must trust it"
+    whole = f"; the certificate of {address.gateway} is replaced for all virtual clusters of the service, {told}: "
+    return whole + ", ".join(named)
+
+
+def _call(site: Site, found: Found, settings: VirtualClusterSettings, address: Address, pair: Pair | None) -> None:
+    """Run the script in a private folder; a key comes over standard input."""
+    files = {} if pair is None else {"cert.pem": pair.chain, "key.pem": pair.key.reveal()}
+    how = "-a" if pair is None else '-c "$d/in/cert.pem" -k "$d/in/key.pem"'
+    utility = shlex.quote(require_utility(found, settings))
+    body = f"bash {utility} init-virtual-cluster -h {address.host} {how}"
+    command = SETUP + script(site.state, files, body)
+    ran = site.shell.run(found.host, command, stdin=fed(files), timeout=300.0)
+    if not ran.ok:
+        raise WorkFailed(
+            f"{found.host}: the utility script failed (exit {ran.status})",
+            detail=last_words(ran),
+            hint="mend what it names, then `maint playbook resume`; the script may be run again",
+        )
+
+
+def _verify(
+    address: Address, host: str, pair: Pair | None, held: Mapping[str, bytes], before: Mapping[str, Json]
+) -> None:
+    """See that Kubernetes holds what was to be installed.
+
+    Raises:
+        WorkFailed: it does not.
+    """
+    hint = f"on {host}: kubectl get secret {address.certificate_secret} -n {address.service_namespace}"
+    own = held.get(address.certificate_secret)
+    if own is None or SHARED_SECRET not in held:
+        raise WorkFailed("the script ended well, and a certificate is missing all the same", hint=hint)
+    if pair is not None and {fingerprint(der) for der in held.values()} != {fingerprint(first_of(pair.chain))}:
+        raise WorkFailed("the script ended well, and another certificate than the configured one is there", hint=hint)
+    if pair is None and fingerprint(own) == before.get(address.certificate_secret):
+        raise WorkFailed("the script ended well, and the certificate is the old one", hint=hint)
+    if pair is None and not covers(own, address.host):
+        raise WorkFailed(f"the script made a certificate that is not for {address.host}", hint=hint)
+
+
+def _described(pair: Pair | None, held: Mapping[str, bytes]) -> str:
+    end = min(end_of(der) for der in held.values())
+    return f"{'a self-signed' if pair is None else 'the configured'} certificate until {end:%Y-%m-%d}"
+
+
+def _trusted(site: Site, settings: VirtualClusterSettings, held: Mapping[str, bytes]) -> str:
+    """Write the new certificates, which are public, where clients can be given them, and say so."""
+    path = own_certificate(site.state, settings.name)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text("".join(ssl.DER_cert_to_PEM_cert(der) for der in dict.fromkeys(held.values())))
+    return f"; clients must trust it now: put {path} into the `ca` of the config"
+
+
+def _served(
+    site: Site, settings: VirtualClusterSettings, address: Address, held: Mapping[str, bytes]
+) -> Generator[str, None, tuple[str, bool]]:
+    """Wait until both names show what Kubernetes holds; return that in words, and whether it was seen.
+
+    Raises:
+        WorkFailed: something else is shown.
+    """
+    wanted = {address.host: held[address.certificate_secret], address.gateway: held[SHARED_SECRET]}
+    cluster, begun = site.virtual_cluster(settings.name), site.clock.monotonic()
+    while True:
+        shown = cluster.certificates()
+        late = [name for name, der in wanted.items() if shown.get(name) != der]
+        if not late:
+            return ", and both show it", True
+        if site.clock.monotonic() - begun > _SERVED:
+            break
+        yield f"waiting until {' and '.join(late)} show it"
+        site.clock.sleep(_PAUSE)
+    if not shown:
+        return f"; neither could be reached from here within {_SERVED:g} s, so what they show was not seen", False
+    raise WorkFailed(
+        f"{', '.join(late)}: Kubernetes has the certificate, and it is not shown after {_SERVED:g} s",
+        hint="is the ingress up, and does `connect_to` lead there? Then `maint playbook resume`",
+    )

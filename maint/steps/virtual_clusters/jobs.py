@@ -1,0 +1,175 @@
+"""Jobs of a virtual cluster: create, update, delete, pause."""
+
+from collections.abc import Iterable
+from typing import cast
+
+from pydantic import Field, JsonValue
+
+from maint.errors import Refused, WorkFailed
+from maint.model.job_definition import covers, normal_job, sendable_job
+from maint.model.plan import Action, Effect
+from maint.model.virtual_cluster import Job, Object
+from maint.ports import Sight, Site, VirtualClusterSight, Work
+from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
+
+
+class JobArguments(VcArguments):
+    """Which job."""
+
+    job: str
+
+
+class CreateJobArguments(VcArguments):
+    """The definition as the API takes it."""
+
+    definition: dict[str, JsonValue]
+
+
+class UpdateJobArguments(JobArguments):
+    """What changes: keys of the definition; those of `schedule` one by one."""
+
+    changes: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class PauseArguments(JobArguments):
+    """Whether its schedule is to rest."""
+
+    paused: bool = True
+
+
+def known_job(sight: VirtualClusterSight, name: str) -> Job:
+    """Return a job.
+
+    Raises:
+        Refused: there is none.
+    """
+    job = sight.job(name)
+    if job is None:
+        raise Refused(f"there is no job {name!r}", hint="`maint vc job list` shows what there is")
+    return job
+
+
+class CreateJob(VcStep[CreateJobArguments]):
+    """Creates a job; what is there under its name stays."""
+
+    kind = "job.create"
+    help = "Create a job in a virtual cluster."
+    effect = Effect.CHANGE
+    arguments = CreateJobArguments
+
+    def plan(self, args: CreateJobArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the creation."""
+        name = args.definition.get("name")
+        if not isinstance(name, str) or not name or args.definition.get("type") not in ("spark", "airflow"):
+            raise Refused("a job has a name, and the type spark or airflow", hint="give both")
+        yield self.action(
+            f"job {name}",
+            f"create job {name} ({args.definition['type']})",
+            args.model_dump(),
+            undo=f"maint vc job delete --name {name}",
+        )
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Create it, unless an earlier life did."""
+        cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
+        name = str(definition["name"])
+        live = cluster.job(name) if work.resumed else None
+        if live is not None and covers(normal_job(live.raw), normal_job(definition)):
+            return unchanged(f"job {name} is there")
+        yield f"creating job {name}"
+        cluster.create_job(definition)
+        return done(f"job {name} is created")
+
+
+class UpdateJob(VcStep[UpdateJobArguments]):
+    """Sends a job's whole definition again, with changes (contract section 4.1)."""
+
+    kind = "job.update"
+    help = "Change a job's definition or schedule; an airflow job's DAG file is read again."
+    effect = Effect.CHANGE
+    arguments = UpdateJobArguments
+
+    def plan(self, args: UpdateJobArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the update."""
+        job = known_job(sight.virtual_cluster(args.vc), args.job)
+        if job.type == "airflow" and "schedule" in args.changes:
+            raise Refused(
+                f"{args.job} is an airflow job: its DAG file says when it runs",
+                hint="upload a changed DAG file, then update the job without a schedule",
+            )
+        what = ", ".join(args.changes) or "definition as it is"
+        yield self.action(f"job {args.job}", f"update job {args.job}: {what}", args.model_dump())
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Read, change, send."""
+        cluster, name = cluster_of(action, site), str(action.arguments["job"])
+        job = cluster.job(name)
+        if job is None:
+            raise WorkFailed(f"job {name} is gone", hint="`maint vc job list` shows what there is")
+        yield f"updating job {name}"
+        cluster.update_job(name, changed(job, cast(Object, action.arguments["changes"])))
+        return done(f"job {name} is updated")
+
+
+def changed(job: Job, changes: Object) -> Object:
+    """Return a job's definition with changes.
+
+    A schedule that is switched on is awake: `paused` was only the filler of a job without one (seed document).
+    """
+    definition = {**sendable_job(job.raw), **{key: value for key, value in changes.items() if key != "schedule"}}
+    if "schedule" in changes:
+        given = cast(Object, changes["schedule"])
+        woken = {"paused": False} if given.get("enabled") is True and not job.scheduled else {}
+        before = cast(Object, definition.get("schedule", {}))
+        definition["schedule"] = {**before, **woken, **given}
+    return definition
+
+
+class DeleteJob(VcStep[JobArguments]):
+    """Deletes a job."""
+
+    kind = "job.delete"
+    help = "Delete a job from a virtual cluster."
+    effect = Effect.CHANGE
+    arguments = JobArguments
+
+    def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the deletion."""
+        there = sight.virtual_cluster(args.vc).job(args.job) is not None
+        words = f"delete job {args.job}" if there else f"job {args.job} is not there: nothing to delete"
+        yield self.action(f"job {args.job}", words, args.model_dump(), facts={"there": there})
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Delete it."""
+        name = str(action.arguments["job"])
+        yield f"deleting job {name}"
+        gone = cluster_of(action, site).delete_job(name)
+        return done(f"job {name} is deleted") if gone else unchanged(f"there is no job {name}")
+
+
+class PauseJob(VcStep[PauseArguments]):
+    """Pauses a schedule, or lets it go on."""
+
+    kind = "job.pause"
+    help = "Pause a job's schedule, or let it go on; one that starts in the past fires at once."
+    effect = Effect.CHANGE
+    arguments = PauseArguments
+
+    def plan(self, args: PauseArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the change."""
+        job = known_job(sight.virtual_cluster(args.vc), args.job)
+        words = "pause the schedule" if args.paused else "let the schedule go on (a start in the past fires at once)"
+        there = " (it is so already)" if job.paused is args.paused else ""
+        yield self.action(f"job {args.job}", f"{words} of job {args.job}{there}", args.model_dump())
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Look, then change."""
+        cluster, name = cluster_of(action, site), str(action.arguments["job"])
+        job, paused = known_job(cluster, name), action.arguments["paused"] is True
+        yield f"looking at job {name}"
+        words = "paused" if paused else "awake"
+        if job.paused is paused:
+            return unchanged(f"the schedule of {name} is {words} already")
+        (cluster.pause if paused else cluster.unpause)(name)
+        return done(f"the schedule of {name} is {words}")

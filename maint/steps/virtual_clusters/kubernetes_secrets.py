@@ -1,0 +1,166 @@
+"""Kubernetes secrets of a virtual cluster's users: read, written without a gap, put back (jobs API, section 11.4)."""
+
+import base64
+import binascii
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from maint.errors import Refused, WorkFailed
+from maint.model.json import Json
+from maint.model.noun import Noun
+from maint.ports import Ran, Shell, ShellSight
+from maint.steps.virtual_clusters.init_host import kubectl, last_words
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_ENCODED = re.compile(r"[A-Za-z0-9+/=]{24,}")
+_LONGEST = 253
+_APPLY = ("server-side", "force-conflicts", "field-manager=maint")
+_UNKNOWN = ("unknown flag", "unknown shorthand", "unsupportedmediatype", "unsupported media type", "unknown format")
+_ABSENT = "notfound"
+Manifest = Mapping[str, Json]
+
+
+class Names(Noun):
+    """The names of a user's two secrets."""
+
+    principal: str
+    keytab: str
+
+    @property
+    def both(self) -> tuple[str, str]:
+        """Both names."""
+        return self.principal, self.keytab
+
+
+def names_of(user: str) -> Names:
+    """Return the names of a user's secrets: every `_` becomes `---`, and nothing else is mapped.
+
+    Raises:
+        Refused: Kubernetes allows no such name.
+    """
+    name = user.replace("_", "---")
+    names = Names(f"{name}-krb5-principal", f"{name}-krb5-secret")
+    if not _NAME.fullmatch(names.principal) or len(names.principal) > _LONGEST:
+        raise Refused(
+            f"user {user!r} cannot have secrets: {names.principal!r} is no name that Kubernetes allows",
+            hint="lower-case letters, digits, `-`, `_` and `.`; see `users:` of the virtual cluster in the config",
+        )
+    return names
+
+
+class Cabinet:
+    """The secrets of one namespace, asked for and changed with kubectl on the master.
+
+    Args:
+        host: the master.
+        space: the namespace.
+    """
+
+    def __init__(self, host: str, space: str) -> None:
+        self.host = host
+        self._space = space
+
+    def read(self, shell: ShellSight, names: Sequence[str]) -> dict[str, Manifest]:
+        """Return those secrets that are there, by name.
+
+        Raises:
+            WorkFailed: kubectl does not answer.
+        """
+        ran = self._ask(shell, f"get secret {' '.join(names)} -n {self._space} -o json", "ignore-not-found")
+        if not ran.ok:
+            raise self._failed("secrets cannot be read", ran)
+        found = json.loads(ran.out) if ran.out.strip() else {}
+        items = found.get("items", []) if found.get("kind") == "List" else [found] if found else []
+        return {str(item["metadata"]["name"]): _kept(item) for item in items}
+
+    def takes_apply(self, shell: ShellSight, names: Sequence[str]) -> bool:
+        """Whether server-side apply is to be had, and would let us write these secrets; nothing is written.
+
+        Raises:
+            WorkFailed: it would not, for another reason.
+        """
+        probe = _listed([manifest(name, {}) for name in names])
+        ran = self._ask(shell, f"apply -n {self._space} -f -", *_APPLY, "dry-run=server", stdin=probe)
+        said = ran.err.decode(errors="replace").lower()
+        if ran.ok:
+            return True
+        if any(word in said for word in _UNKNOWN):
+            return False
+        raise self._failed("secrets could not be written", ran)
+
+    def apply(self, shell: Shell, manifests: Sequence[Manifest]) -> None:
+        """Write secrets by server-side apply: each one old or new at any time.
+
+        Raises:
+            WorkFailed: not all could be written.
+        """
+        ran = self._act(shell, f"apply -n {self._space} -f -", *_APPLY, stdin=_listed(manifests))
+        if not ran.ok:
+            raise self._failed("the secrets could not be written", ran)
+
+    def put(self, shell: Shell, wanted: Manifest) -> None:
+        """Write one secret where there is no server-side apply: replaced where it is there, else created.
+
+        Raises:
+            WorkFailed: it could not be written.
+        """
+        content = json.dumps(wanted).encode()
+        ran = self._act(shell, f"replace -n {self._space} -f -", stdin=content)
+        if not ran.ok and _ABSENT in ran.err.decode(errors="replace").lower():
+            ran = self._act(shell, f"create -n {self._space} -f -", stdin=content)
+        if not ran.ok:
+            raise self._failed("a secret could not be put back", ran)
+
+    def remove(self, shell: Shell, name: str) -> None:
+        """Remove a secret that was not there before.
+
+        Raises:
+            WorkFailed: it could not be removed.
+        """
+        ran = self._act(shell, f"delete secret {name} -n {self._space}", "ignore-not-found")
+        if not ran.ok:
+            raise self._failed("a secret that was not there before could not be removed", ran)
+
+    def _ask(self, shell: ShellSight, words: str, *options: str, stdin: bytes = b"") -> Ran:
+        return shell.ask(self.host, kubectl(words, *options), stdin=stdin, timeout=90.0)
+
+    def _act(self, shell: Shell, words: str, *options: str, stdin: bytes = b"") -> Ran:
+        return shell.run(self.host, kubectl(words, *options), stdin=stdin, timeout=90.0)
+
+    def _failed(self, problem: str, ran: Ran) -> WorkFailed:
+        hint = f"on {self.host}: kubectl get secrets -n {shlex.quote(self._space)}"
+        # Some messages of kubectl quote what was sent.
+        said = [_ENCODED.sub("…", line) for line in last_words(ran)]
+        return WorkFailed(f"{self.host}: {problem}", detail=said, hint=hint)
+
+
+def manifest(name: str, contents: Mapping[str, bytes]) -> Manifest:
+    """Return a generic secret."""
+    data = {key: base64.b64encode(content).decode() for key, content in contents.items()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": "Opaque", "data": data}
+
+
+def contents_of(secret: Manifest | None) -> Mapping[str, bytes] | None:
+    """Return what a secret holds, None where there is none or it cannot be read."""
+    if secret is None:
+        return None
+    data = cast(Mapping[str, str], secret.get("data") or {})
+    try:
+        return {key: base64.b64decode(text, validate=True) for key, text in data.items()}
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _kept(item: Mapping[str, Json]) -> Manifest:
+    """Return a secret without what the server says about it, so that it can be written again."""
+    known = cast(Mapping[str, Json], item["metadata"])
+    metadata = {key: known[key] for key in ("name", "labels", "annotations") if known.get(key)}
+    kind = item.get("type") or "Opaque"
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": item.get("data") or {}}
+
+
+def _listed(manifests: Sequence[Manifest]) -> bytes:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}).encode()

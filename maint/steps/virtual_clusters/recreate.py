@@ -1,0 +1,218 @@
+"""Recreate a job with new files, and put the old one back when that fails (seed document, "Endpoints")."""
+
+from collections.abc import Generator, Iterable
+from functools import partial
+from typing import cast
+
+from maint.errors import MaintError, Refused, WorkFailed
+from maint.model.formatting import show_count
+from maint.model.job_definition import covers, normal_job, sendable_job, sendable_resource
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.model.virtual_cluster import File, Object, Resource
+from maint.ports import Sight, Site, Undo, VirtualCluster, Work
+from maint.snapshots.retry import until_whole
+from maint.steps.step import Progress, done, skipped, unchanged
+from maint.steps.virtual_clusters.jobs import JobArguments, known_job
+from maint.steps.virtual_clusters.recreate_undo import (
+    Kept,
+    KeptFile,
+    content,
+    forget,
+    mark_put_back,
+    old,
+    read,
+    seal_file,
+    seal_old,
+    write,
+)
+from maint.steps.virtual_clusters.step import VcStep, cluster_of
+
+
+class KeepArguments(JobArguments):
+    """Which job and which resource."""
+
+    resource: str
+
+
+class KeepJob(VcStep[KeepArguments]):
+    """Seals a job's definition and its resource's files in the state folder."""
+
+    kind = "recreate.keep"
+    help = "Keep a job's definition and a resource's files, sealed in the state folder, for `recreate.put_back`."
+    effect = Effect.READ
+    arguments = KeepArguments
+
+    def plan(self, args: KeepArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the keeping."""
+        cluster = sight.virtual_cluster(args.vc)
+        known_job(cluster, args.job)
+        resource = cluster.resource(args.resource, files=False)
+        if resource is not None and resource.type != "files":
+            raise Refused(f"resource {args.resource} is a {resource.type}", hint="name a resource of files")
+        words = f"keep the definition of job {args.job} and the files of resource {args.resource}"
+        yield self.action(f"job {args.job}", words, args.model_dump())
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Read, seal, write down; what an earlier life sealed is dropped."""
+        cluster = cluster_of(action, site)
+        job = known_job(cluster, str(action.arguments["job"]))
+        resource = cluster.resource(str(action.arguments["resource"]))
+        before, files = read(site.state, work.run), list[KeptFile]()
+        _drop_sealed(site, work)
+        try:
+            for file in resource.files if resource else ():
+                yield f"keeping {file.path}"
+                files.append(until_whole(site.clock, partial(_sealed, cluster, site.undo, resource, file)))
+                work.note("sealed", [name for one in files for name in one.chunks])
+        except MaintError:
+            _drop_sealed(site, work)
+            raise
+        sealed = seal_old(site.undo, job.raw, resource.raw if resource else None)
+        write(site.state, work.run, Kept(before.generation + 1 if before else 1, False, sealed, tuple(files)))
+        for name in before.names if before else ():
+            site.undo.drop(name)
+        work.note("sealed", None)
+        return done(f"the definition and {show_count(len(files), 'file')} are kept, sealed")
+
+
+def _drop_sealed(site: Site, work: Work) -> None:
+    """Drop what was sealed and is kept by nothing yet."""
+    for name in cast(list[str], work.noted("sealed") or []):
+        site.undo.drop(name)
+    work.note("sealed", None)
+
+
+def _sealed(cluster: VirtualCluster, undo: Undo, resource: Resource | None, file: File) -> KeptFile:
+    with cluster.download(resource.name if resource else "", file.path) as answer:
+        return seal_file(undo, file, answer)
+
+
+class RecreateJob(VcStep[JobArguments]):
+    """Creates the job again as it was defined."""
+
+    kind = "recreate.job"
+    help = "Create a job again from the definition that `recreate.keep` kept."
+    effect = Effect.CHANGE
+    arguments = JobArguments
+
+    def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the creation."""
+        yield self.action(f"job {args.job}", f"create job {args.job} as it was defined", args.model_dump())
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Create it, unless an earlier life did."""
+        cluster = cluster_of(action, site)
+        definition = sendable_job(old(site.undo, _kept(site, work))[0])
+        live = cluster.job(str(action.arguments["job"])) if work.resumed else None
+        if live is not None and covers(normal_job(live.raw), normal_job(definition)):
+            return unchanged(f"job {live.name} is there")
+        yield f"creating job {definition['name']}"
+        cluster.create_job(definition)
+        return done(f"job {definition['name']} is created")
+
+
+def _kept(site: Site, work: Work) -> Kept:
+    kept = read(site.state, work.run)
+    if kept is None:
+        raise WorkFailed("what this run kept of the old job is gone", hint="create it anew with `maint vc job create`")
+    return kept
+
+
+class PutBack(VcStep[JobArguments]):
+    """Puts the old job and its files back; a schedule comes back paused."""
+
+    kind = "recreate.put_back"
+    help = (
+        "Put the old job, its resource and its files back as `recreate.keep` kept them; a schedule comes back paused."
+    )
+    effect = Effect.CHANGE
+    arguments = JobArguments
+
+    def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the way back."""
+        words = f"put job {args.job} and its files back as they were, its schedule paused"
+        yield self.action(f"job {args.job}", words, args.model_dump())
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Compare, and replace what is not as it was."""
+        kept = read(site.state, work.run)
+        if kept is None:
+            return skipped("nothing was touched yet")
+        if kept.put_back:
+            return unchanged("everything is as it was")
+        cluster, name = cluster_of(action, site), str(action.arguments["job"])
+        job, resource = old(site.undo, kept)
+        same = _same_files(cluster, resource)
+        live = cluster.job(name)
+        if same and live is not None and covers(normal_job(live.raw), normal_job(sendable_job(job))):
+            mark_put_back(site.state, work.run, kept, site.undo)
+            return unchanged(f"job {name} is as it was")
+        if live is not None:
+            yield f"removing the new job {name}"
+            cluster.delete_job(name)
+        if resource is not None and not same:
+            yield from _files_back(cluster, site, kept, resource)
+        yield f"creating the old job {name}"
+        told = _job_back(cluster, job)
+        mark_put_back(site.state, work.run, kept, site.undo)
+        return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{told}")
+
+
+def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:
+    """Whether a resource holds the very files that it held."""
+    if resource is None:
+        return True
+    live = cluster.resource(str(resource["name"]))
+    before = {(file["path"], file.get("signature")) for file in cast(list[dict[str, str]], resource.get("files", []))}
+    return live is not None and {(file.path, file.signature) for file in live.files} == before
+
+
+def _files_back(cluster: VirtualCluster, site: Site, kept: Kept, resource: Object) -> Generator[str, None, None]:
+    name = str(resource["name"])
+    yield f"making resource {name} anew"
+    cluster.delete_resource(name)
+    cluster.create_resource(sendable_resource(resource))
+    for file in kept.files:
+        yield f"uploading the old {file.path}"
+        cluster.upload(name, file.path, content(site.undo, file))
+
+
+def _job_back(cluster: VirtualCluster, job: Object) -> str:
+    """Create the old job with its schedule paused, and return in words what that means."""
+    name, definition = str(job["name"]), sendable_job(job)
+    schedule = cast(dict[str, Json], job.get("schedule", {}))
+    if job.get("type") == "airflow":
+        cluster.create_job(definition)
+        cluster.pause(name)
+        return f"; its DAG is paused: `maint vc job unpause --name {name}` lets it go on"
+    if schedule.get("enabled") is not True:
+        cluster.create_job(definition)
+        return ""
+    cluster.create_job({**definition, "schedule": {**cast(Object, definition["schedule"]), "paused": True}})
+    created = cluster.job(name)
+    if created is None or not created.paused:
+        cluster.pause(name)
+    return f"; its schedule is paused: `maint vc job unpause --name {name}` lets it go on"
+
+
+class ForgetOld(VcStep[JobArguments]):
+    """Drops what was kept, once the new job stands."""
+
+    kind = "recreate.forget"
+    help = "Forget what `recreate.keep` kept."
+    effect = Effect.READ
+    arguments = JobArguments
+
+    def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
+        """Plan it."""
+        yield self.action(f"job {args.job}", "forget the old definition and files", args.model_dump())
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Drop it."""
+        kept = read(site.state, work.run)
+        yield "forgetting what was kept"
+        if kept is None:
+            return unchanged("nothing is kept")
+        forget(site.state, work.run, site.undo)
+        return done("the old definition and files are forgotten")

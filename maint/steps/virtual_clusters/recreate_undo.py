@@ -1,0 +1,183 @@
+"""What a recreation keeps of the old job: sealed bytes, and a record that says how far it is."""
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from maint.errors import WorkFailed
+from maint.model.json import Json
+from maint.model.noun import Noun
+from maint.model.virtual_cluster import File, Object
+from maint.ports import Undo
+from maint.ports.streams import Answer
+from maint.ports.virtual_cluster import Content
+
+CHUNK = 16 * 1024 * 1024  # bytes of a file that are sealed, and held in memory, at once
+
+
+class KeptFile(Noun):
+    """A file in pieces."""
+
+    path: str
+    size: int
+    chunks: Sequence[str]
+
+
+class Kept(Noun):
+    """What a run keeps.
+
+    Attributes:
+        generation: how often the run has begun anew.
+        put_back: whether all is as it was before.
+        old: name of the sealed definitions; empty once they were put back.
+        files: the files of the old resource.
+    """
+
+    generation: int
+    put_back: bool
+    old: str
+    files: Sequence[KeptFile]
+
+    @property
+    def names(self) -> Iterator[str]:
+        """The names of all that is sealed."""
+        yield from (self.old,) if self.old else ()
+        for file in self.files:
+            yield from file.chunks
+
+
+def _path(state: Path, run: str) -> Path:
+    return state / "recreate" / f"{run}.json"
+
+
+def read(state: Path, run: str) -> Kept | None:
+    """Return what a run keeps, None where it keeps nothing."""
+    try:
+        found = json.loads(_path(state, run).read_text())
+    except FileNotFoundError:
+        return None
+    files = [KeptFile(file["path"], file["size"], tuple(file["chunks"])) for file in found["files"]]
+    return Kept(found["generation"], found["put_back"], found["old"], tuple(files))
+
+
+def write(state: Path, run: str, kept: Kept) -> None:
+    """Replace the record of a run as a whole, on disk before this returns."""
+    path = _path(state, run)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(json.dumps(asdict(kept)))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def mark_put_back(state: Path, run: str, kept: Kept, undo: Undo) -> None:
+    """Write down that all is as it was before, and drop what was sealed."""
+    write(state, run, replace(kept, put_back=True, old="", files=()))
+    for name in kept.names:
+        undo.drop(name)
+
+
+def generation(state: Path, run: str) -> int:
+    """Return how often a run has begun anew; 0 where it keeps nothing."""
+    kept = read(state, run)
+    return kept.generation if kept else 0
+
+
+def forget(state: Path, run: str, undo: Undo) -> None:
+    """Drop all that a run keeps."""
+    kept = read(state, run)
+    if kept is None:
+        return
+    for name in kept.names:
+        undo.drop(name)
+    _path(state, run).unlink(missing_ok=True)
+
+
+def seal_file(undo: Undo, file: File, answer: Answer) -> KeptFile:
+    """Seal a file as it arrives; nothing of it stays where it is not what its signature says, or is cut.
+
+    Raises:
+        Cut: it was cut on its way.
+        WorkFailed: it is something else, so that it could not be put back as it was.
+    """
+    chunks, size, digest = list[str](), 0, hashlib.sha1(usedforsecurity=False)
+    try:
+        while block := _filled(answer):
+            size += len(block)
+            digest.update(block)
+            chunks.append(undo.keep(block))
+        if file.signature and digest.hexdigest() != file.signature:
+            raise WorkFailed(
+                f"{file.path} is not what its signature says, and could not be put back as it was",
+                detail=[f"signature {file.signature}, received {digest.hexdigest()}"],
+                hint="nothing was deleted; was it replaced meanwhile? Try again",
+            )
+    except BaseException:
+        for name in chunks:
+            undo.drop(name)
+        raise
+    return KeptFile(file.path, size, tuple(chunks))
+
+
+def _filled(answer: Answer) -> bytes:
+    parts, left = [], CHUNK
+    while left and (block := answer.read(min(left, 256 * 1024))):
+        parts.append(block)
+        left -= len(block)
+    return b"".join(parts)
+
+
+def seal_old(undo: Undo, job: Object, resource: Object | None) -> str:
+    """Seal both definitions."""
+    return undo.keep(json.dumps({"job": dict(job), "resource": dict(resource) if resource else None}).encode())
+
+
+def old(undo: Undo, kept: Kept) -> tuple[Object, Object | None]:
+    """Return the old job and the old resource."""
+    found: Mapping[str, Json] = json.loads(undo.fetch(kept.old))
+    job, resource = found["job"], found["resource"]
+    assert isinstance(job, Mapping)
+    return job, resource if isinstance(resource, Mapping) else None
+
+
+def content(undo: Undo, file: KeptFile) -> Content:
+    """Return a sealed file as something to upload."""
+
+    def opened() -> BinaryIO:
+        return io.BufferedReader(_Chunks(undo, file.chunks), 1024 * 1024)
+
+    return Content(opened, file.size)
+
+
+class _Chunks(io.RawIOBase):
+    """Reads sealed pieces one after the other."""
+
+    def __init__(self, undo: Undo, names: Sequence[str]) -> None:
+        self._undo = undo
+        self._names = iter(names)
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: "memoryview[int]", /) -> int:  # type: ignore[override]  # typeshed asks for any buffer
+        """Fill a buffer."""
+        if not self._left:
+            name = next(self._names, None)
+            self._left = memoryview(self._undo.fetch(name)) if name is not None else self._left
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count

@@ -1,0 +1,181 @@
+"""Resources of a virtual cluster: create, upload into, delete."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import cast
+
+from pydantic import Field, JsonValue
+
+from maint.errors import Refused, WorkFailed
+from maint.model.formatting import show_count, show_size
+from maint.model.job_definition import covers, normal_resource
+from maint.model.plan import Action, Effect
+from maint.model.virtual_cluster import Object
+from maint.ports import Sight, Site, VirtualClusterSight, Work
+from maint.ports.virtual_cluster import Content
+from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
+
+
+class ResourceArguments(VcArguments):
+    """Which resource."""
+
+    resource: str
+
+
+class CreateResourceArguments(ResourceArguments):
+    """What kind of resource, and further keys as the API takes them."""
+
+    type: str = "files"
+    hidden: bool = False
+    more: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class UploadArguments(ResourceArguments):
+    """Local files, and the folder or, for one file, the path that they get in the resource."""
+
+    files: list[str]
+    path: str = ""
+
+
+class DeleteResourceArguments(ResourceArguments):
+    """With a file: only that one."""
+
+    file: str = ""
+
+
+class CreateResource(VcStep[CreateResourceArguments]):
+    """Creates a resource; what is there under its name stays."""
+
+    kind = "resource.create"
+    help = "Create a resource in a virtual cluster."
+    effect = Effect.CHANGE
+    arguments = CreateResourceArguments
+
+    def plan(self, args: CreateResourceArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the creation."""
+        definition = {"name": args.resource, "hidden": args.hidden, "type": args.type, **args.more}
+        yield self.action(
+            f"resource {args.resource}",
+            f"create resource {args.resource} ({args.type})",
+            {"vc": args.vc, "definition": definition},
+            undo=f"maint vc resource delete --name {args.resource}",
+        )
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Create it, unless an earlier life did."""
+        cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
+        name = str(definition["name"])
+        live = cluster.resource(name, files=False) if work.resumed else None
+        if live is not None and covers(normal_resource(live.raw), normal_resource(definition)):
+            return unchanged(f"resource {name} is there")
+        yield f"creating resource {name}"
+        cluster.create_resource(definition)
+        return done(f"resource {name} is created")
+
+
+def local(path: Path) -> Content:
+    """Return a local file as something to upload."""
+    return Content(lambda: path.open("rb"), path.stat().st_size)
+
+
+def placed(files: Iterable[str], folder: str) -> dict[str, str]:
+    """Return where local files go within a resource: path there → path here.
+
+    Args:
+        files: local paths.
+        folder: the folder; for a single file that does not end with `/`, its whole path.
+
+    Raises:
+        Refused: a file is not there, or two would get the same path.
+    """
+    found: dict[str, str] = {}
+    given = list(files)
+    for text in given:
+        if not Path(text).is_file():
+            raise Refused(f"there is no file {text}", hint="name files that are there")
+        alone = len(given) == 1 and folder and not folder.endswith("/")
+        there = folder if alone else str(PurePosixPath(folder.strip("/")) / Path(text).name)
+        if there in found:
+            raise Refused(f"{text} and {found[there]} would both become {there}", hint="upload them one by one")
+        found[there] = str(Path(text).absolute())
+    return found
+
+
+def refuse_other_bytes(cluster: VirtualClusterSight, resource: str, sent: Mapping[str, str]) -> None:
+    """Refuse to believe an upload until the resource shows it.
+
+    Args:
+        cluster: where.
+        resource: which.
+        sent: signatures of what was sent, by path.
+
+    Raises:
+        WorkFailed: a file is not there, or is another one.
+    """
+    live = cluster.resource(resource)
+    wrong = [p for p, s in sent.items() if live is None or (file := live.file(p)) is None or file.signature != s]
+    if wrong:
+        raise WorkFailed(
+            f"resource {resource} does not hold what was uploaded",
+            detail=[f"{path} has another signature, or is not there" for path in wrong],
+            hint="upload again; is somebody else writing into it?",
+        )
+
+
+class UploadFiles(VcStep[UploadArguments]):
+    """Uploads local files over whatever is there."""
+
+    kind = "resource.upload"
+    help = "Upload local files into a resource; a file of the same path is replaced."
+    effect = Effect.CHANGE
+    arguments = UploadArguments
+
+    def plan(self, args: UploadArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the upload."""
+        if not args.files:
+            raise Refused("there is no file to upload", hint="name at least one")
+        files = placed(args.files, args.path)
+        total = show_size(sum(Path(path).stat().st_size for path in files.values()))
+        yield self.action(
+            f"resource {args.resource}",
+            f"upload {', '.join(files)} into {args.resource} ({total})",
+            {"vc": args.vc, "resource": args.resource, "files": files},
+        )
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Upload one after the other; what comes back is compared with what went."""
+        cluster, name = cluster_of(action, site), str(action.arguments["resource"])
+        files = cast(dict[str, str], action.arguments["files"])
+        sent = {}
+        for there, here in files.items():
+            yield f"uploading {there}"
+            sent[there] = cluster.upload(name, there, local(Path(here)))
+        refuse_other_bytes(cluster, name, sent)
+        return done(f"{show_count(len(files), 'file')} put into {name}")
+
+
+class DeleteResource(VcStep[DeleteResourceArguments]):
+    """Deletes a resource with its files, or one file of it."""
+
+    kind = "resource.delete"
+    help = "Delete a resource with its files, or one file of it."
+    effect = Effect.CHANGE
+    arguments = DeleteResourceArguments
+
+    def plan(self, args: DeleteResourceArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the deletion."""
+        live = sight.virtual_cluster(args.vc).resource(args.resource)
+        there = live is not None and (not args.file or live.file(args.file) is not None)
+        what = f"{args.resource}/{args.file}" if args.file else f"resource {args.resource}"
+        count = f" with {show_count(len(live.files), 'file')}" if live is not None and not args.file else ""
+        words = f"delete {what}{count}" if there else f"{what} is not there: nothing to delete"
+        yield self.action(f"resource {args.resource}", words, args.model_dump(), facts={"there": there})
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Delete it."""
+        cluster, name, file = cluster_of(action, site), str(action.arguments["resource"]), str(action.arguments["file"])
+        what = f"{name}/{file}" if file else f"resource {name}"
+        yield f"deleting {what}"
+        gone = cluster.delete_file(name, file) if file else cluster.delete_resource(name)
+        return done(f"{what} is deleted") if gone else unchanged(f"there is no {what}")

@@ -1,0 +1,192 @@
+"""Restore a virtual cluster from a snapshot, schedules paused, and let schedules go on in the operator's order."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+from pydantic import Field
+
+from maint.errors import Refused, WorkFailed
+from maint.model.formatting import show_count
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.ports import Sight, Site, Work
+from maint.restore.conflicts import (
+    POLICIES,
+    Decided,
+    awake_jobs,
+    chosen_cluster,
+    dags_of,
+    decide,
+    refuse_second_life,
+)
+from maint.restore.dag_source import Dag, in_order
+from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.virtual_clusters.document import ClusterDocument
+from maint.snapshots.virtual_clusters.verify import read_document
+from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.jobs import known_job
+from maint.steps.virtual_clusters.restorer import Bringing
+from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
+
+RECORD = "vcrestore"
+_SHOWN = 10
+_RACE = "`--accept-dag-race` brings such DAGs back, pauses them at once and looks at their runs"
+_MEND = "all else is back; mend what is named, or bring it back by hand"
+
+
+class RestoreArguments(VcArguments):
+    """From which snapshot, and what is done where something stands in the way."""
+
+    snapshot: str = ""
+    on_conflict: str = "refuse"
+    accept_dag_race: bool = False
+    source_gone: bool = False
+
+
+class RestoreCluster(VcStep[RestoreArguments]):
+    """Restores a virtual cluster."""
+
+    kind = "vc.restore"
+    help = "Bring a virtual cluster's resources and jobs back from a snapshot, schedules paused, and compare."
+    effect = Effect.DESTROY
+    arguments = RestoreArguments
+
+    def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
+        """Look at both sides, and decide what becomes of each name."""
+        if args.on_conflict not in POLICIES:
+            raise Refused(f"a conflict is met with one of {', '.join(POLICIES)}", hint="`refuse` is the usual one")
+        cluster = sight.virtual_cluster(args.vc)
+        name = cluster.settings.name
+        snapshot = chosen_cluster(sight, args.snapshot, name)
+        document, told = read_document(sight, snapshot, name), cluster.info().get("appName")
+        refuse_second_life(document, cluster, source_gone=args.source_gone)
+        dags = dags_of(sight, document)
+        decided = decide(document, cluster, args.on_conflict, dags, accept_race=args.accept_dag_race)
+        arguments: dict[str, Json] = {
+            "vc": name,
+            "snapshot": snapshot.id,
+            "decided": decided.to_json(),
+            "order": list(order_of(dags)),
+        }
+        yield self.action(
+            f"virtual cluster {name}",
+            f"restore snapshot {snapshot.id} into {told} ({cluster.settings.base_url}): {words_of(document, decided)}",
+            arguments,
+            facts={"appName": told, "decided": decided.to_json()},
+            confirm=name,
+        )
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Bring back, then compare."""
+        return (yield from bring_back(action, site, work))
+
+
+def bring_back(action: Action, site: Site, work: Work) -> Progress:
+    """Bring back in the order of contract section 14, then compare."""
+    cluster, decided = cluster_of(action, site), Decided.from_json(action.arguments["decided"])
+    snapshot = chosen_cluster(site, str(action.arguments["snapshot"]), cluster.settings.name)
+    document = read_document(site, snapshot, cluster.settings.name)
+    bringing = Bringing(site, cluster, document, decided, work)
+    yield from bringing.resources()
+    yield from bringing.spark_jobs()
+    jobs = {job.name: job for job in document.jobs}
+    for name in cast(Sequence[str], action.arguments["order"]):
+        if name not in (*decided.skipped_jobs, *decided.left_out):
+            yield from bringing.dag(jobs[name])
+    yield "comparing with the snapshot"
+    if found := bringing.differences():
+        raise WorkFailed(
+            f"{len(found)} things are not as the snapshot has them",
+            detail=found[:_SHOWN],
+            hint="did somebody else change them meanwhile? Resuming compares again",
+        )
+    awake = awake_jobs(document, decided)
+    if not work.noted("recorded"):
+        facts: dict[str, Json] = {"vc": cluster.settings.name, "awake": list(awake)}
+        write_record(site, Record(RECORD, snapshot.id, site.settings.name, site.clock.now(), facts))
+        work.note("recorded", True)
+    left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
+    words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners()]
+    hint = _RACE if decided.left_out else _MEND if left else ""
+    value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake)}
+    return done("; ".join([*words, *left]), value, partly=bool(left), hint=hint)
+
+
+def _rest(awake: int) -> str:
+    return f"{show_count(awake, 'schedule')} that {'was' if awake == 1 else 'were'} awake left paused"
+
+
+def order_of(dags: Mapping[str, Dag | None]) -> Sequence[str]:
+    """Return the airflow jobs, each after those that it calls."""
+    return in_order({name: dag.calls if dag else () for name, dag in dags.items()})
+
+
+def words_of(document: ClusterDocument, decided: Decided) -> str:
+    """Return in words what becomes of what."""
+    jobs = len(document.jobs) - len(decided.skipped_jobs) - len(decided.left_out)
+    resources = len(document.resources) - len(decided.skipped_resources)
+    words = [f"{show_count(resources, 'resource')}, {show_count(jobs, 'job')}"]
+    for what, names in (
+        ("kept as they are", (*decided.skipped_resources, *decided.skipped_jobs)),
+        ("REPLACED", (*decided.replaced_resources, *decided.replaced_jobs)),
+        ("LEFT OUT, since they would start by themselves", decided.left_out),
+    ):
+        if names:
+            words.append(f"{what}: {', '.join(names[:_SHOWN])}{' …' if len(names) > _SHOWN else ''}")
+    renamed = {**decided.resource_names, **decided.job_names}
+    if renamed:
+        words.append("renamed: " + ", ".join(f"{old} to {new}" for old, new in list(renamed.items())[:_SHOWN]))
+    return "; ".join(words)
+
+
+class ResumeArguments(VcArguments):
+    """Which schedules, in which order; all that were awake when it is empty, spark jobs first."""
+
+    order: list[str] = Field(default_factory=list)
+
+
+class ResumeSchedules(VcStep[ResumeArguments]):
+    """Lets schedules go on."""
+
+    kind = "vc.resume"
+    help = "Let the schedules of restored jobs go on, one after the other; a start in the past fires at once."
+    effect = Effect.CHANGE
+    arguments = ResumeArguments
+
+    def plan(self, args: ResumeArguments, sight: Sight) -> Iterable[Action]:
+        """Find the jobs."""
+        cluster = sight.virtual_cluster(args.vc)
+        name = cluster.settings.name
+        order = args.order or _were_awake(sight, name)
+        there = {job.name for job in cluster.jobs()}
+        if missing := [job for job in order if job not in there]:
+            raise Refused(f"there is no job {missing[0]!r}", hint="`maint vc job list` shows what there is")
+        shown = f"{', '.join(order[:_SHOWN])}{' …' if len(order) > _SHOWN else ''}" or "none"
+        words = f"let {show_count(len(order), 'schedule')} go on (a start in the past fires at once): {shown}"
+        yield self.action(f"virtual cluster {name}", words, {"vc": name, "order": list(order)})
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Look, then let each go on; one that is awake already is left alone."""
+        cluster, woken = cluster_of(action, site), 0
+        order = cast(Sequence[str], action.arguments["order"])
+        for name in order:
+            if known_job(cluster, name).paused:
+                yield f"letting {name} go on"
+                cluster.unpause(name)
+                woken += 1
+        if not woken:
+            return unchanged(f"nothing to do: {show_count(len(order), 'schedule')} awake already")
+        others = ", the others were awake" if woken < len(order) else ""
+        return done(f"{woken} of {show_count(len(order), 'schedule')} let go on{others}")
+
+
+def _were_awake(sight: Sight, cluster: str) -> Sequence[str]:
+    """Return what the newest restore into a virtual cluster left paused.
+
+    Raises:
+        Refused: there was none.
+    """
+    found = [one.facts for one in read_records(sight) if one.kind == RECORD and one.facts.get("vc") == cluster]
+    if not found:
+        raise Refused(f"nothing was restored into {cluster} yet", hint="name the jobs: `--set order=JOB,JOB`")
+    return [str(name) for name in cast(Sequence[str], found[-1].get("awake") or ())]

@@ -1,0 +1,211 @@
+"""Prove that a virtual cluster works: a tiny job of our own runs, prints, and leaves nothing behind (contract 13)."""
+
+import io
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from maint.errors import CannotReach, LoginRefused, MaintError, WorkFailed
+from maint.model.formatting import show_duration
+from maint.model.plan import Action, Effect
+from maint.model.site import VirtualClusterSettings
+from maint.model.virtual_cluster import Object
+from maint.ports import Sight, Site, VirtualClusterSight, Work
+from maint.ports.virtual_cluster import Content
+from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.one_off import once
+from maint.steps.virtual_clusters.runs_wait import OUTPUT, last_words, output, succeeded
+from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate, own_prefix, temporary
+
+APPLICATION = "smoke.py"
+_LIMIT = 900.0  # seconds; starting takes 10 to 60 s, more where hosts must be added first (contract section 6.3)
+_KERBEROS = ("krb5", "kerberos", "keytab", "principal", "kinit", "gss", "secret")
+_SOURCE = """\
+try:
+    from pyspark.sql import SparkSession
+except ImportError:
+    pass
+else:
+    assert SparkSession.builder.getOrCreate().range(10).count() == 10
+print("{marker}")
+"""
+
+
+def init_hint(settings: VirtualClusterSettings) -> str:
+    """Return how a virtual cluster gets its certificate (contract section 11.3)."""
+    host = urlsplit(settings.base_url).hostname
+    return (
+        f"was it initialised? `maint vc init {settings.name}` does it; by hand, on an ECS master host: "
+        f"cde-utils.sh init-virtual-cluster -h {host} -a"
+    )
+
+
+def user_hint(settings: VirtualClusterSettings) -> str:
+    """Return how a user gets Kerberos secrets (contract section 11.4)."""
+    host, user = urlsplit(settings.base_url).hostname, settings.login.username
+    return (
+        f"has {user} its Kerberos secrets? `maint vc init-user {settings.name} {user}`; by hand, on an ECS master: "
+        f"cde-utils.sh init-user-in-virtual-cluster -h {host} -u {user} -p PRINCIPAL_FILE -k KEYTAB"
+    )
+
+
+def role_hint(settings: VirtualClusterSettings) -> str:
+    """Return how a user comes to see something (seed document, "What the service does")."""
+    return f"has {settings.login.username} a resource role such as DEUser? Manage Access of the environment gives it"
+
+
+def sees_nothing(cluster: VirtualClusterSight) -> bool:
+    """Whether a user sees neither jobs nor resources: lists are empty, not refused, without a role."""
+    return not cluster.resources() and not cluster.jobs()
+
+
+class ProbeCluster(VcStep[VcArguments]):
+    """Asks whether it is there, and what its user sees."""
+
+    kind = "vc.probe"
+    help = "Log in to a virtual cluster, and ask its name and what its user sees."
+    effect = Effect.READ
+    locks = False
+    arguments = VcArguments
+
+    def plan(self, args: VcArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the look."""
+        settings = sight.settings.virtual_cluster(args.vc)
+        yield self.action(f"virtual cluster {settings.name}", f"look at {settings.base_url}", args.model_dump())
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Look."""
+        cluster = cluster_of(action, site)
+        try:
+            found = yield from looked(cluster)
+        except CannotReach as error:
+            raise mended(error, cluster.settings, site.state) from None
+        return done(found)
+
+
+def looked(cluster: VirtualClusterSight) -> Generator[str, None, str]:
+    """Return in words what is there, saying on the way how far it came."""
+    lifetime = cluster.token_until()
+    good = f", good for {show_duration(lifetime)}" if lifetime is not None else ""
+    yield f"the gateway gave {cluster.settings.login.username} a token{good}"
+    name = cluster.info().get("appName")
+    if sees_nothing(cluster):
+        return f"{name} answers; the user sees no jobs and no resources ({role_hint(cluster.settings)})"
+    return f"{name} answers, and the user sees jobs or resources"
+
+
+def mended(error: CannotReach, settings: VirtualClusterSettings, state: Path) -> CannotReach:
+    """Return a failure to get in with what is probably missing.
+
+    Args:
+        error: the failure.
+        settings: of the virtual cluster.
+        state: the site's state folder, where a certificate lies that `vc.init` had made.
+    """
+    if isinstance(error, LoginRefused):
+        return error
+    path = own_certificate(state, settings.name)
+    trust = f"`maint vc init` had a certificate made: name {path} under `ca` of {settings.name} in the config"
+    return CannotReach(
+        error.message,
+        detail=[*error.detail, error.hint] if error.hint else error.detail,
+        hint=trust if path.exists() and settings.ca != path else init_hint(settings),
+    )
+
+
+class Smoke(VcStep[VcArguments]):
+    """Makes a resource and a job, runs it and reads its marker; `vc.sweep` removes them."""
+
+    kind = "vc.smoke"
+    help = "Run a tiny job of our own and find its marker in its log; always with `vc.sweep` under `finally`."
+    effect = Effect.CHANGE
+    arguments = VcArguments
+
+    def plan(self, args: VcArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the test."""
+        settings = sight.settings.virtual_cluster(args.vc)
+        prefix = own_prefix(sight.settings.state)
+        yield self.action(
+            f"virtual cluster {settings.name}",
+            f"create a resource and a job named {prefix}smoke-…, run it once, and read its log",
+            args.model_dump(),
+        )
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Make, run, read."""
+        cluster, name = cluster_of(action, site), temporary(site.state, "smoke", work.run)
+        marker = f"{name} works"
+        definition: Object = {"name": name, "type": "spark", "spark": {"file": APPLICATION}}
+        source = _bytes(_SOURCE.format(marker=marker).encode())
+        try:
+            with site.clock.limit(None if work.timeout else _LIMIT):
+                run = yield from once(cluster, site, work, definition, {APPLICATION: source})
+        except WorkFailed as error:
+            raise refused(error, cluster.settings) from None
+        if not succeeded(run):
+            raise ended_badly(cluster, run.id, run.status)
+        text = output(cluster, site.clock, run.id, OUTPUT)
+        if text is None or marker.encode() not in text:
+            work.note("told", run.id)
+            raise WorkFailed(
+                f"run {run.id} has succeeded, and its log does not hold what it printed",
+                detail=last_words(cluster, run.id),
+                hint="a run that succeeds may have done nothing: look at its logs with `maint vc run logs`",
+            )
+        return done(f"run {run.id} printed its marker")
+
+
+def _bytes(content: bytes) -> Content:
+    return Content(lambda: io.BytesIO(content), len(content))
+
+
+def refused(error: WorkFailed, settings: VirtualClusterSettings) -> MaintError:
+    """Return why a run could not be started, with what is probably missing."""
+    text = " ".join((error.message, *error.detail)).lower()
+    if any(word in text for word in _KERBEROS):
+        return WorkFailed(error.message, detail=error.detail, hint=user_hint(settings))
+    return error
+
+
+def ended_badly(cluster: VirtualClusterSight, number: int, status: str) -> WorkFailed:
+    """Return why the run of a smoke test failed: without Kerberos secrets no job comes as far as its driver."""
+    words = last_words(cluster, number)
+    started = any(kind.startswith("driver/") for kind in cluster.log_types(number))
+    told = " ".join(words).lower()
+    missing = not started or any(word in told for word in _KERBEROS)
+    hint = user_hint(cluster.settings) if missing else "its logs tell more: `maint vc run logs`"
+    return WorkFailed(f"run {number} of the smoke test ended as {status}", detail=words, hint=hint)
+
+
+class Sweep(VcStep[VcArguments]):
+    """Removes all that this site's smoke tests and one-off submissions made, also those that were killed."""
+
+    kind = "vc.sweep"
+    help = "Remove temporary jobs and resources of this site, those of killed runs too; runs of them are killed first."
+    effect = Effect.CHANGE
+    arguments = VcArguments
+
+    def plan(self, args: VcArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the sweep."""
+        settings = sight.settings.virtual_cluster(args.vc)
+        prefix = own_prefix(sight.settings.state)
+        yield self.action(
+            f"virtual cluster {settings.name}", f"remove jobs and resources named {prefix}…", args.model_dump()
+        )
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Kill, delete jobs, delete resources."""
+        cluster, prefix = cluster_of(action, site), own_prefix(site.state)
+        swept = []
+        for job in [job.name for job in cluster.jobs() if job.name.startswith(prefix)]:
+            yield f"removing job {job}"
+            run = cluster.newest_run(job)
+            if run is not None and not run.ended:
+                cluster.kill(run.id)
+            cluster.delete_job(job)
+            swept.append(job)
+        for resource in [one.name for one in cluster.resources() if one.name.startswith(prefix)]:
+            yield f"removing resource {resource}"
+            cluster.delete_resource(resource)
+            swept.append(resource)
+        return done(f"{len(swept)} temporary objects are removed") if swept else unchanged("nothing is left behind")

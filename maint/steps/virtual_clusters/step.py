@@ -1,0 +1,65 @@
+"""What all step kinds of virtual clusters share: which one is meant, and when a step must be done once more."""
+
+import hashlib
+import socket
+from pathlib import Path
+from typing import TypeVar
+
+from maint.model.plan import Action
+from maint.ports import Site, VirtualCluster, Work
+from maint.steps.step import Arguments, Progress, Step
+from maint.steps.virtual_clusters.recreate_undo import read
+
+
+class VcArguments(Arguments):
+    """Which virtual cluster; empty: the only one."""
+
+    vc: str = ""
+
+
+A = TypeVar("A", bound=VcArguments)
+
+
+class VcStep(Step[A]):
+    """A step on a virtual cluster: done once for each time that its run begins anew (see `vc_kept`)."""
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Carry it out, and write down for which beginning of the run that was."""
+        result = yield from self.carry_out(action, site, work)
+        kept = read(site.state, work.run)
+        if kept is not None:
+            work.note("generation", kept.generation)
+        return result
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Do it; looks first, so that doing it again after a crash is safe."""
+        raise TypeError(f"{self.kind} has no effect")
+
+    def holds(self, action: Action, site: Site, work: Work) -> bool:
+        """Whether it still is so: not once everything was put back as it had been."""
+        kept = read(site.state, work.run)
+        return kept is None or (not kept.put_back and work.noted("generation") == kept.generation)
+
+
+def cluster_of(action: Action, site: Site) -> VirtualCluster:
+    """Return the virtual cluster that an action is meant for."""
+    return site.virtual_cluster(str(action.arguments["vc"]))
+
+
+def own_certificate(state: Path, name: str) -> Path:
+    """Return where the certificate lies that `vc.init` had made for a virtual cluster, whether it is there or not."""
+    return state / "certificates" / f"{name}.pem"
+
+
+def own_prefix(state: Path) -> str:
+    """Return what the names of all temporary objects of a site begin with.
+
+    Only who holds the lock of that state folder makes such objects, so that whoever holds it may also remove them.
+    """
+    place = f"{socket.gethostname()}:{state.resolve()}"
+    return f"maint-{hashlib.sha256(place.encode()).hexdigest()[:8]}-"
+
+
+def temporary(state: Path, what: str, which: str) -> str:
+    """Return the name of a temporary job or resource: `what` it is for, `which` run it belongs to."""
+    return f"{own_prefix(state)}{what}-{hashlib.sha256(which.encode()).hexdigest()[:8]}"
