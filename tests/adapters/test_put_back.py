@@ -10,7 +10,7 @@ from maint.adapters.ssh.shell import FabricShell
 from maint.restore.host_files import THERE, putting_back
 from maint.snapshots.archive import Kind, Member
 from maint.steps.restore.manager_files import lacking
-from tests.adapters.test_shell_contract import folder, lab, openssh, shell
+from tests.adapters.ssh.test_shell_contract import folder, lab, openssh, shell
 
 __all__ = ["folder", "lab", "openssh", "shell"]
 

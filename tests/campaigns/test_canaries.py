@@ -20,7 +20,7 @@ import zstandard
 
 from maint.lab.manager.load import Options
 from maint.lab.running import SITE, Lab
-from tests.backup.conftest import EXAMPLE
+from tests.snapshots.conftest import EXAMPLE
 from tests.steps.conftest import FAST
 from tests.steps.operator import Operator, environment
 

@@ -21,9 +21,9 @@ from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.replicate import spread
 from maint.snapshots.store_view import Elsewhere
 from maint.snapshots.verify import verify
-from tests.backup.conftest import EXAMPLE, Place
 from tests.campaigns.size import size
 from tests.campaigns.test_flips import run
+from tests.snapshots.conftest import EXAMPLE, Place
 
 CALLS = frozenset({"write", "fsync", "link", "unlink", "mkdir", "rename", "open", "stat"})
 STRIDE = size(13, 1)  # calls between two that fail

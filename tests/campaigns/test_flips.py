@@ -12,8 +12,8 @@ from maint.model.snapshot import Trust
 from maint.snapshots.capture import take
 from maint.snapshots.manifest import MANIFEST, SIGNATURE
 from maint.snapshots.verify import verify
-from tests.backup.conftest import EXAMPLE, Place
 from tests.campaigns.size import size
+from tests.snapshots.conftest import EXAMPLE, Place
 
 FLIPS = size(60, 1_000)
 STEP = size(64, 4) * 1024  # bytes between two lengths that a file is cut to

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from maint.cli.schedule import files
 from maint.cli.schedule.calendar import calendar
-from maint.cli.schedule.commands import files
 from maint.errors import UsageError
 from maint.lab.running import SITE
 from tests.steps.operator import environment, maint

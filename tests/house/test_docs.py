@@ -261,7 +261,7 @@ def test_every_option_that_a_text_gives_to_a_command_exists() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("room", ["cli", "config", "engine", "steps", "restore", "backup"])
+@pytest.mark.parametrize("room", ["cli", "config", "engine", "steps", "restore", "snapshots", "deployment"])
 def test_every_flag_that_a_message_names_exists(room: str) -> None:
     known = set().union(common_options(), *commands().values())
     wrong = []

@@ -6,25 +6,36 @@ import pytest
 
 from tests.house.source import imports, modules
 
+GROUND = {"errors"}
+NOUNS = {*GROUND, "model", "ports", "config", "render"}
 MAY_IMPORT = {
     "errors": set(),
-    "model": {"errors"},
-    "ports": {"model", "errors"},
-    "config": {"ports", "model", "errors"},
-    "render": {"config", "ports", "model", "errors"},
-    "backup": {"config", "render", "ports", "model", "errors"},
-    "checks": {"config", "render", "ports", "model", "errors"},
-    "restore": {"backup", "config", "render", "ports", "model", "errors"},
-    "steps": {"backup", "restore", "checks", "config", "render", "ports", "model", "errors"},
-    "engine": {"steps", "backup", "restore", "checks", "config", "render", "ports", "model", "errors"},
-    "adapters": {"config", "ports", "model", "errors"},
-    "lab": {"model", "errors"},
-    "report": {"render", "model", "errors"},
+    "files": GROUND,
+    "retry": GROUND,
+    "model": GROUND,
+    "ports": {*GROUND, "model"},
+    "config": {*GROUND, "files", "model", "ports"},
+    "render": {*GROUND, "config", "model", "ports"},
+    "deployment": NOUNS,
+    "snapshots": {*NOUNS, "files", "retry", "deployment"},
+    "checks": NOUNS,
+    "restore": {*NOUNS, "files", "retry", "deployment", "snapshots"},
+    "steps": {*NOUNS, "files", "retry", "deployment", "snapshots", "restore", "checks"},
+    "engine": {*NOUNS, "files", "retry", "deployment", "snapshots", "restore", "checks", "steps"},
+    "adapters": {*GROUND, "files", "retry", "model", "ports", "config"},
+    "lab": {*GROUND, "files", "model"},
+    "report": {*GROUND, "files", "model", "render"},
     "help": set(),
 }
+HTTP = ("maint.adapters.http", "maint.adapters.manager", "maint.adapters.virtual_clusters")
 HOMES = {
-    "requests": ("maint.adapters.manager", "maint.adapters.vc", "maint.adapters.notify"),
-    "urllib3": ("maint.adapters.manager", "maint.adapters.vc"),
+    "requests": (
+        "maint.adapters.http",
+        "maint.adapters.manager",
+        "maint.adapters.virtual_clusters",
+        "maint.adapters.notify",
+    ),
+    "urllib3": ("maint.adapters.http", "maint.adapters.manager", "maint.adapters.virtual_clusters"),
     "fabric": ("maint.adapters.ssh", "maint.lab.hosts.ssh"),
     "paramiko": ("maint.adapters.ssh", "maint.lab.hosts.ssh"),
     "invoke": ("maint.adapters.ssh",),

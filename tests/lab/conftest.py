@@ -11,7 +11,7 @@ from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 
 DATA = Path(__file__).parent.parent / "data" / "recordings"
-EXAMPLE = Path(__file__).parent.parent.parent / "maint" / "lab" / "data" / "deployment-example.json"
+EXAMPLE = Path(__file__).parents[2] / "maint" / "lab" / "data" / "deployment-example.json"
 RESTORE = "/api/v49/cm/deployment?deleteCurrentDeployment=true"
 
 

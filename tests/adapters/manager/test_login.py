@@ -1,0 +1,116 @@
+import base64
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from maint.errors import Invalid, LoginRefused, WorkFailed
+from maint.model.site import Login
+from tests.adapters.manager.conftest import PASSWORD, Bench
+
+BOOTSTRAP = Login("setup", "bootstrap-pässword")
+
+
+def _allow(server: HTTPServer, *accounts: tuple[str, str]) -> None:
+    def answer(request: Request) -> Response:
+        given = request.headers.get("Authorization", "").removeprefix("Basic ")
+        pair = tuple(base64.b64decode(given).decode().split(":", 1))
+        if pair in accounts:
+            return Response("v49", headers={"Set-Cookie": "SESSION=abc; Path=/"})
+        return Response("<html>Error 401 Bad credentials</html>", 401, content_type="text/html")
+
+    server.expect_request("/api/version").respond_with_handler(answer)
+
+
+def test_the_configured_account_goes_first_in_utf_8(bench: Bench, plain: HTTPServer) -> None:
+    _allow(plain, ("admin", PASSWORD), (BOOTSTRAP.username, BOOTSTRAP.password))
+    account = bench.client(bootstrap=BOOTSTRAP).log_in()
+    assert (account.name, account.bootstrap) == ("admin", False)
+
+
+def test_a_fresh_server_lets_the_bootstrap_account_in(bench: Bench, plain: HTTPServer) -> None:
+    _allow(plain, (BOOTSTRAP.username, BOOTSTRAP.password))
+    client = bench.client(bootstrap=BOOTSTRAP)
+    assert client.log_in().bootstrap
+    assert client.api_version() == 49
+    assert len(plain.log) == 4  # knock, refused, let in, asked
+
+
+def test_after_a_restore_the_other_account_is_found_anew(bench: Bench, plain: HTTPServer) -> None:
+    _allow(plain, (BOOTSTRAP.username, BOOTSTRAP.password))
+    client = bench.client(bootstrap=BOOTSTRAP)
+    client.log_in()
+    plain.clear()
+    _allow(plain, ("admin", PASSWORD))
+    client.forget_login()
+    assert not client.log_in().bootstrap
+
+
+def test_refusal_names_both_accounts_and_no_password(bench: Bench, plain: HTTPServer) -> None:
+    _allow(plain)
+    with pytest.raises(LoginRefused) as failure:
+        bench.client(bootstrap=BOOTSTRAP).log_in()
+    told = "\n".join((failure.value.message, *failure.value.detail, failure.value.hint or ""))
+    assert "admin" in told
+    assert "setup" in told
+    assert PASSWORD not in told
+    assert BOOTSTRAP.password not in told
+    assert bench.clock.pauses == []  # a 401 on the first call is not a stray one
+
+
+def test_a_stray_401_after_login_is_asked_again(bench: Bench, plain: HTTPServer) -> None:
+    plain.expect_request("/api/version").respond_with_data("v49")
+    plain.expect_oneshot_request("/api/v45/cm/version").respond_with_data("no", status=401)
+    plain.expect_request("/api/v45/cm/version").respond_with_json({"version": "7.6.5"})
+    assert bench.client().release() == "7.6.5"
+    assert bench.clock.pauses == [3]
+
+
+def test_an_account_that_is_not_let_in_any_more_ends_the_tries(bench: Bench, plain: HTTPServer) -> None:
+    plain.expect_request("/api/version").respond_with_data("v49")
+    plain.expect_request("/api/v45/cm/version").respond_with_data("no", status=401)
+    with pytest.raises(LoginRefused, match="admin"):
+        bench.client().release()
+    assert len(bench.clock.pauses) == 2
+
+
+def test_cookies_are_never_sent_back(bench: Bench, plain: HTTPServer) -> None:
+    _allow(plain, ("admin", PASSWORD))
+    client = bench.client()
+    client.log_in()
+    client.api_version()
+    assert [request.headers.get("Cookie") for request, _ in plain.log] == [None] * 3
+
+
+def test_a_colon_in_an_account_name_is_refused(bench: Bench, plain: HTTPServer) -> None:
+    _allow(plain)
+    with pytest.raises(Invalid, match="colon"):
+        bench.client(login=Login("a:b", "x")).log_in()
+
+
+@pytest.mark.parametrize("text", ["v49", '"v49"', " v49\r\n", '"v49"\n', "\ufeffv49"])
+def test_the_version_is_read_whatever_surrounds_it(bench: Bench, plain: HTTPServer, text: str) -> None:
+    plain.expect_request("/api/version").respond_with_data(text)
+    assert bench.client().api_version() == 49
+
+
+@pytest.mark.parametrize("text", ["", "v0", "49", "<html>v49</html>", "v4.9", "v٤٩", "v99999999999"])
+def test_what_is_no_version_is_refused(bench: Bench, plain: HTTPServer, text: str) -> None:
+    plain.expect_request("/api/version").respond_with_data(text)
+    with pytest.raises(WorkFailed, match="no version"):
+        bench.client().api_version()
+
+
+def test_a_pinned_version_is_never_lowered(bench: Bench, plain: HTTPServer) -> None:
+    plain.expect_request("/api/version").respond_with_data("v45")
+    client = bench.client()
+    assert client.require_api(45) == "v45"
+    with pytest.raises(WorkFailed, match="up to v45"):
+        client.require_api(49)
+
+
+def test_a_server_without_the_version_call_is_told_to_be_old_or_starting(bench: Bench, plain: HTTPServer) -> None:
+    plain.expect_request("/api/version").respond_with_data("no", status=404)
+    with pytest.raises(WorkFailed, match="does not know /api/version") as failure:
+        bench.client().api_version()
+    assert "v1" in (failure.value.hint or "")

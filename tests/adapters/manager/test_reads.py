@@ -1,0 +1,257 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from maint.adapters.manager import decoding
+from maint.errors import CannotReach, LoginRefused, Transient, UsageError, WorkFailed
+from maint.model.json import Json
+from tests.adapters.manager.conftest import Bench
+
+RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
+
+
+def recorded(name: str) -> Json:
+    value: Json = json.loads((RECORDINGS / f"answer-{name}.json").read_text())
+    return value
+
+
+@pytest.fixture
+def server(plain: HTTPServer) -> HTTPServer:
+    plain.expect_request("/api/version").respond_with_data("v49")
+    return plain
+
+
+def test_ecs_clusters_are_asked_for(bench: Bench, server: HTTPServer) -> None:
+    ecs = {
+        "name": "ecs-01",
+        "displayName": "Data Services",
+        "clusterType": "EXPERIENCE_CLUSTER",
+        "version": "EXPERIENCE1",
+        "dataContextRefs": [{"name": "ctx"}, {"uuid": "u-1"}, {}],
+    }
+    server.expect_request("/api/v45/clusters", query_string="clusterType=any").respond_with_json({"items": [ecs]})
+    (found,) = bench.client().clusters()
+    assert found.is_ecs
+    assert found.data_contexts == ("ctx", "u-1")
+
+
+def test_a_server_that_rejects_the_parameter_is_asked_without(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request("/api/v45/clusters", query_string="clusterType=any").respond_with_json({"message": "?"}, 400)
+    server.expect_request("/api/v45/clusters", query_string="").respond_with_json(recorded("clusters-v8"))
+    (found,) = bench.client().clusters()
+    assert (found.name, found.display_name, found.type) == ("cluster", "Pfern", "")
+
+
+def test_a_cluster_name_stands_in_one_path_segment(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request("/api/v45/clusters/Base Cluster/ü%2F?x/services").respond_with_json(recorded("services-v11"))
+    assert bench.client().services("Base Cluster/ü%2F?x")
+    raw = server.log[-1][0].environ["RAW_URI"]
+    assert raw == "/api/v45/clusters/Base%20Cluster%2F%C3%BC%252F%3Fx/services"
+
+
+def test_data_contexts_are_those_made_of_the_clusters_services(bench: Bench, server: HTTPServer) -> None:
+    items = [
+        {"name": "mine", "services": [{"clusterName": "base", "serviceName": "hdfs"}]},
+        {"name": "detailed", "servicesDetails": {"items": [{"name": "hive", "clusterRef": {"clusterName": "base"}}]}},
+        {"name": "other", "services": [{"clusterName": "second", "serviceName": "hdfs"}]},
+        {"name": "bare"},
+    ]
+    server.expect_request("/api/v45/dataContexts").respond_with_json({"items": items})
+    assert bench.client().data_contexts("base") == ["mine", "detailed"]
+
+
+def test_an_api_below_32_knows_no_data_contexts(bench: Bench, plain: HTTPServer) -> None:
+    plain.expect_request("/api/version").respond_with_data("v31")
+    assert bench.client(clusters_api=31).data_contexts("base") == []
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_is_another_path_is_refused(bench: Bench, server: HTTPServer, name: str) -> None:
+    with pytest.raises(UsageError):
+        bench.client().services(name)
+
+
+def test_recorded_hosts_and_settings_are_read(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request("/api/v45/hosts").respond_with_json(recorded("hosts-v14"))
+    server.expect_request("/api/v45/cm/config").respond_with_json(recorded("cm-config-v16"))
+    client = bench.client()
+    assert client.hosts()[0].host_id == "c5bf96f8-dca4-463f-8c9d-f56555b334c6"
+    assert all(isinstance(value, str) for value in client.settings().values())
+
+
+def test_the_release_is_told(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request("/api/v45/cm/version").respond_with_json(recorded("version-v19"))
+    assert bench.client().release() == "5.16.1"
+
+
+def test_no_monitoring_service_is_none(bench: Bench, server: HTTPServer) -> None:
+    for path in ("service", "service/roles"):
+        server.expect_request(f"/api/v45/cm/{path}").respond_with_json({"message": "No such service"}, 404)
+    client = bench.client()
+    assert client.management_service() is None
+    assert client.management_roles() == []
+
+
+def test_unknown_states_are_kept_as_they_come(bench: Bench, server: HTTPServer) -> None:
+    items = [{"name": "a", "serviceState": "HIBERNATING"}, {"name": "b"}, "noise", {"type": 7}]
+    server.expect_request("/api/v45/clusters/c/services").respond_with_json({"items": items})
+    assert [found.state for found in bench.client().services("c")] == ["HIBERNATING", "UNKNOWN", "UNKNOWN"]
+
+
+def test_a_missing_licence_is_no_failure(bench: Bench, server: HTTPServer) -> None:
+    told = {"message": "This installation currently has no license."}
+    server.expect_request("/api/v49/cm/license").respond_with_json(told, 404)
+    assert bench.client().license() is None
+
+
+def test_a_licence_is_read(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request("/api/v49/cm/license").respond_with_json({"owner": "Example", "uuid": "u"})
+    found = bench.client().license()
+    assert found is not None
+    assert (found.owner, found.expiration) == ("Example", "")
+
+
+def test_a_404_that_is_not_the_managers_is_a_failure(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request("/api/v49/cm/license").respond_with_data("<html>Not Found</html>", status=404)
+    with pytest.raises(WorkFailed, match="404"):
+        bench.client().license()
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("abc-_123", "abc-_123"),
+        ("abc\n", "abc"),
+        ("abc\r\n", "abc"),
+        (" a b \n", " a b "),
+        ("1e10", "1e10"),
+        ("true", "true"),
+        ('a"b', 'a"b'),
+        ("{half", "{half"),
+        ("<sharp", "<sharp"),
+    ],
+)
+def test_the_truststore_password_is_taken_as_it_comes(bench: Bench, server: HTTPServer, sent: str, kept: str) -> None:
+    server.expect_request("/api/v49/certs/truststorePassword").respond_with_data(sent)
+    found = bench.client().truststore_password()
+    assert found is not None
+    assert found.reveal() == kept
+
+
+@pytest.mark.parametrize("sent", ["", "\n", '{"message": "no"}', '"abc"', "<!DOCTYPE html><p>", "<html>", "a\nb\n"])
+def test_what_is_no_password_is_refused(bench: Bench, server: HTTPServer, sent: str) -> None:
+    server.expect_request("/api/v49/certs/truststorePassword").respond_with_data(sent)
+    with pytest.raises(WorkFailed, match="no password"):
+        bench.client().truststore_password()
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_without_auto_tls_there_is_no_truststore_password(bench: Bench, server: HTTPServer, status: int) -> None:
+    server.expect_request("/api/v49/certs/truststorePassword").respond_with_data("no", status=status)
+    assert bench.client().truststore_password() is None
+
+
+def test_an_api_below_41_is_not_asked_for_what_it_lacks(bench: Bench, plain: HTTPServer) -> None:
+    plain.expect_request("/api/version").respond_with_data("v40")
+    client = bench.client(clusters_api=40, deployment_api=40)
+    assert client.truststore_password() is None
+    assert client.instances() == []
+    assert {request.path for request, _ in plain.log} == {"/api/version"}
+
+
+def test_instances_are_listed(bench: Bench, server: HTTPServer) -> None:
+    items = [{"name": "cm-1", "ipAddress": "192.0.2.1"}]
+    server.expect_request("/api/v45/cm/instances").respond_with_json({"items": items})
+    assert [found.name for found in bench.client().instances()] == ["cm-1"]
+
+
+def test_a_403_names_the_role_that_is_needed(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request("/api/v49/cm/license").respond_with_json({"message": "Forbidden"}, 403)
+    with pytest.raises(WorkFailed, match="403 Forbidden: Forbidden") as failure:
+        bench.client().license()
+    assert "Full Administrator" in (failure.value.hint or "")
+
+
+def test_the_servers_words_and_causes_are_passed_on(bench: Bench, server: HTTPServer) -> None:
+    told = {"message": "It broke.", "causes": ["a disk", 5, "a cable"]}
+    server.expect_request("/api/v45/hosts").respond_with_json(told, 500)
+    with pytest.raises(WorkFailed, match=r"500 Internal Server Error: It broke.; a disk; a cable"):
+        bench.client().hosts()
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_html_of_a_proxy_is_transient(bench: Bench, server: HTTPServer, status: int) -> None:
+    server.expect_request("/api/v45/hosts").respond_with_data("<html>Bad</html>", status=status)
+    with pytest.raises(Transient, match=str(status)):
+        bench.client().hosts()
+
+
+def test_a_page_with_200_is_not_taken_for_an_answer(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request("/api/v45/hosts").respond_with_data("<html>Log in</html>", content_type="text/html")
+    with pytest.raises(WorkFailed, match="not JSON") as failure:
+        bench.client().hosts()
+    assert "<html>" in failure.value.detail[0]
+
+
+def test_integers_stay_exact(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request("/api/v45/x").respond_with_data('{"pwSalt": -8906817278156687271, "pwSalt2": 1, "a": 1}')
+    assert bench.client().get("/x")["pwSalt"] == -8906817278156687271  # type: ignore[index,call-overload]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_read_that_is_redirected_knocks_anew_and_asks_at_the_tls_port(
+    secure: Bench, plain: HTTPServer, tls: HTTPServer, status: int
+) -> None:
+    """TLS comes up under a client that knew only the plain port."""
+    port = tls.port
+    plain.expect_request("/api/version").respond_with_data("v49")
+    tls.stop()
+    client = secure.client()
+    client.log_in()
+    tls.port = port
+    tls.start()
+    plain.clear()
+    plain.expect_request("/api/version").respond_with_data("", status=status)
+    moved = {"Location": f"https://127.0.0.1:{port}/api/v45/hosts"}
+    plain.expect_request("/api/v45/hosts").respond_with_data("", status=status, headers=moved)
+    tls.expect_request("/api/version").respond_with_data("v49")
+    tls.expect_request("/api/v45/hosts").respond_with_json({"items": []})
+    assert client.hosts() == []
+    assert [request.path for request, _ in plain.log] == ["/api/v45/hosts", "/api/version"]
+    assert [request.path for request, _ in tls.log].count("/api/v45/hosts") == 1
+
+
+def test_a_port_that_only_redirects_is_not_the_api(secure: Bench, tls: HTTPServer) -> None:
+    tls.expect_request("/api/version").respond_with_data("", status=302, headers={"Location": "/cmf/login"})
+    with pytest.raises(CannotReach, match="302"):
+        secure.client().log_in()
+
+
+def test_a_login_refused_while_reading_is_told(bench: Bench, plain: HTTPServer) -> None:
+    def answer(request: Request) -> Response:
+        return Response("no", 401)
+
+    plain.expect_request("/api/version").respond_with_handler(answer)
+    with pytest.raises(LoginRefused):
+        bench.client().hosts()
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["id", "items", "name", "children", "x"]), inner),
+)
+
+
+@given(anything)
+def test_no_json_stops_the_decoding(value: Json) -> None:
+    assert isinstance(decoding.command(value).id, int)
+    for item in decoding.items(value):
+        for decode in (decoding.cluster, decoding.service, decoding.role, decoding.host, decoding.instance):
+            assert decode(item) == decode(item)
+        assert "" not in decoding.bases(item)
+    assert isinstance(decoding.settings(value), dict)

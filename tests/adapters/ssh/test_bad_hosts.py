@@ -1,0 +1,90 @@
+"""A hundred hosts of which some are bad, each in its own way: each answers, or its failure has a name."""
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from maint.checks.registry import QUESTIONS
+from maint.checks.script import parse, script
+from tests.adapters.ssh.conftest import Ground
+
+TOKEN = "maint-0123456789abcdef"
+ASKED = {name: QUESTIONS[name] for name in ("swappiness", "zone", "os_release", "mounts")}
+
+
+def test_each_of_a_hundred_hosts_answers_or_has_a_reason(
+    openssh: Ground, lab_beside: Ground, silent: Callable[..., int], filtered: int, tmp_path: Path
+) -> None:
+    lab = lab_beside
+    lab.machines["n1"].fault = "dies-mid-command"
+    lab.machines["n2"].fault = "banner-junk"
+    lab.machines["n3"].fault = "hangs-after-login"
+    lab.machines["n4"].fault = "wrong-key"
+    lab.machines["n5"].fault = "login-refused"
+    good = list(openssh.ports.values())
+    ports = {f"wn{n:03}": good[n % len(good)] for n in range(92)}
+    bad: dict[str, int] = {
+        "filtered": filtered,
+        "mute": silent(),
+        "dies": lab.ports["n1"],
+        "junk": lab.ports["n2"],
+        "hangs": lab.ports["n3"],
+        "other key": lab.ports["n4"],
+        "other account": lab.ports["n5"],
+    }
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        bad["refused"] = closed.getsockname()[1]
+    (tmp_path / "known").write_text(openssh.known_hosts.read_text() + lab.known_hosts.read_text())
+    fleet, hosts = openssh.fleet(
+        ports | bad,
+        known_hosts=tmp_path / "known",
+        connect_timeout=15.0,
+        command_timeout=20.0,
+    )
+    asked = script(ASKED, {}, TOKEN)
+    replies = {reply.host: reply for reply in fleet.ask(hosts, {host.name: asked for host in hosts})}
+    for name in ports:
+        assert replies[name].reason is None, replies[name]
+        assert parse(replies[name].out, TOKEN, ASKED).reason == ""
+    assert "refused" in str(replies["refused"].reason)
+    assert "no answer within 15 s" in str(replies["filtered"].reason)
+    assert replies["mute"].reason
+    assert "lost" in str(replies["dies"].reason)
+    assert "20 s" in str(replies["hangs"].reason)
+    assert "HOST KEY HAS CHANGED" in str(replies["other key"].reason)
+    assert "was not let in" in str(replies["other account"].reason)
+    framed = parse(replies["junk"].out, TOKEN, ASKED)
+    assert framed.reason == ""
+    assert "watched" in framed.before
+
+
+def test_a_wrong_key_and_a_wrong_account_are_told_apart(openssh: Ground, tmp_path: Path) -> None:
+    first, second = list(openssh.ports)[:2]
+    lines = openssh.known_hosts.read_text().splitlines()
+    swapped = [line.replace(f":{openssh.ports[first]} ", ":1 ") for line in lines]
+    other = lines[1].split(" ", 1)[1]
+    (tmp_path / "known").write_text("\n".join([*swapped, f"[127.0.0.1]:{openssh.ports[first]} {other}"]) + "\n")
+    fleet, hosts = openssh.fleet(known_hosts=tmp_path / "known")
+    replies = {reply.host: reply for reply in fleet.ask(hosts, {host.name: b"echo x\n" for host in hosts})}
+    assert "HOST KEY HAS CHANGED" in str(replies[first].reason)
+    assert replies[second].out == b"x\n"
+    fleet, hosts = openssh.fleet(user="nobody-of-that-name")
+    assert {"was not let in" in str(r.reason) for r in fleet.ask(hosts, {h.name: b"" for h in hosts})} == {True}
+
+
+def test_what_is_no_ssh_server_is_named(openssh: Ground, silent: Callable[..., int]) -> None:
+    fleet, hosts = openssh.fleet({"web": silent(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 300)}, connect_timeout=2.0)
+    (reply,) = fleet.ask(hosts, {"web": b"echo x\n"})
+    assert reply.reason
+    (seen,) = fleet.keys(hosts)
+    assert seen.reason
+    assert seen.fingerprint == ""
+
+
+def test_a_name_without_an_address_is_told(openssh: Ground) -> None:
+    from dataclasses import replace
+
+    fleet, hosts = openssh.fleet({"nowhere": 22})
+    gone = [replace(hosts[0], address="nowhere.invalid")]
+    (reply,) = fleet.ask(gone, {"nowhere": b""})
+    assert "resolved" in str(reply.reason)

@@ -1,0 +1,212 @@
+"""What stores over a network do beyond the contract: modes, dead writers, lost connections, servers that say no."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from maint.adapters.stores.open import Access, open_store
+from maint.adapters.stores.stale_uploads import is_left_over, staging_name
+from maint.errors import Invalid, WorkFailed
+from maint.model.secret import Secret
+from maint.model.site import BackupSettings, S3Settings, SftpSettings, SshSettings
+from maint.ports import Store
+
+BIG = 40_000_000
+
+# Writes to a store until it is killed; says when it is in the middle.
+WRITER = """
+import sys
+from tests.adapters.stores.test_far_stores import opened_from
+with opened_from(sys.argv[1:]).create("prod/1/half") as file:
+    for _ in range(600):
+        file.write(bytes(100_000))
+    print("half", flush=True)
+    sys.stdin.read()
+"""
+
+
+class Values:
+    def resolve(self, reference: str) -> Secret:
+        return Secret(reference)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An SFTP server's folder and how to get there."""
+
+    folder: Path
+    words: tuple[str, ...]
+
+    def store(self) -> Store:
+        return opened_from(self.words)
+
+
+def opened_from(words: Any) -> Store:
+    """Open a store: its location, then key and known hosts, or an endpoint."""
+    location, *how = words
+    if location.startswith("s3:"):
+        backup = BackupSettings(location, s3=S3Settings(how[0], access_key="some-id", secret_key="some-secret"))
+    else:
+        backup = BackupSettings(location, sftp=SftpSettings(Path(how[0]), Path(how[1])))
+    return open_store(location, Access(backup, SshSettings(connect_timeout=20.0, command_timeout=20.0), Values()))
+
+
+@pytest.fixture
+def place(sshd: Any, tmp_path: Path) -> Iterator[Place]:
+    known = tmp_path / "known_hosts"
+    known.write_text(sshd.known_as())
+    with tempfile.TemporaryDirectory() as name:
+        location = f"sftp://{sshd.user}@127.0.0.1:{sshd.port}{name}/store"
+        yield Place(Path(name) / "store", (location, str(sshd.key), str(known)))
+
+
+@pytest.fixture
+def bucket(object_store: str) -> tuple[str, ...]:
+    return (f"s3://backups/{os.urandom(4).hex()}", object_store)
+
+
+def put(store: Store, name: str, content: bytes = b"content") -> None:
+    with store.create(name) as file:
+        file.write(content)
+
+
+def kill_in_the_middle(words: tuple[str, ...]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[3],
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"half\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def test_files_and_folders_on_another_host_are_for_their_owner_alone(place: Place) -> None:
+    with place.store().create("prod/1/a") as file:
+        file.write(b"x" * 100_000)
+        (staging,) = (place.folder / "prod/1").iterdir()
+        assert staging.stat().st_mode & 0o777 == 0o600
+    modes = {path.stat().st_mode & 0o777 for path in (place.folder, place.folder / "prod", place.folder / "prod/1")}
+    assert modes == {0o700}
+    assert (place.folder / "prod/1/a").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_killed_writer_left_on_another_host_is_swept_by_the_next(place: Place) -> None:
+    kill_in_the_middle(place.words)
+    store = place.store()
+    assert list(store.names()) == []
+    assert len(list((place.folder / "prod/1").iterdir())) == 1
+    assert store.sweep("prod") == 1
+    assert list((place.folder / "prod/1").iterdir()) == []
+
+
+def test_what_a_killed_writer_left_in_a_bucket_is_swept_by_the_next(bucket: tuple[str, ...]) -> None:
+    kill_in_the_middle(bucket)
+    store: Any = opened_from(bucket)
+    assert list(store.names()) == []
+    assert len(store._uploads("")) == 1
+    assert store.sweep("other") == 0
+    assert store.sweep("prod") == 1
+    assert store._uploads("") == []
+    assert [name for name, _ in store._listed("prod")] == []
+    assert store.sweep("prod") == 0
+
+
+def test_a_host_whose_key_is_not_known_is_not_written_to(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "nobody").write_text("")
+    with pytest.raises(WorkFailed) as failure:
+        list(opened_from((*place.words[:2], str(tmp_path / "nobody"))).names())
+    assert any("host key is not known" in line for line in failure.value.detail)
+
+
+def test_a_connection_cut_in_the_middle_is_a_failure_with_words_and_leaves_no_file(
+    place: Place, relay: Any, tmp_path: Path, sshd: Any
+) -> None:
+    known = tmp_path / "known_relay"
+    known.write_text(sshd.known_as(relay.port))
+    location = place.words[0].replace(f":{sshd.port}", f":{relay.port}")
+    store = opened_from((location, place.words[1], str(known)))
+    with pytest.raises(WorkFailed, match="cannot write prod/1/a"), store.create("prod/1/a") as file:
+        file.write(b"x" * 100_000)
+        relay.cut()
+        for _ in range(100):
+            file.write(b"x" * 1_000_000)
+    assert list(store.names()) == []
+    put(store, "prod/1/a")
+    assert list(store.names()) == ["prod/1/a"]
+    assert [path.name for path in (place.folder / "prod/1").iterdir()] == ["a"]
+
+
+def test_a_folder_that_may_not_be_written_to_is_a_failure_with_words(place: Place) -> None:
+    (place.folder).mkdir()
+    (place.folder / "prod").write_text("a file where a folder should be")
+    with pytest.raises(WorkFailed, match="cannot write prod/1/a in sftp://"):
+        put(place.store(), "prod/1/a")
+
+
+@pytest.mark.parametrize("location", ["sftp://host", "sftp://host/", "sftp:///x", "sftp://u:p@host/x", "sftp://h:x/y"])
+def test_an_sftp_address_that_says_too_little_or_too_much_is_refused(location: str, tmp_path: Path) -> None:
+    with pytest.raises(Invalid):
+        opened_from((location, str(tmp_path / "key"), str(tmp_path / "known")))
+
+
+@pytest.mark.parametrize("location", ["s3:///x", "s3://user@bucket/x", "s3://bucket:80/x"])
+def test_a_bucket_address_that_makes_no_sense_is_refused(location: str) -> None:
+    with pytest.raises(Invalid):
+        opened_from((location, "http://127.0.0.1:1"))
+
+
+def test_a_service_that_is_down_is_a_failure_with_words() -> None:
+    store = opened_from(("s3://backups/x", "http://127.0.0.1:1"))
+    with pytest.raises(WorkFailed, match="cannot list") as failure:
+        list(store.names())
+    assert "some-secret" not in repr(failure.value) + str(failure.value.detail)
+
+
+def test_a_service_that_overwrites_is_refused_at_the_first_write(httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_data(status=404)
+    httpserver.expect_request("/backups/x/.write-once", method="PUT").respond_with_data("")
+    store = opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/")))
+    with pytest.raises(WorkFailed, match="ignores the condition"):
+        put(store, "a")
+    assert [(r.method, r.path) for r, _ in httpserver.log if r.path.endswith("/a")] == [("HEAD", "/backups/x/a")]
+
+
+def test_a_write_that_the_service_answers_with_an_error_is_not_sent_again(httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_data(status=404)
+    httpserver.expect_request("/backups/x/.write-once", method="PUT").respond_with_data(status=412)
+    httpserver.expect_request("/backups/x/a", method="PUT").respond_with_data(status=503)
+    store = opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/")))
+    with pytest.raises(WorkFailed, match="cannot write a"):
+        put(store, "a")
+    puts = [r for r, _ in httpserver.log if r.path == "/backups/x/a" and r.method == "PUT"]
+    assert [r.headers["If-None-Match"] for r in puts] == ["*"]
+    assert puts[0].headers["x-amz-checksum-sha256"]
+
+
+def test_a_process_that_lives_is_told_from_one_that_is_dead_or_of_another_boot() -> None:
+    now = datetime.now(UTC)
+    name = staging_name()
+    assert not is_left_over(name, now - timedelta(days=9), now)
+    machine, boot, process, began, chance = name.removeprefix(".staging-").split("-")
+    assert is_left_over(f".staging-{machine}-{boot}-{process}-{int(began) + 1}-{chance}", now, now)
+    assert is_left_over(f".staging-{machine}-{'0' * 12}-{process}-{began}-{chance}", now, now)
+
+
+@pytest.mark.parametrize(("hours", "expected"), [(1, False), (25, True)])
+def test_of_another_machine_only_the_age_tells(hours: int, expected: bool) -> None:
+    now = datetime.now(UTC)
+    name = f".staging-{'0' * 12}-{'0' * 12}-1-1-{'0' * 16}"
+    assert is_left_over(name, now - timedelta(hours=hours), now) is expected

@@ -1,0 +1,340 @@
+"""The documented client's commands, as `maint vc …`."""
+
+import json
+
+import pytest
+
+from tests.adapters.virtual_clusters.operator import VcOperator, written
+from tests.adapters.virtual_clusters.server import PASSWORD, Api
+from tests.steps.operator import maint
+
+UNSCHEDULED = {
+    "enabled": False,
+    "paused": True,
+    "catchup": False,
+    "dependsOnPast": False,
+    "cronExpression": "",
+    "start": "",
+    "end": "",
+}
+
+
+def created(vc: VcOperator, *words: str) -> dict:
+    """Create a job, and return what was sent."""
+    said = vc("job", "create", "--name", "j", *words, "--yes")
+    assert said.code == 0, said.err
+    return vc.api.bodies("POST /jobs")[-1]
+
+
+def test_lists_are_the_bare_json_of_the_documented_client(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "spark", "future": 1}
+    api.add_file("r", "a.py", b"")
+    api.switches.expires_in = 1_900_000_000_000
+    assert vc("job", "list").json == [{"name": "j", "type": "spark", "future": 1}]
+    assert [one["name"] for one in vc("resource", "list").json] == ["r"]
+    assert vc("run", "list").json == []
+    assert vc("job", "describe", "--name", "j").json == {"name": "j", "type": "spark", "future": 1}
+
+
+def test_lists_carry_the_schema_where_json_is_asked_for(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "spark", "future": 1}
+    api.add_file("r", "a.py", b"")
+    assert vc("job", "list", "-o", "json").json == {"schema": "maint/1", "jobs": [api.jobs["j"]]}
+    assert vc("resource", "describe", "--name", "r", "-o", "json").json["resource"]["files"][0]["path"] == "a.py"
+    assert vc("job", "describe", "--name", "j", "-o", "json").json == {"schema": "maint/1", "job": api.jobs["j"]}
+    assert "NAME" in vc("job", "list", "-o", "table").out
+
+
+def test_a_user_who_sees_nothing_is_told_of_the_role(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "spark"}
+    api.switches.role = False
+    for words in (("job", "list"), ("resource", "list"), ("run", "list"), ("status",)):
+        said = vc(*words)
+        assert said.code == 0
+        assert "DEUser" in said.err
+
+
+def test_a_spark_job_without_a_schedule_sends_exactly_what_the_contract_says(vc):
+    sent = created(vc, "--type", "spark", "--application-file", "app.py")
+    assert sent["schedule"] == UNSCHEDULED
+    assert (sent["name"], sent["type"], sent["spark"]["file"], sent["mounts"]) == ("j", "spark", "app.py", [])
+
+
+def test_an_airflow_job_sends_no_schedule(vc):
+    sent = created(vc, "--type", "airflow", "--dag-file", "dag.py")
+    assert sent == {"name": "j", "type": "airflow", "mounts": [], "airflow": {"dagFile": "dag.py"}}
+
+
+def test_options_of_a_job_become_the_fields_of_its_definition(vc, api):
+    api.add_file("files", "app.jar", b"")
+    api.add_file("data", "x", b"")
+    words = ["--application-file", "app.jar", "--class", "org.example.Main", "--arg", "--mount-1-resource", "--arg=22"]
+    words += ["--conf", "a.b=1", "--conf", "c=d=e", "--num-executors", "3"]
+    words += ["--mount-2-resource", "data", "--mount-2-prefix", "/data", "--mount-1-resource=files"]
+    sent = created(vc, *words)
+    assert sent["mounts"] == [
+        {"resourceName": "files", "dirPrefix": ""},
+        {"resourceName": "data", "dirPrefix": "data"},
+    ]
+    spark = sent["spark"]
+    assert (spark["className"], spark["args"]) == ("org.example.Main", ["--mount-1-resource", "22"])
+    assert (spark["conf"], spark["numExecutors"]) == ({"a.b": "1", "c": "d=e"}, 3)
+
+
+def test_what_a_user_types_is_never_a_template(vc):
+    assert created(vc, "--application-file", "app.py", "--arg", "{{{ds}}} {{ 1 + 1 }}")["spark"]["args"] == [
+        "{{{ds}}} {{ 1 + 1 }}"
+    ]
+
+
+def test_a_hundred_mounts_are_as_good_as_one(vc, api):
+    words = [word for n in range(1, 101) for word in (f"--mount-{n}-resource", "r")]
+    api.add_file("r", "x", b"")
+    assert len(created(vc, "--application-file", "app.py", *words)["mounts"]) == 100
+
+
+def test_a_mount_that_is_no_resource_is_a_warning(vc, api):
+    said = vc("job", "create", "--name", "j", "--application-file", "a", "--mount-1-resource", "repo", "--yes")
+    assert (said.code, "git" in said.err, list(api.jobs)) == (0, True, ["j"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--type", "airflow", "--dag-file", "d.py", "--every-days", "1"),
+        ("--type", "airflow"),
+        ("--type", "spark"),
+        ("--type", "flink", "--application-file", "x"),
+        ("--application-file", "x", "--conf", "novalue"),
+        ("--application-file", "x", "--mount-1-prefix", "p"),
+        ("--application-file", "x", "--mount-1-resource", "p", "--mount-01-resource", "q"),
+        ("--application-file", "x", "--schedule-enabled=perhaps"),
+        ("--application-file", "x", "--for-hours-of-day", "24"),
+        ("--application-file", "x", "--nmae", "y"),
+        ("--application-file", "x", "--every-days", "1", "--cron-expression", "* * * * *"),
+    ],
+)
+def test_words_that_make_no_sense_are_wrong_usage(vc, api, words):
+    assert vc("job", "create", "--name", "j", *words, "--yes").code == 2
+    assert api.writes() == []
+
+
+def test_a_schedule_is_set_and_awake(vc, api):
+    created(vc, "--application-file", "app.py")
+    words = ("--schedule-start", "2026-01-01T00:00:00Z", "--every-days", "1", "--for-minutes-of-hour", "5")
+    said = vc("job", "update", "--name", "j", "--schedule-enabled", *words, "--for-hours-of-day", "3", "--yes")
+    assert said.code == 0, said.err
+    sent = api.bodies("PATCH /jobs/j")[0]
+    assert sent["schedule"] == {
+        "enabled": True,
+        "paused": False,
+        "cronExpression": "5 3 */1 * *",
+        "start": "2026-01-01T00:00:00Z",
+    }
+    assert sent["spark"]["file"] == "app.py", "the whole definition goes along"
+    assert "created" not in sent
+    assert vc("job", "update", "--name", "j", "--schedule-enabled=false", "--yes").code == 0
+    assert api.jobs["j"]["schedule"]["enabled"] is False
+
+
+def test_an_update_keeps_a_paused_schedule_paused(vc, api):
+    created(vc, "--application-file", "app.py", "--schedule-enabled", "--cron-expression", "1 2 * * *")
+    assert vc("job", "pause", "--name", "j", "--yes").code == 0
+    assert vc("job", "update", "--name", "j", "--schedule-enabled", "true", "--every-days", "2", "--yes").code == 0
+    assert api.jobs["j"]["schedule"]["paused"] is True
+    assert vc("job", "unpause", "--name", "j", "--yes").code == 0
+    assert api.jobs["j"]["schedule"]["paused"] is False
+
+
+@pytest.mark.parametrize("answer", ["yes\n", "y\n"])
+def test_a_piped_yes_confirms(vc, api, answer):
+    assert vc("job", "delete", "--name", "j", given=answer).code == 0
+    api.jobs["j"] = {"name": "j", "type": "spark"}
+    assert vc("job", "delete", "--name", "j", given=answer).code == 0
+    assert api.jobs == {}
+
+
+@pytest.mark.parametrize("answer", ["", "no\n"])
+def test_without_a_yes_nothing_is_sent(vc, api, answer):
+    api.jobs["j"] = {"name": "j", "type": "spark"}
+    assert vc("job", "delete", "--name", "j", given=answer).code == 5
+    assert vc("job", "delete", "--name", "j", "--dry-run").code == 0
+    assert api.writes() == []
+
+
+def test_a_run_is_started_and_its_number_printed(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "spark"}
+    said = vc("job", "run", "--name", "j", "--variable", "day=1", "--yes")
+    assert said.json == {"id": 41}
+    assert api.bodies("POST /jobs/j/run")[0]["variables"] == {"day": "1"}
+
+
+def test_waiting_ends_with_the_run(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "spark"}
+    api.switches.states = ("starting", "waiting-for-scale-up", "succeeded")
+    said = vc("job", "run", "--name", "j", "--wait", "--yes", "--verbose")
+    assert (said.code, said.json) == (0, {"id": 41})
+    assert "waiting-for-scale-up" in said.err
+
+
+def test_a_run_that_fails_is_told_with_its_log(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "spark"}
+    api.switches.states = ("failed",)
+    said = vc("job", "run", "--name", "j", "--wait", "--yes")
+    assert said.code == 1
+    assert "failed" in said.err and "some output" in said.err
+    assert said.json == {"id": 41}
+
+
+def test_running_an_unknown_job_fails_with_the_servers_words(vc):
+    said = vc("job", "run", "--name", "nothing", "--yes")
+    assert (said.code, "job not found" in said.err) == (1, True)
+
+
+def test_a_taken_name_fails_with_the_servers_words(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "airflow"}
+    said = vc("job", "create", "--name", "j", "--application-file", "x", "--yes")
+    assert (said.code, "already exists" in said.err, api.writes()) == (1, True, ["POST /jobs"])
+
+
+def test_resources_and_files_come_and_go(vc, api):
+    assert vc("resource", "create", "--name", "r", "--yes").code == 0
+    assert api.bodies("POST /resources") == [{"name": "r", "hidden": False, "type": "files"}]
+    paths = [written(vc.folder, name, name.encode()) for name in ("a.py", "b.py", "c.txt")]
+    pattern = str(vc.folder / "*.py")
+    assert vc("resource", "upload", "--name", "r", "--local-path", pattern, "--local-path", paths[2], "--yes").code == 0
+    assert api.files["r"] == {"a.py": b"a.py", "b.py": b"b.py", "c.txt": b"c.txt"}
+    one = ("--local-path", paths[0], "--resource-path", "lib/x.py")
+    assert vc("resource", "upload", "--name", "r", *one, "--yes").code == 0
+    target = vc.folder / "down.py"
+    got = vc("resource", "download", "--name", "r", "--resource-path", "lib/x.py", "--local-path", str(target))
+    assert (got.code, target.read_bytes()) == (0, b"a.py")
+    assert vc("resource", "download", "--name", "r", "--resource-path", "x", "--local-path", "y").code == 1
+    assert vc("resource", "delete-file", "--name", "r", "--resource-path", "lib/x.py", "--yes").code == 0
+    assert "lib/x.py" not in api.files["r"]
+    assert vc("resource", "delete", "--name", "r", "--yes").code == 0
+    assert api.resources == {}
+
+
+def test_a_python_environment_is_made_with_its_version(vc, api):
+    words = ("--type", "python-env", "--python-version", "python3", "--pypi-mirror", "https://mirror.example")
+    assert vc("resource", "create", "--name", "e", *words, "--yes").code == 0
+    assert api.bodies("POST /resources")[0]["pythonEnv"] == {
+        "pythonVersion": "python3",
+        "pyPiMirror": "https://mirror.example",
+    }
+
+
+def test_a_file_that_is_not_there_is_not_uploaded(vc, api):
+    assert vc("resource", "upload", "--name", "r", "--local-path", "/nowhere", "--yes").code == 5
+    assert api.writes() == []
+
+
+def test_logs_are_printed_as_they_are(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "spark"}
+    assert vc("job", "run", "--name", "j", "--yes").code == 0
+    assert vc("run", "logs", "--id", "41", "--type", "driver/stdout").out == "some output\n"
+    assert vc("run", "logs", "--id", "41", "--show-types").json == ["submitter/jobs_api", "driver/stdout"]
+    assert vc("run", "logs", "--id", "41").code == 2
+    said = vc("run", "logs", "--id", "41", "--type", "driver/nothing")
+    assert (said.code, "driver/stdout" in said.err) == (1, True)
+    assert vc("run", "describe", "--id", "41").json["job"] == "j"
+
+
+def test_a_run_is_killed(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "spark"}
+    api.switches.states = ("running",)
+    assert vc("job", "run", "--name", "j", "--yes").code == 0
+    assert vc("run", "kill", "--id", "41", "--yes").code == 0
+    assert api.runs[0]["status"] == "killed"
+    assert vc("run", "kill", "--id", "99", "--yes").code == 5
+
+
+@pytest.mark.parametrize("name", ["a", "1abc", "with_underscore", "x" * 31])
+def test_a_name_that_no_virtual_cluster_can_have_is_wrong_usage(vc, name):
+    assert vc("--vc", name, "job", "list").code == 2
+    assert vc("job", "list", "--vc", name).code == 2
+
+
+def test_the_virtual_cluster_may_be_named_before_or_after_the_verb(vc):
+    assert vc("--vc", "default-vc", "job", "list").code == 0
+    assert vc("job", "list", "--vc", "default-vc").code == 0
+    assert vc("job", "list", "--vc", "other-vc").code == 3
+    assert vc("job", "list").code == 0
+
+
+def test_status_tells_who_and_what(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "spark", "schedule": {"enabled": True}}
+    found = vc("status", "-o", "json").json["virtual_cluster"]
+    assert (found["info"]["appName"], found["user"]) == ("Default-VC-abc12345", "etl_user")
+    assert (found["jobs"], found["schedules_awake"], found["resources"]) == (1, 1, 0)
+
+
+def test_insecure_is_not_for_virtual_clusters(vc):
+    assert vc("job", "list", "--insecure").code == 2
+
+
+class TestVendor:
+    """Machines with the documented client's configuration alone."""
+
+    @pytest.fixture
+    def home(self, api: Api, server, tmp_path):
+        folder = tmp_path / "home"
+        (folder / ".cde").mkdir(parents=True)
+        address = f"http://127.0.0.1:{server.port}/dex/api/v1"
+        (folder / ".cde/config.yaml").write_text(f"user: etl_user\nvcluster-endpoint: {address}\nother-key: [1]\n")
+        (folder / "pass").write_text(PASSWORD + "\n")
+        (folder / "pass").chmod(0o600)
+        return folder
+
+    def say(self, home, *words, **more):
+        paths = {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home)}
+        return maint(*words, **{**paths, "CDE_AUTH_PASS_FILE": str(home / "pass"), **more})
+
+    def test_it_is_used_where_no_site_is_configured(self, home, api):
+        api.jobs["j"] = {"name": "j", "type": "spark"}
+        assert self.say(home, "vc", "job", "list").json == [{"name": "j", "type": "spark"}]
+        assert self.say(home, "vc", "job", "delete", "--name", "j", given="yes\n").code == 0
+        assert api.jobs == {}
+        assert "job delete" in (home / "state").rglob("*.jsonl").__next__().read_text()
+
+    def test_it_may_say_where_to_connect(self, home):
+        from maint.cli.vc.cde_config import vendor_site
+
+        with (home / ".cde/config.yaml").open("a") as file:
+            file.write("connect_to: 10.0.0.7:443\n")
+        site = vendor_site({"HOME": str(home)})
+        assert site and site.virtual_clusters[0].connect_to == "10.0.0.7:443"
+        assert self.say(home, "vc", "job", "list", CDE_CONNECT_TO="10.0.0.7").code == 3
+
+    def test_it_is_no_configuration_for_anything_else(self, home):
+        assert self.say(home, "cluster", "list").code == 3
+
+    def test_a_password_file_that_others_can_read_is_refused(self, home):
+        (home / "pass").chmod(0o644)
+        assert self.say(home, "vc", "job", "list").code == 3
+
+    def test_without_a_password_file_nothing_is_asked_without_a_terminal(self, home):
+        assert self.say(home, "vc", "job", "list", CDE_AUTH_PASS_FILE="").code == 5
+
+    def test_the_environment_comes_before_the_file(self, home):
+        said = self.say(home, "vc", "job", "list", CDE_USER="somebody")
+        assert (said.code, "somebody" in said.err) == (4, True)
+
+    def test_insecure_is_warned_of_every_time(self, home):
+        for _ in range(2):
+            said = self.say(home, "vc", "job", "list", CDE_TLS_INSECURE="true")
+            assert (said.code, "not verified" in said.err) == (0, True)
+            assert json.loads(said.out) == []
+
+    def test_an_address_that_makes_no_sense_is_told(self, home):
+        said = self.say(home, "vc", "job", "list", CDE_VCLUSTER_ENDPOINT="http://vc.example/dex/api/v1")
+        assert (said.code, "https" in said.err) == (3, True)
+
+
+def test_a_gateway_is_found_from_the_endpoint():
+    from maint.cli.vc.cde_config import gateway_of
+
+    assert (
+        gateway_of("https://abcd.cde-efgh.apps.example:8443/dex/api/v1") == "https://service.cde-efgh.apps.example:8443"
+    )

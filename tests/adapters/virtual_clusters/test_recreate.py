@@ -1,0 +1,120 @@
+"""Recreating a job: the seed's order of operations, and the way back when it fails."""
+
+import signal
+
+import pytest
+
+from tests.adapters.virtual_clusters.operator import VcOperator, written
+from tests.adapters.virtual_clusters.server import Api
+from tests.adapters.virtual_clusters.test_temporary import killed_when
+
+SCHEDULE = {"enabled": True, "cronExpression": "1 2 * * *", "start": "2026-01-01T00:00:00.000Z", "user": "etl_user"}
+
+
+@pytest.fixture
+def there(vc: VcOperator) -> VcOperator:
+    """A virtual cluster with a scheduled job and its resource."""
+    vc.api.jobs["etl"] = {
+        "name": "etl",
+        "type": "spark",
+        "created": "2026-01-01T00:00:00Z",
+        "mounts": [{"resourceName": "code"}],
+        "spark": {"file": "old.py", "future": [1]},
+        "schedule": dict(SCHEDULE),
+    }
+    vc.api.add_file("code", "old.py", b"old\r\n")
+    vc.api.add_file("code", "lib/data.bin", b"\0" * 1000)
+    vc.api.add_file("code", "empty", b"")
+    return vc
+
+
+def words(vc: VcOperator, *more: str) -> list[str]:
+    """Return the command that recreates the job."""
+    path = written(vc.folder, "new.py", b'print("new")\n')
+    given = ["job=etl", "resource=code", f"files={path}", *more]
+    return ["playbook", "run", "recreate-job", "--yes", *(word for pair in given for word in ("--set", pair))]
+
+
+def test_the_order_is_that_of_the_contract(there):
+    said = there.maint(*words(there))
+    assert said.code == 0, said.err
+    assert there.api.writes() == [
+        "DELETE /jobs/etl",
+        "DELETE /resources/code",
+        "POST /resources",
+        "PUT /resources/code/new.py",
+        "POST /jobs",
+        "POST /jobs/etl/run",
+    ]
+    assert there.api.files["code"] == {"new.py": b'print("new")\n'}
+    job = there.api.jobs["etl"]
+    assert (job["spark"]["future"], job["schedule"]["enabled"], job["schedule"].get("paused", False)) == (
+        [1],
+        True,
+        False,
+    )
+    assert there.sealed == []
+
+
+def test_a_failure_brings_the_old_job_back_with_its_schedule_paused(there):
+    there.api.switches.states = ("failed",)
+    said = there.maint(*words(there, "wait=true"))
+    assert said.code == 1
+    assert there.api.files["code"] == {"old.py": b"old\r\n", "lib/data.bin": b"\0" * 1000, "empty": b""}
+    job = there.api.jobs["etl"]
+    assert (job["spark"]["future"], job["schedule"]["enabled"], job["schedule"]["paused"]) == ([1], True, True)
+    assert "job unpause --name etl" in said.err
+    assert there.sealed == []
+
+
+def test_a_run_that_was_put_back_is_taken_up_from_its_start(there):
+    there.api.switches.states = ("failed",)
+    assert there.maint(*words(there, "wait=true")).code == 1
+    there.api.switches.states = ("starting", "succeeded")
+    said = there.maint("playbook", "resume")
+    assert said.code == 0, said.err
+    assert there.api.files["code"] == {"new.py": b'print("new")\n'}
+    assert [run["job"] for run in there.api.runs] == ["etl", "etl"]
+    assert there.sealed == []
+
+
+@pytest.mark.parametrize(
+    "when", ["DELETE /jobs/etl", "DELETE /resources/code", "PUT /resources/code/new.py", "POST /jobs"]
+)
+def test_a_killed_recreation_is_taken_up(there, when):
+    gate = there.api.switches
+    gate.states = ("starting", "succeeded")
+    assert killed_when(there, lambda: when in there.api.writes(), *words(there, "wait=true")) == -signal.SIGKILL
+    said = there.maint("playbook", "resume")
+    assert said.code == 0, said.err
+    assert there.api.files["code"] == {"new.py": b'print("new")\n'}
+    assert (list(there.api.jobs), len(there.api.runs)) == (["etl"], 1)
+
+
+def test_a_file_that_is_not_what_its_signature_says_keeps_all_as_it_is(there, monkeypatch):
+    plain = Api._file
+
+    def lying(api, method, resource, path, body):
+        answer = plain(api, method, resource, path, body)
+        if method == "GET" and path == "old.py":
+            answer.set_data(b"other")
+        return answer
+
+    monkeypatch.setattr(Api, "_file", lying)
+    said = there.maint(*words(there))
+    assert said.code == 1
+    assert "could not be put back as it was" in said.err
+    assert (there.api.writes(), there.sealed) == ([], [])
+
+
+def test_an_unknown_job_is_refused_before_anything_is_touched(there):
+    there.api.jobs.clear()
+    assert there.maint(*words(there)).code == 5
+    assert there.api.writes() == []
+
+
+def test_pages_of_a_proxy_after_every_write_do_not_disturb_it(there):
+    there.api.switches.write_fails = -1
+    said = there.maint(*words(there))
+    assert said.code == 0, said.err
+    assert (there.api.files["code"], len(there.api.runs)) == ({"new.py": b'print("new")\n'}, 1)

@@ -1,0 +1,107 @@
+"""Recorded deployments, loaded and exported again."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from maint.lab.manager import accounts, document, jackson
+from maint.lab.manager.load import Options
+from maint.lab.manager.releases import announced, recorded_at
+
+HERE = Path(__file__).parents[1]
+RECORDINGS = sorted((HERE.parent / "data" / "recordings").glob("deployment-*.json"))
+EXAMPLE = HERE.parent.parent / "maint" / "lab" / "data" / "deployment-example.json"
+TIMESTAMP = re.compile(rb'"timestamp" : "[^"]*"')
+PASSWORDS = {
+    "01": "alder-Admin1", "02": "alder-Admin1", "03": "birch-Admin2", "04": "cedar-Admin3", "05": "walnut-Admin4",
+    "06": "walnut-Admin4", "07": "sumac-Admin5", "08": "fern-Admin6", "09": "gorse-Admin7", "10": "hazel-Admin8",
+    "11": "iris-Admin9", "12": "juniper-Admin10", "13": "kale-Admin11", "14": "tansy-Admin12", "15": "maple-Admin13",
+    "16": "nettle-Admin14", "17": "poplar-Admin16", "18": "holly-Admin17", "19": "sage-Admin18", "20": "thyme-Admin19",
+    "21": "willow-Admin20",
+}  # fmt: skip
+
+
+def without_time(content: bytes) -> bytes:
+    return TIMESTAMP.sub(b"", content, count=1)
+
+
+@pytest.mark.parametrize("path", [*RECORDINGS, EXAMPLE], ids=lambda path: path.stem)
+def test_a_document_is_printed_as_the_server_printed_it(path):
+    assert jackson.dumps(document.read(path)).encode() == path.read_bytes().rstrip(b"\n")
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_the_password_rule_holds_for_every_recorded_admin(path):
+    password = PASSWORDS[path.stem.split("-")[1]]
+    assert accounts.check_password(document.users(document.read(path)), "admin", password)
+
+
+@pytest.mark.parametrize("path", [*RECORDINGS, EXAMPLE], ids=lambda path: path.stem)
+def test_a_loaded_deployment_is_exported_with_the_same_bytes(path, make_lab):
+    client = make_lab(Options(deployment=path), redaction_default="off")
+    answer = client.get(f"/api/v{recorded_at(document.read(path))}/cm/deployment")
+    kept = jackson.dumps(client.lab.world.deployment).encode()
+    assert without_time(answer.content) == without_time(kept)
+    changed = client.account[0] if client.lab.remarks else None
+    original, now = document.read(path), document.parse(answer.content)
+    for before, after in zip(document.users(original), document.users(now), strict=True):
+        assert before == after or before["name"] == changed
+    if changed is None:
+        assert without_time(answer.content) == without_time(path.read_bytes().rstrip(b"\n"))
+
+
+@pytest.mark.parametrize("path", [*RECORDINGS, EXAMPLE], ids=lambda path: path.stem)
+def test_a_deployment_comes_back_from_a_lost_database_byte_for_byte(path, make_lab):
+    client = make_lab(Options(deployment=path), redaction_default="off")
+    api = recorded_at(document.read(path))
+    before = client.get(f"/api/v{api}/cm/deployment").content
+    own = client.account
+    client.lab.lose_database()
+    client.log_in_as("admin", "admin")
+    content = (client.lab.folder / "license.txt").read_bytes()
+    assert client.send("POST", f"/api/v{api}/cm/license", files={"license": content}).status_code == 200
+    restored = client.put_deployment(before, f"/api/v{api}/cm/deployment?deleteCurrentDeployment=true")
+    assert restored.status_code == 200, restored.text
+    client.lab.server.restart()
+    assert client.lab.server.wait()
+    client.log_in_as(*own)
+    assert without_time(client.get(f"/api/v{api}/cm/deployment").content) == without_time(before)
+
+
+@pytest.mark.parametrize(
+    ("part", "api"),
+    [("01", 2), ("02", 2), ("03", 13), ("04", 14), ("05", 14), ("06", 16), ("11", 16), ("16", 16), ("17", 19),
+     ("20", 13), ("21", 18)],
+)  # fmt: skip
+def test_the_shape_tells_at_which_version_a_document_was_read(part, api):
+    path = next(path for path in RECORDINGS if path.stem.startswith(f"deployment-{part}-"))
+    assert recorded_at(document.read(path)) == api
+
+
+@pytest.mark.parametrize(
+    ("release", "api"),
+    [("5.8.5", 13), ("5.11.2", 16), ("5.16.1", 19), ("6.3.4", 33), ("7.0.3", 40), ("7.1.4", 41), ("7.6.5", 49),
+     ("7.13.1", 57), ("99.0.0", 57), ("", 49)],
+)  # fmt: skip
+def test_a_release_announces_its_api_version(release, api):
+    assert announced(release) == api
+
+
+def test_a_recorded_administrator_keeps_the_password_that_was_given(make_lab):
+    path = next(path for path in RECORDINGS if path.stem.startswith("deployment-06-"))
+    client = make_lab(Options(deployment=path, password="walnut-Admin4"))
+    assert (client.account, client.lab.remarks) == (("admin", "walnut-Admin4"), ())
+    assert client.get("/api/version").text == "v16"
+
+
+def test_answers_have_the_fields_that_real_servers_sent(make_lab):
+    import json
+
+    recorded = json.loads((HERE.parent / "data/recordings/answer-services-v11.json").read_text())["items"][0]
+    path = next(path for path in RECORDINGS if path.stem.startswith("deployment-02-"))
+    client = make_lab(Options(deployment=path, password="alder-Admin1"))
+    answered = client.get("/api/v11/clusters/Alder/services").json()["items"][0]
+    assert list(answered) == list(recorded)
+    hosts = json.loads((HERE.parent / "data/recordings/answer-hosts-v5.json").read_text())["items"][0]
+    assert list(client.get("/api/v5/hosts").json()["items"][0]) == list(hosts)

@@ -1,0 +1,144 @@
+"""The parts beside the export: taken where they can be had, said where they cannot."""
+
+import io
+import tarfile
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from maint.errors import WorkFailed
+from maint.model.secret import Secret
+from maint.model.site import HostSettings, PartsSettings
+from maint.model.snapshot import Trust
+from maint.snapshots.archive import Kind, members, paths
+from maint.snapshots.capture import take
+from maint.snapshots.catalogue import load
+from maint.snapshots.extra_parts import lacking
+from maint.snapshots.parts import MANAGER_FILES, TRUSTSTORE, from_bytes, read_part
+from maint.snapshots.restore_guide import recipe
+from maint.snapshots.verify import verify
+
+FILES = {
+    "/etc/cloudera-scm-server/uuid": b"guid-1\n",
+    "/etc/cloudera-scm-server/db.properties": b"com.cloudera.cmf.db.password=Canary-Db-Pw\n",
+    "/etc/default/cloudera-scm-server": b'export CMF_JAVA_OPTS="-Xmx2G"\n',
+    "/var/lib/cloudera-scm-server/certmanager/private/.pw": b"Canary-Key-Pw",
+    "/etc/passwd": b"not the manager's",
+}
+
+
+def choose(place: Any, **parts: bool) -> None:
+    backup = replace(place.settings.backup, parts=PartsSettings(**parts))
+    place.settings = replace(place.settings, backup=backup)
+
+
+def everything_on_disk(place: Any) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(place.root.rglob("*")) if path.is_file())
+
+
+def test_the_managers_own_files_are_kept_sealed_and_listed(place: Any, run: Any) -> None:
+    place.shell.present = dict(FILES)
+    snapshot = run(take(place)).snapshot
+    assert list(snapshot.manager_files) == [path for path in FILES if path != "/etc/passwd"]
+    assert load(place, snapshot.id) == snapshot
+    assert b"Canary" not in everything_on_disk(place)
+    with (
+        place.store.open(f"prod/{snapshot.id}/{MANAGER_FILES}") as file,
+        place.seal.unwrap(file, [place.identity]) as stream,
+    ):
+        found = {member.path: content for member, content in members(stream.read)}
+    assert found == {path: FILES[path] for path in snapshot.manager_files}
+    assert verify(place, snapshot.id, 2).result is Trust.VERIFIED
+    assert not any("db.properties" in words for words in snapshot.uncovered)
+
+
+def test_the_truststore_password_is_a_part_of_its_own(place: Any, run: Any) -> None:
+    place.manager.truststore = Secret("Canary-Truststore")
+    snapshot = run(take(place)).snapshot
+    assert read_part(place, snapshot, TRUSTSTORE) == b"Canary-Truststore"
+    assert b"Canary" not in everything_on_disk(place)
+    assert "truststore-password.age" in recipe(snapshot, place.settings, "here")
+
+
+def test_of_several_manager_hosts_it_is_said_whose_files_are_not_kept(place: Any, run: Any) -> None:
+    place.shell.present = dict(FILES)
+    hosts = tuple(HostSettings(name, f"{name}.example.internal", groups=("manager",)) for name in ("cm-1", "cm-2"))
+    place.settings = replace(place.settings, hosts=hosts)
+    snapshot = run(take(place)).snapshot
+    assert f"{MANAGER_FILES}: those of cm-2 are not kept" in snapshot.uncovered
+    assert "those of cm-2" in (place.folder(snapshot.id) / "RESTORE.txt").read_text()
+
+
+def test_a_host_that_does_not_answer_costs_a_part_and_nothing_more(place: Any, run: Any) -> None:
+    place.shell.present = None
+    taken = run(take(place))
+    assert taken.snapshot.restorable
+    assert not taken.snapshot.has(MANAGER_FILES)
+    assert any(words.startswith(f"{MANAGER_FILES}: ") for words in taken.snapshot.uncovered)
+    assert any("db.properties" in words for words in taken.snapshot.uncovered)
+    assert lacking(place.settings, taken.snapshot) == []
+    choose(place, manager_files=True)
+    assert lacking(place.settings, taken.snapshot) == [MANAGER_FILES]
+
+
+def test_an_archive_that_breaks_off_leaves_no_part(place: Any, run: Any) -> None:
+    place.shell.present = dict(FILES)
+    place.shell.cut_at = 700
+    snapshot = run(take(place)).snapshot
+    assert not snapshot.has(MANAGER_FILES)
+    assert not (place.folder(snapshot.id) / MANAGER_FILES).exists()
+    assert verify(place, snapshot.id, 3).result is Trust.VERIFIED
+
+
+def test_what_is_switched_off_is_not_taken_and_said(place: Any, run: Any) -> None:
+    choose(place, manager_files=False, truststore_password=False)
+    place.manager.truststore = Secret("x" * 20)
+    snapshot = run(take(place)).snapshot
+    assert not snapshot.has(TRUSTSTORE)
+    assert sum("switched off" in words for words in snapshot.uncovered) == 2
+
+
+def test_without_a_readable_truststore_password_auto_tls_cannot_come_back(place_without: Any, run: Any) -> None:
+    place = place_without
+    snapshot = run(take(place)).snapshot
+    assert not snapshot.restorable
+    assert any(one.rule == "truststore" and one.passed is False for one in snapshot.judgement.findings)
+    place.manager.truststore = Secret("t" * 43)
+    place.clock.sleep(60)
+    assert run(take(place)).snapshot.restorable
+
+
+@pytest.fixture
+def place_without(tmp_path: Any) -> Any:
+    """A site whose document has Auto-TLS, and no password of the truststore."""
+    import json
+
+    from tests.snapshots.conftest import EXAMPLE, Place
+
+    document = json.loads(EXAMPLE.read_bytes())
+    items = document["managerSettings"]["items"]
+    document["managerSettings"]["items"] = [one for one in items if "TRUSTSTORE_PASSWORD" not in one["name"]]
+    return Place(tmp_path, json.dumps(document, indent=2).encode())
+
+
+def test_an_archive_that_leads_out_of_itself_is_refused() -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("etc/../../root/.ssh/authorized_keys"))
+    with pytest.raises(WorkFailed, match="leads out"):
+        paths(from_bytes(buffer.getvalue()))
+
+
+def test_folders_links_owners_and_modes_are_told() -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        folder, link = tarfile.TarInfo("./a"), tarfile.TarInfo("./a/b")
+        folder.type, folder.mode, folder.uname, folder.uid = tarfile.DIRTYPE, 0o750, "cloudera-scm", 991
+        link.type, link.linkname = tarfile.SYMTYPE, "c"
+        archive.addfile(folder)
+        archive.addfile(link)
+    found = [member for member, _ in members(from_bytes(buffer.getvalue()))]
+    assert [(one.path, one.kind, one.target) for one in found] == [("/a", Kind.FOLDER, ""), ("/a/b", Kind.LINK, "c")]
+    assert (found[0].mode, found[0].user, found[0].uid) == (0o750, "cloudera-scm", 991)
+    assert paths(from_bytes(buffer.getvalue())) == ("/a/b",)

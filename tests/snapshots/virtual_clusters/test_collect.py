@@ -1,0 +1,281 @@
+"""What goes with a pruning: files of virtual clusters that no snapshot needs, and never one that any needs."""
+
+import hashlib
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maint.adapters.stores.local import LocalStore
+from maint.errors import StoreFailed
+from maint.model.site import Keep
+from maint.model.snapshot import Judgement, Purpose, Redaction, Snapshot, StoredFile, Trust
+from maint.ports.streams import Cut
+from maint.snapshots import holds, prune
+from maint.snapshots.capture import recipients_of, take
+from maint.snapshots.catalogue import entries
+from maint.snapshots.ids import new_id
+from maint.snapshots.replicate import spread
+from maint.snapshots.store_view import Elsewhere
+from maint.snapshots.upload_marker import storing
+from maint.snapshots.verify import verify
+from maint.snapshots.virtual_clusters.blobs import object_name
+from maint.snapshots.virtual_clusters.capture import take_alone
+from maint.snapshots.virtual_clusters.garbage_collect import collect, unused
+from maint.snapshots.writer import Writing
+from maint.steps.snapshots.retention import PruneArguments, PruneSnapshots
+from tests.adapters.virtual_clusters.server import Api
+from tests.snapshots.conftest import EXAMPLE, Place
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes
+
+Run = Callable[[Any], Any]
+
+
+def stored(site: Any, number: int) -> StoredFile:
+    """Store a file, unless it is there."""
+    one = StoredFile(f"{number:064x}", 1, hashlib.sha256(b"x").hexdigest())
+    if site.store.size(object_name("prod", one.id)) is None:
+        with site.store.create(object_name("prod", one.id)) as file:
+            file.write(b"x")
+    return one
+
+
+def commit(site: Any, numbers: Sequence[int], purpose: Purpose = Purpose.BACKUP) -> str:
+    """Commit a snapshot that needs these files, and return its id."""
+    site.clock.time += timedelta(minutes=1)
+    snapshot_id = new_id(site.clock.now(), lambda size: b"\0" * size)
+    writing = Writing(site, snapshot_id, recipients_of(site))
+    judgement = Judgement(Redaction.UNKNOWN, flagged=False, hash_rule=None, counts={})
+    objects = tuple(stored(site, number) for number in sorted(set(numbers)))
+    snapshot = Snapshot(
+        snapshot_id, "prod", site.clock.now(), purpose, False, (), {"tool": "0"}, judgement, objects=objects
+    )
+    writing.commit(writing.with_recipe(snapshot))
+    return snapshot_id
+
+
+def needed(site: Any) -> set[str]:
+    return {one.id for entry in entries(site) if entry.snapshot for one in entry.snapshot.objects}
+
+
+def there(site: Any) -> set[str]:
+    return {name.rpartition("/")[2].removesuffix(".age") for name in site.store.names("prod/objects")}
+
+
+def to_the_end(generator: Any) -> Any:
+    while True:
+        try:
+            next(generator)
+        except StopIteration as end:
+            return end.value
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, EXAMPLE.read_bytes())
+
+
+class Died(BaseException):
+    """What happens to a process between two removals."""
+
+
+@contextmanager
+def dying_after(site: Any, removals: int) -> Iterator[None]:
+    remove, left = site.store.remove, [removals]
+
+    def limited(name: str) -> None:
+        if left[0] <= 0:
+            raise Died
+        left[0] -= 1
+        remove(name)
+
+    site.store.remove = limited
+    try:
+        yield
+    except Died:
+        pass
+    finally:
+        del site.store.remove
+
+
+Moves = st.lists(
+    st.one_of(
+        st.tuples(st.just("backup"), st.frozensets(st.integers(0, 9), max_size=6)),
+        st.tuples(st.just("safety"), st.frozensets(st.integers(0, 9), max_size=6)),
+        st.tuples(st.just("lost"), st.frozensets(st.integers(10, 14), max_size=3)),
+        st.tuples(st.just("remove"), st.integers(0, 5)),
+        st.tuples(st.just("killed"), st.integers(0, 4)),
+        st.tuples(st.just("collect"), st.just(0)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(Moves)
+def test_whatever_happened_before_all_that_is_needed_stays_and_nothing_else(moves: list[tuple[str, Any]]) -> None:
+    with TemporaryDirectory() as folder:
+        site: Any = Place(Path(folder), EXAMPLE.read_bytes())
+        for move, what in moves:
+            if move in ("backup", "safety"):
+                commit(site, sorted(what), Purpose(move))
+            elif move == "lost":
+                [stored(site, number) for number in what]
+            elif move == "remove" and (known := entries(site)):
+                site.clock.time += timedelta(minutes=1)
+                prune.remove(site, known[what % len(known)].id, ["no rule keeps it"])
+            elif move == "killed":
+                with dying_after(site, what):
+                    to_the_end(collect(site))
+            elif move == "collect":
+                to_the_end(collect(site))
+                assert there(site) == needed(site)
+            assert needed(site) <= there(site)
+        to_the_end(collect(site))
+        assert there(site) == needed(site)
+
+
+def test_where_one_snapshot_cannot_be_believed_nothing_goes(place: Place) -> None:
+    broken = commit(place, [1])
+    commit(place, [2])
+    (place.folder(broken) / "manifest.json").write_bytes(b"{}")
+    found = unused(place)
+    assert (found.names, broken in found.waits) == ((), True)
+    assert to_the_end(collect(place)) == 0
+    assert len(there(place)) == 2
+    assert unused(place, [broken]).names == (object_name("prod", f"{1:064x}"),)
+
+
+def test_a_backup_on_another_machine_makes_it_wait_and_a_dead_one_for_a_day(place: Place, tmp_path: Path) -> None:
+    stored(place, 1)
+    other: Any = Place.__new__(Place)
+    other.__dict__ |= place.__dict__
+    other.settings = replace(place.settings, state=tmp_path / "elsewhere")
+    with storing(other):
+        assert unused(place).waits
+        assert unused(other).names  # its own flag is no obstacle: whoever holds the lock knows what its own are
+        assert to_the_end(collect(place)) == 0
+    assert not unused(place).waits
+    flag = storing(other)
+    flag.__enter__()  # and dies
+    place.clock.time += timedelta(hours=23)
+    assert unused(place).waits
+    place.clock.time += timedelta(hours=2)
+    assert to_the_end(collect(place)) == 1
+    with storing(place):
+        pass
+    assert list(place.store.names("prod/under-way")) == []
+
+
+def test_dead_flags_of_this_state_folder_go_with_the_next_backup(place: Place) -> None:
+    storing(place).__enter__()
+    place.clock.time += timedelta(minutes=1)
+    with storing(place):
+        assert len(list(place.store.names("prod/under-way"))) == 1
+    assert list(place.store.names("prod/under-way")) == []
+
+
+def test_each_copy_keeps_what_its_own_snapshots_need(place: Place, tmp_path: Path) -> None:
+    place.copies = [LocalStore(tmp_path / "second")]
+    copy: Any = Elsewhere(place, place.copies[0])
+    old, new = commit(place, [1, 2]), commit(place, [2, 3])
+    assert to_the_end(spread(place)) == []
+    stored(copy, 9)
+    alone = commit(copy, [4])  # such as one that only the copy could take
+    place.clock.time += timedelta(minutes=1)
+    prune.remove(place, old, ["no rule keeps it"])
+    assert to_the_end(collect(place)) == 1
+    assert to_the_end(prune.follow(place)) == []
+    assert there(place) == needed(place) == {f"{number:064x}" for number in (2, 3)}
+    assert there(copy) == needed(copy) == {f"{number:064x}" for number in (2, 3, 4)}
+    assert {entry.id for entry in entries(copy)} == {new, alone}
+
+
+def test_a_dry_run_counts_them_and_a_pruning_removes_them(ground: Ground, api: Api, run: Run) -> None:
+    backup = ground.settings.backup
+    assert backup is not None
+    ground.settings = replace(ground.settings, backup=replace(backup, keep=Keep(last=1), minimum=0))
+    run(take(ground))
+    files = len(there(ground))
+    api.files["etl-scripts"]["basket.py"] = b"changed"
+    ground.clock.time += timedelta(minutes=5)
+    run(take(ground))
+    (action,) = PruneSnapshots().plan(PruneArguments(), ground)
+    assert "remove 1 of 2 snapshots" in action.summary
+    assert "remove 1 files of virtual clusters" in action.summary
+    assert len(there(ground)) == files + 1
+    result = run(PruneSnapshots().apply(action, ground, Notes()))
+    assert result.value["files"] == 1
+    (left,) = entries(ground)
+    assert there(ground) == needed(ground)
+    assert verify(ground, left.id, 2).result is Trust.VERIFIED
+
+
+def test_a_held_snapshot_keeps_its_files(place: Place) -> None:
+    backup = place.settings.backup
+    assert backup is not None
+    place.settings = replace(place.settings, backup=replace(backup, keep=Keep(last=1), minimum=0))
+    held = commit(place, [1])
+    holds.hold(place, held, "audit", None, "ops")
+    place.clock.time += timedelta(days=60)
+    commit(place, [2])
+    assert held not in prune.verdict(place).removed
+    assert unused(place, prune.verdict(place).removed).names == ()
+
+
+def test_when_the_first_store_is_down_a_backup_of_a_virtual_cluster_goes_into_a_copy_and_comes_home(
+    ground: Ground, run: Run, tmp_path: Path
+) -> None:
+    ground.copies = [LocalStore(tmp_path / "second")]
+    run(take_alone(ground, VC, recipients_of(ground)))
+    away = ground.root.rename(tmp_path / "away")
+    ground.root.write_text("no folder")
+    ground.clock.time += timedelta(minutes=5)
+    with pytest.raises(StoreFailed):
+        run(take_alone(ground, VC, recipients_of(ground), purpose=Purpose.SAFETY))
+    taken = run(take_alone(ground, VC, recipients_of(ground)))
+    assert taken.verification.result is Trust.VERIFIED
+    ground.root.unlink()
+    away.rename(ground.root)
+    ground.clock.time += timedelta(minutes=5)
+    assert run(spread(ground)) == []
+    for site in (ground, Elsewhere(ground, ground.copies[0])):
+        assert len(entries(site)) == 2
+        assert all(verify(site, entry.id, 2).result is Trust.VERIFIED for entry in entries(site))
+
+
+def test_a_file_that_is_cut_on_its_way_is_asked_for_again(
+    ground: Ground, api: Api, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, cuts = ground.clients[VC], [3]
+    real = client.download
+
+    @contextmanager
+    def cut(resource: str, path: str) -> Iterator[Any]:
+        with real(resource, path) as answer:
+            if cuts[0] and path == "basket.py":
+                cuts[0] -= 1
+                yield _Cut(answer.read(3))
+            else:
+                yield answer
+
+    monkeypatch.setattr(client, "download", cut)
+    snapshot = run(take_alone(ground, VC, recipients_of(ground))).snapshot
+    assert snapshot.virtual_clusters[0].problems == ()
+    assert cuts == [0]
+    assert not [name for name in ground.root.rglob("*") if name.name.startswith(".staging")]
+
+
+class _Cut(io.BytesIO):
+    def read(self, size: int | None = -1, /) -> bytes:
+        if block := super().read(size):
+            return block
+        raise Cut("cut off")

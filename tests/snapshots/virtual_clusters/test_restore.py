@@ -1,0 +1,272 @@
+"""Restores of a virtual cluster: the same again, nothing awake, nothing overwritten that nobody spoke of."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from maint.errors import Conflict, MaintError, Refused
+from maint.model.events import Result
+from maint.model.job_definition import normal_job, normal_resource
+from maint.model.snapshot import Snapshot
+from maint.snapshots.capture import recipients_of
+from maint.snapshots.virtual_clusters.capture import take_alone
+from maint.snapshots.virtual_clusters.verify import read_document
+from maint.steps.virtual_clusters.restore import RestoreArguments, RestoreCluster, ResumeArguments, ResumeSchedules
+from tests.adapters.virtual_clusters.server import Api
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, fill
+
+Run = Callable[[Any], Any]
+RACING = b"from airflow import DAG\nwith DAG('racer', schedule='@daily'):\n    pass\n"
+
+
+class Killed(BaseException):
+    """What happens to a process between two calls."""
+
+
+@pytest.fixture
+def snapshot(ground: Ground, api: Api, run: Run) -> Snapshot:
+    """A snapshot of the example set, after which the virtual cluster is empty."""
+    found: Snapshot = run(take_alone(ground, VC, recipients_of(ground))).snapshot
+    wipe(api)
+    return found
+
+
+def wipe(api: Api) -> None:
+    for table in (api.jobs, api.resources, api.files, api.runs, api.sent):
+        table.clear()
+
+
+def plan(ground: Ground, **more: Any) -> Any:
+    (action,) = RestoreCluster().plan(RestoreArguments(**more), ground)
+    return action
+
+
+def restore(ground: Ground, run: Run, work: Notes, **more: Any) -> Result:
+    found: Result = run(RestoreCluster().apply(plan(ground, **more), ground, work))
+    return found
+
+
+def normal(ground: Ground, snapshot: Snapshot) -> Any:
+    document = read_document(ground, snapshot, VC)
+    files = {(r.name, f.path, f.signature) for r in document.resources for f in r.files}
+    resources = {r.name: (normal_resource(r.raw), r.signature) for r in document.resources}
+    return files, resources, {job.name: normal_job(job.raw, pauses=False) for job in document.jobs}
+
+
+def awake(api: Api) -> set[str]:
+    return {
+        name
+        for name, job in api.jobs.items()
+        if not job["schedule"].get("paused") and (job["schedule"]["enabled"] or job["type"] == "airflow")
+    }
+
+
+def starts(api: Api) -> list[str]:
+    return [path for path in api.writes() if path.endswith("/run")]
+
+
+def test_backup_wipe_restore_backup_compares_equal(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
+) -> None:
+    result = restore(ground, run, work)
+    assert not result.partly, result.detail
+    ground.clock.time += timedelta(minutes=5)
+    again = run(take_alone(ground, VC, recipients_of(ground), accept_empty=True)).snapshot
+    assert normal(ground, again) == normal(ground, snapshot)
+    assert awake(api) == set()
+    assert starts(api) == []
+
+
+def test_jobs_come_after_resources_and_dags_last_each_after_those_it_calls(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
+) -> None:
+    restore(ground, run, work)
+    made = [body["name"] for body in api.bodies("POST /jobs")]
+    assert set(made[-2:]) == {"nightly-pipeline", "adhoc-rebuild"}
+    writes = api.writes()
+    assert writes.index("POST /jobs") > max(number for number, one in enumerate(writes) if one.startswith("PUT "))
+    pauses = [one for one in writes if one.endswith("/schedule/pause")]
+    assert "POST /jobs/nightly-pipeline/schedule/pause" in pauses
+    created = [number for number, one in enumerate(writes) if one == "POST /jobs"]
+    assert writes.index("POST /jobs/adhoc-rebuild/schedule/pause") == created[-2] + 1
+
+
+def test_what_is_there_is_refused_by_default(ground: Ground, api: Api, snapshot: Snapshot) -> None:
+    fill(api)
+    with pytest.raises(Refused, match="names are taken"):
+        plan(ground)
+    assert api.writes() == []
+
+
+def test_skipping_keeps_what_is_there(ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot) -> None:
+    api.add_file("etl-data", "mine.csv", b"mine")
+    restore(ground, run, work, on_conflict="skip")
+    assert api.files["etl-data"] == {"mine.csv": b"mine"}
+    assert len(api.jobs) == 8
+
+
+def test_renaming_moves_the_mounts_along(ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot) -> None:
+    api.add_file("etl-scripts", "mine.py", b"mine")
+    api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
+    restore(ground, run, work, on_conflict="rename")
+    assert api.files["etl-scripts"] == {"mine.py": b"mine"}
+    assert "basket.py" in api.files["etl-scripts-2"]
+    assert "spark" not in api.jobs["pi-estimate"]
+    mounts = [one["resourceName"] for job in api.jobs.values() for one in job.get("mounts", ())]
+    assert "etl-scripts" not in mounts
+    assert "etl-scripts-2" in mounts
+    assert "pi-estimate-2" in api.jobs
+
+
+def test_a_rename_that_would_break_a_dag_is_refused(ground: Ground, api: Api, snapshot: Snapshot) -> None:
+    api.jobs["orders-ingest"] = {"name": "orders-ingest", "type": "spark", "schedule": {"enabled": False}}
+    with pytest.raises(Refused) as caught:
+        plan(ground, on_conflict="rename")
+    assert "nightly-pipeline calls orders-ingest" in caught.value.detail[0]
+
+
+def test_replacing_leaves_the_snapshot_and_nothing_else(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
+) -> None:
+    fill(api)
+    api.files["etl-scripts"] |= {"basket.py": b"changed", "extra.py": b"extra"}
+    api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
+    restore(ground, run, work, on_conflict="replace")
+    ground.clock.time += timedelta(minutes=5)
+    again = run(take_alone(ground, VC, recipients_of(ground))).snapshot
+    assert normal(ground, again) == normal(ground, snapshot)
+    assert awake(api) == set()
+
+
+def race(api: Api) -> None:
+    api.files["nightly-dags"]["racer.py"] = RACING
+    mounts = [{"resourceName": "nightly-dags"}]
+    api.jobs["racer"] = {"name": "racer", "type": "airflow", "mounts": mounts, "airflow": {"dagFile": "racer.py"}}
+    api.jobs["racer"]["schedule"] = {"enabled": True, "cronExpression": "@daily"}
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_dag_that_would_start_by_itself_is_left_out_unless_accepted(
+    ground: Ground, api: Api, run: Run, work: Notes, accepted: bool
+) -> None:
+    race(api)
+    run(take_alone(ground, VC, recipients_of(ground)))
+    wipe(api)
+    action = plan(ground, accept_dag_race=accepted)
+    assert ("racer" in action.summary) is not accepted
+    result = run(RestoreCluster().apply(action, ground, work))
+    assert ("racer" in api.jobs) is accepted
+    assert result.partly is not accepted
+    assert awake(api) == set()
+
+
+def test_a_run_that_a_dag_started_before_it_was_paused_is_named_however_late_it_appears(
+    ground: Ground, api: Api, run: Run, work: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    race(api)
+    run(take_alone(ground, VC, recipients_of(ground)))
+    wipe(api)
+    plain = ground.clock.sleep
+
+    def late(seconds: float) -> None:
+        if seconds > 10 and not api.runs:
+            api.runs.append(
+                {"id": 41, "job": "racer", "type": "airflow", "user": "x", "status": "running", "_request": ""}
+            )
+        plain(seconds)
+
+    monkeypatch.setattr(ground.clock, "sleep", late)
+    result = restore(ground, run, work, accept_dag_race=True)
+    assert result.partly
+    assert "maint vc run kill --id 41" in result.detail
+
+
+def test_the_source_must_not_answer_at_another_address(ground: Ground, api: Api, snapshot: Snapshot) -> None:
+    address = ground.settings.virtual_clusters[0].auth_url
+    ground.clients[VC].close()
+    ground.add(address.replace("127.0.0.1", "localhost"))
+    with pytest.raises(Refused, match="still answers"):
+        plan(ground)
+    api.switches.unauthorised = 0  # the scripted server keeps count of who came without a token
+    assert plan(ground, source_gone=True).confirm == VC
+
+
+def test_a_job_that_appears_after_the_plan_is_not_overwritten(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
+) -> None:
+    action = plan(ground)
+    api.jobs["pi-estimate"] = theirs = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
+    with pytest.raises(Conflict):
+        run(RestoreCluster().apply(action, ground, work))
+    assert api.jobs["pi-estimate"] == theirs
+
+
+@pytest.mark.parametrize("policy", ["refuse", "replace"])
+@pytest.mark.parametrize("at", [0, 1, 4, 7, 11, 16, 19, 22, 24, 25])
+def test_killed_after_any_change_a_restore_ends_the_same(
+    ground: Ground,
+    api: Api,
+    run: Run,
+    work: Notes,
+    snapshot: Snapshot,
+    monkeypatch: pytest.MonkeyPatch,
+    at: int,
+    policy: str,
+) -> None:
+    if policy == "replace":
+        api.add_file("etl-scripts", "basket.py", b"changed")
+        api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
+    action, calls = plan(ground, on_conflict=policy), [0]
+    for name in ("create_job", "delete_job", "pause", "create_resource", "upload"):
+        _die_after(monkeypatch, ground, name, calls, at)
+    with pytest.raises((Killed, MaintError)):
+        run(RestoreCluster().apply(action, ground, work))
+    monkeypatch.undo()
+    work.resumed = True
+    result: Result = run(RestoreCluster().apply(action, ground, work))
+    assert not result.partly, result.detail
+    ground.clock.time += timedelta(minutes=5)
+    again = run(take_alone(ground, VC, recipients_of(ground), accept_empty=True)).snapshot
+    assert normal(ground, again) == normal(ground, snapshot)
+    assert awake(api) == set()
+    assert starts(api) == []
+
+
+def _die_after(monkeypatch: pytest.MonkeyPatch, ground: Ground, name: str, calls: list[int], at: int) -> None:
+    """Let a call be done, and nothing after it."""
+    client = ground.clients[VC]
+    real = getattr(client, name)
+
+    def dying(*args: Any, **more: Any) -> Any:
+        if calls[0] > at:
+            raise Killed
+        found = real(*args, **more)
+        calls[0] += 1
+        if calls[0] > at:
+            raise Killed
+        return found
+
+    monkeypatch.setattr(client, name, dying, raising=False)
+
+
+def test_schedules_go_on_in_the_order_of_before_and_only_those_that_were_awake(
+    ground: Ground, api: Api, run: Run, work: Notes
+) -> None:
+    api.jobs["daily-vacuum"]["schedule"] = {"enabled": True, "cronExpression": "30 3 * * *"}
+    run(take_alone(ground, VC, recipients_of(ground)))
+    wipe(api)
+    restore(ground, run, work)
+    (action,) = ResumeSchedules().plan(ResumeArguments(), ground)
+    assert action.arguments["order"] == ["daily-vacuum", "nightly-pipeline"]
+    run(ResumeSchedules().apply(action, ground, Notes()))
+    assert awake(api) == {"daily-vacuum", "nightly-pipeline"}
+    wakings = sum("unpause" in one for one in api.writes())
+    run(ResumeSchedules().apply(action, ground, Notes()))
+    assert sum("unpause" in one for one in api.writes()) == wakings == 2
+
+
+def test_schedules_that_nobody_restored_must_be_named(ground: Ground) -> None:
+    with pytest.raises(Refused, match="nothing was restored"):
+        list(ResumeSchedules().plan(ResumeArguments(), ground))

@@ -1,0 +1,237 @@
+"""Virtual clusters in snapshots: what is kept, what is not fetched twice, and what is not believed."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from maint.errors import WorkFailed
+from maint.model.snapshot import Trust
+from maint.snapshots.capture import recipients_of, take
+from maint.snapshots.catalogue import entries, load
+from maint.snapshots.heal import document_of, heal, values_of
+from maint.snapshots.prune import doubt
+from maint.snapshots.verify import verify
+from maint.snapshots.virtual_clusters.blobs import object_name, open_object
+from maint.snapshots.virtual_clusters.capture import TakenClusters, take_alone
+from maint.snapshots.virtual_clusters.document import clusters_in
+from maint.snapshots.virtual_clusters.verify import read_document
+from tests.adapters.virtual_clusters.server import Api
+from tests.snapshots.heal.test_heal import hidden
+from tests.snapshots.virtual_clusters.conftest import VC, Ground
+
+Run = Callable[[Any], Any]
+
+
+@pytest.fixture
+def alone(ground: Ground, run: Run) -> Callable[..., TakenClusters]:
+    """Take a snapshot of the virtual cluster alone, some minutes after the one before."""
+
+    def take_it(**more: Any) -> TakenClusters:
+        ground.clock.time += timedelta(minutes=5)
+        taken: TakenClusters = run(take_alone(ground, VC, recipients_of(ground), **more))
+        return taken
+
+    return take_it
+
+
+def downloads(api: Api) -> int:
+    return sum(method == "GET" and path.count("/") > 2 for method, path, _ in api.sent if path.startswith("/resources"))
+
+
+def test_a_site_backup_holds_its_virtual_clusters_and_verifies_to_the_last_level(ground: Ground, run: Run) -> None:
+    taken = run(take(ground))
+    assert clusters_in(taken.snapshot) == [VC]
+    assert taken.snapshot.restorable
+    assert taken.verification.result is Trust.VERIFIED
+    judged = verify(ground, taken.snapshot.id, 3)
+    assert judged.result is Trust.VERIFIED, judged.words
+    assert load(ground, taken.snapshot.id) == taken.snapshot
+
+
+def test_every_job_resource_and_byte_comes_back_as_it_was_with_unknown_keys(
+    ground: Ground, api: Api, alone: Callable[..., TakenClusters]
+) -> None:
+    api.jobs["pi-estimate"]["a-key-of-tomorrow"] = {"deep": ["ümlaut", "\ud800", 12345678901234567890]}
+    snapshot = alone().snapshot
+    document = read_document(ground, snapshot, VC)
+    assert {job.name: job.raw for job in document.jobs} == api.jobs
+    assert document.users == ("etl_user",)
+    assert document.info == {"appName": "Default-VC-abc12345"}
+    for resource in document.resources:
+        for file in resource.files:
+            with open_object(ground, document.objects[file.signature]) as stream:
+                assert stream.read() == api.files[resource.name][file.path]
+    assert sum(len(resource.files) for resource in document.resources) == sum(map(len, api.files.values()))
+    assert any("Airflow variables" in words for words in document.uncovered)
+
+
+def test_a_snapshot_of_virtual_clusters_alone_is_restorable_by_part_only(alone: Callable[..., TakenClusters]) -> None:
+    taken = alone()
+    assert not taken.snapshot.restorable
+    assert [part.restorable for part in taken.snapshot.parts if part.name.startswith("vc/")] == [True]
+    assert taken.verification.result is Trust.VERIFIED
+
+
+def test_a_file_that_is_stored_is_not_fetched_again(api: Api, alone: Callable[..., TakenClusters]) -> None:
+    first = alone().snapshot
+    seen = downloads(api)
+    assert seen == len({hashlib.sha1(one).hexdigest() for files in api.files.values() for one in files.values()})
+    api.files["etl-scripts"]["new.py"] = b"print(1)\n"
+    second = alone().snapshot
+    assert downloads(api) == seen + 1
+    assert len(second.objects) == len(first.objects) + 1
+
+
+def test_files_of_other_recipients_are_stored_anew(
+    ground: Ground, api: Api, run: Run, alone: Callable[..., TakenClusters]
+) -> None:
+    alone()
+    seen = downloads(api)
+    _, other = ground.seal.new_identity()
+    ground.clock.time += timedelta(minutes=5)
+    run(take_alone(ground, VC, [*recipients_of(ground), other]))
+    assert downloads(api) == 2 * seen
+
+
+def test_what_a_killed_backup_left_is_written_anew(ground: Ground, alone: Callable[..., TakenClusters]) -> None:
+    taken = alone().snapshot
+    for name in list(ground.store.names(f"prod/{taken.id}")):
+        ground.store.remove(name)
+    orphan = ground.root / object_name("prod", taken.objects[0].id)
+    orphan.write_bytes(b"half")
+    again = alone()
+    assert again.verification.result is Trust.VERIFIED
+    assert verify(ground, again.snapshot.id, 2).result is Trust.VERIFIED
+
+
+@pytest.mark.parametrize("damage", ["missing", "flipped"])
+def test_a_stored_file_that_is_damaged_fails_the_verification(
+    ground: Ground, alone: Callable[..., TakenClusters], damage: str
+) -> None:
+    snapshot = alone().snapshot
+    path = ground.root / object_name("prod", snapshot.objects[0].id)
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "flipped":
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    judged = verify(ground, snapshot.id, 1)
+    assert judged.result is Trust.FAILED
+    assert judged.broken_bytes
+
+
+def test_a_file_that_is_not_what_its_signature_says_is_a_problem_and_the_rest_is_kept(
+    ground: Ground, api: Api, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Api._file
+
+    def lying(self: Api, method: str, resource: str, path: str, body: Any) -> Any:
+        answer = plain(self, method, resource, path, body)
+        if path == "basket.py" and method == "GET":
+            answer.set_data(b"other bytes")
+        return answer
+
+    monkeypatch.setattr(Api, "_file", lying)
+    taken = run(take(ground))
+    assert taken.snapshot.restorable
+    (summary,) = taken.snapshot.virtual_clusters
+    assert len(summary.problems) == 1
+    assert "basket.py" in summary.problems[0]
+    assert verify(ground, taken.snapshot.id, 3).result is Trust.VERIFIED
+
+
+def test_a_virtual_cluster_that_cannot_be_reached_leaves_the_managers_part(ground: Ground, run: Run) -> None:
+    ground.add("http://127.0.0.1:9", "far-vc")
+    taken = run(take(ground))
+    assert taken.snapshot.restorable
+    assert clusters_in(taken.snapshot) == [VC]
+    assert [one.name for one in taken.snapshot.virtual_clusters if one.problems] == ["far-vc"]
+
+
+def test_alone_it_must_be_reached(ground: Ground, run: Run) -> None:
+    ground.add("http://127.0.0.1:9", "far-vc")
+    with pytest.raises(WorkFailed, match="far-vc could not be read"):
+        run(take_alone(ground, "far-vc", recipients_of(ground)))
+    assert not list(ground.store.names("prod"))
+
+
+@pytest.mark.parametrize("left", ["none", "few"])
+def test_much_less_than_before_is_not_believed_and_freezes_retention(
+    ground: Ground, api: Api, alone: Callable[..., TakenClusters], left: str
+) -> None:
+    alone()
+    kept = [] if left == "none" else sorted(api.jobs)[:2]
+    api.jobs = {name: api.jobs[name] for name in kept}
+    if left == "none":
+        api.resources.clear()
+    for taken in (alone(), alone()):  # a second look is held against what was believed last
+        assert taken.verification.result is Trust.NOT_VERIFIED
+        assert doubt(entries(ground), ground.clock.now()) is not None
+    accepted = alone(accept_empty=True)
+    assert accepted.verification.result is Trust.VERIFIED
+    assert doubt(entries(ground), ground.clock.now()) is None
+    assert alone().verification.result is (Trust.NOT_VERIFIED if left == "none" else Trust.VERIFIED)
+
+
+def test_a_snapshot_of_virtual_clusters_alone_freezes_nothing_of_the_manager(
+    ground: Ground, run: Run, alone: Callable[..., TakenClusters]
+) -> None:
+    run(take(ground))
+    alone()
+    assert doubt(entries(ground), ground.clock.now()) is None
+
+
+def test_a_resource_that_changes_while_it_is_read_is_read_again(
+    ground: Ground, api: Api, alone: Callable[..., TakenClusters], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, changed = Api._file, list[str]()
+
+    def changing(self: Api, method: str, resource: str, path: str, body: Any) -> Any:
+        if not changed:
+            changed.append(path)
+            self.files["etl-scripts"]["basket.py"] = b"print('changed meanwhile')\n"
+        return plain(self, method, resource, path, body)
+
+    monkeypatch.setattr(Api, "_file", changing)
+    snapshot = alone().snapshot
+    assert snapshot.virtual_clusters[0].problems == ()
+    assert verify(ground, snapshot.id, 2).result is Trust.VERIFIED
+    document = read_document(ground, snapshot, VC)
+    signature = hashlib.sha1(b"print('changed meanwhile')\n").hexdigest()
+    scripts = next(one for one in document.resources if one.name == "etl-scripts")
+    assert scripts.files[0].signature == signature or signature in {file.signature for file in scripts.files}
+
+
+def test_a_resource_that_the_list_hides_is_fetched_by_name(
+    ground: Ground, api: Api, alone: Callable[..., TakenClusters], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.resources["etl-data"]["hidden"] = True
+    plain = Api._listed
+
+    def hiding(self: Api, key: str, items: list[dict[str, Any]], query: Any) -> Any:
+        return plain(self, key, [one for one in items if not one.get("hidden")], query)
+
+    monkeypatch.setattr(Api, "_listed", hiding)
+    document = read_document(ground, alone().snapshot, VC)
+    assert "etl-data" in {one.name for one in document.resources}
+
+
+def test_a_mount_that_is_no_resource_is_named(ground: Ground, api: Api, alone: Callable[..., TakenClusters]) -> None:
+    api.jobs["pi-estimate"]["mounts"] = [{"resourceName": "our-repository"}]
+    document = read_document(ground, alone().snapshot, VC)
+    assert any("our-repository" in words for words in document.uncovered)
+
+
+def test_a_healed_snapshot_holds_the_virtual_clusters_of_the_redacted_one(ground: Ground, run: Run) -> None:
+    older = run(take(ground)).snapshot
+    ground.clock.time += timedelta(days=1)
+    ground.manager.content = json.dumps(hidden(json.loads(ground.manager.content))).encode()
+    redacted = run(take(ground)).snapshot
+    healed = run(heal(ground, redacted, values_of(document_of(ground, older)).get, "the older one")).snapshot
+    assert clusters_in(healed) == [VC]
+    assert healed.objects == redacted.objects
+    assert read_document(ground, healed, VC) == read_document(ground, redacted, VC)
+    assert verify(ground, healed.id, 3).result is Trust.VERIFIED

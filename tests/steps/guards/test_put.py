@@ -1,0 +1,76 @@
+"""Nothing is put unless the very snapshot to be restored is proven, and what is there is kept."""
+
+from maint.lab.running import SITE
+from tests.steps.guards.test_clusters import damage, purposes, snapshots
+from tests.steps.operator import Operator, Said
+
+
+def put(operator: Operator, *words: str) -> Said:
+    operator.forget_requests()
+    return operator("manager", "restore", "--confirm", SITE, *words)
+
+
+def test_a_damaged_snapshot_is_never_put_whatever_is_lifted(loaded):
+    snapshot = snapshots(loaded)[0]["id"]
+    damage(loaded, snapshot)
+    for more in ((), ("--no-safety-net", "in a hurry")):
+        said = put(loaded, "--snapshot", snapshot, *more)
+        assert said.code == 5, said.err
+        assert "is not what was stored" in said.err
+    assert loaded.puts == 0
+
+
+def test_a_redacted_snapshot_is_never_put_whatever_is_lifted(loaded):
+    assert loaded("backup", "create").code == 7
+    said = put(loaded, "--snapshot", snapshots(loaded)[-1]["id"], "--no-safety-net", "in a hurry")
+    assert (said.code, loaded.puts) == (5, 0)
+    assert "redacted" in said.err
+
+
+def test_the_age_of_the_snapshot_to_be_put_does_not_matter_and_it_is_the_proof_for_stopping(loaded):
+    said = put(loaded)
+    assert said.code == 0, said.err
+    assert [line.split("?")[0].rpartition("/")[2] for line in loaded.sent] == ["stop", "stop", "deployment"]
+
+
+def test_before_a_put_the_present_state_is_kept(loaded):
+    assert put(loaded).code == 0
+    assert purposes(loaded) == ["backup", "safety"]
+
+
+def test_through_the_window_what_was_there_can_be_restored(loaded):
+    said = put(loaded, "--open-window")
+    assert said.code == 0, said.err
+    kept = snapshots(loaded)[-1]
+    assert (kept["purpose"], kept["restorable"], loaded.window) == ("safety", True, False)
+
+
+def test_the_safety_copy_of_an_empty_manager_is_a_formality(lost):
+    assert lost.restore().code == 0
+    assert purposes(lost) == ["backup", "safety"]
+
+
+def test_without_a_safety_net_nothing_is_kept(lost):
+    said = lost.restore("--no-safety-net", "it is empty")
+    assert said.code == 0, said.err
+    assert purposes(lost) == ["backup"]
+    assert lost.journal()[0]["options"]["no_safety_net"] == "it is empty"
+
+
+def test_a_resumed_put_keeps_what_was_there_once(lost):
+    lost.lab.break_("restore", "put-fails")
+    assert lost.restore().code == 1
+    lost.lab.repair()
+    said = lost("playbook", "resume")
+    assert said.code == 0, said.err
+    assert purposes(lost) == ["backup", "safety"]
+
+
+def test_a_resumed_put_proves_no_less(lost):
+    lost.lab.break_("restore", "put-fails")
+    assert lost.restore().code == 1
+    lost.lab.repair()
+    lost.forget_requests()
+    damage(lost, snapshots(lost)[0]["id"])
+    assert lost("playbook", "resume").code != 0
+    assert lost.puts == 0

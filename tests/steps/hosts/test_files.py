@@ -1,0 +1,151 @@
+"""Files are put on hosts and fetched from them whole or not at all; real OpenSSH and the lab agree."""
+
+import os
+
+import pytest
+
+from tests.steps.hosts.conftest import run
+
+
+def put(hosts, content, name="file", **more):
+    source = hosts.local / "source"
+    source.write_bytes(content)
+    given = {"hosts": [hosts.names[0]], "file": str(source), "path": f"{hosts.folder}/{name}", **more}
+    return {"do": "host.put", "with": given}
+
+
+def fetch(hosts, name="file", **more):
+    given = {"host": hosts.names[0], "path": f"{hosts.folder}/{name}", "to": str(hosts.local / "fetched"), **more}
+    return {"do": "host.fetch", "with": given}
+
+
+def outcomes(said):
+    return [action["outcome"] for action in said.json["actions"]]
+
+
+def test_a_file_goes_there_and_comes_back_byte_for_byte_whatever_its_name(hosts):
+    content, names = os.urandom(300_000), ["plain", "with blank", 'it\'s "$HOME"', "-rf", "ümläut"]
+    steps = [put(hosts, content, name, mode="0640") for name in names]
+    steps += [fetch(hosts, name, to=f"{hosts.local}/{name}.fetched") for name in names]
+    said = hosts.play(*steps)
+    assert said.code == 0, said.err
+    assert hosts.listed(hosts.folder) == sorted(names)
+    for name in names:
+        assert hosts.file(f"{hosts.folder}/{name}").read_bytes() == content
+        fetched = hosts.local / f"{name}.fetched"
+        assert (fetched.read_bytes() == content, fetched.stat().st_mode & 0o777) == (True, 0o600)
+    assert len(list(hosts.local.iterdir())) == len(names) + 2
+
+
+def test_owner_and_mode_are_what_was_asked_for_else_what_they_were(hosts):
+    path = f"{hosts.folder}/file"
+    assert hosts.play(put(hosts, b"1")).code == 0
+    assert hosts.owned(path) == ("root", "root", "644")
+    assert hosts.play(put(hosts, b"2", owner="nobody", mode="0600")).code == 0
+    assert hosts.owned(path) == ("nobody", "root", "600")
+    assert hosts.play(put(hosts, b"3")).code == 0
+    assert hosts.owned(path) == ("nobody", "root", "600")
+    said = hosts.play(put(hosts, b"3", mode="4750"))
+    assert (outcomes(said), hosts.owned(path)) == (["done"], ("nobody", "root", "4750"))
+
+
+def test_what_is_there_already_is_left_alone(hosts):
+    assert hosts.play(put(hosts, b"same")).code == 0
+    before = hosts.file(f"{hosts.folder}/file").stat().st_ino
+    said = hosts.play(put(hosts, b"same"))
+    assert outcomes(said) == ["unchanged"]
+    assert hosts.file(f"{hosts.folder}/file").stat().st_ino == before
+
+
+def test_a_link_stays_one_and_what_it_leads_to_is_replaced(hosts):
+    hosts.file(f"{hosts.folder}/real").mkdir()
+    hosts.file(f"{hosts.folder}/real/file").write_bytes(b"old")
+    hosts.file(f"{hosts.folder}/link").symlink_to("real/file")
+    assert hosts.play(put(hosts, b"new", "link")).code == 0
+    assert hosts.file(f"{hosts.folder}/link").is_symlink()
+    assert hosts.file(f"{hosts.folder}/real/file").read_bytes() == b"new"
+
+
+def test_the_old_file_comes_back_when_a_later_step_fails_and_it_is_nowhere_in_clear(hosts):
+    hosts.file(f"{hosts.folder}/file").write_bytes(b"the old password")
+    back = [{"do": "host.put_back", "with": {"hosts": [hosts.names[0]], "path": f"{hosts.folder}/{name}"}} for name in
+            ("file", "fresh")]  # fmt: skip
+    said = hosts.play(
+        put(hosts, b"the new password"), put(hosts, b"the new password", "fresh"), run(hosts.names[0], "exit 3"),
+        failing=back,
+    )  # fmt: skip
+    assert said.code == 1, said.err
+    assert hosts.file(f"{hosts.folder}/file").read_bytes() == b"the old password"
+    assert not hosts.file(f"{hosts.folder}/fresh").exists()
+    kept = b"".join(path.read_bytes() for path in hosts.state.rglob("*") if path.is_file())
+    assert b"password" not in kept
+
+
+def test_only_what_a_run_replaced_is_put_back(hosts):
+    assert hosts.play(put(hosts, b"1")).code == 0
+    assert hosts.play(put(hosts, b"2")).code == 0
+    replaced = hosts("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    back = {"hosts": [hosts.names[0]], "path": f"{hosts.folder}/file"}
+    assert outcomes(hosts.play({"do": "host.put_back", "with": back})) == ["skipped"]
+    assert hosts.file(f"{hosts.folder}/file").read_bytes() == b"2"
+    assert hosts.play({"do": "host.put_back", "with": {**back, "run": replaced}}).code == 0
+    assert hosts.file(f"{hosts.folder}/file").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"path": "relative"}, {"path": "/a/../b"}, {"path": "/a\nb"}, {"path": "/a/"}, {"mode": "rw-r--r--"},
+     {"mode": "0999"}, {"owner": "root; reboot"}, {"group": "-R"}, {"file": "relative"},
+     {"file": "/nowhere/at/all"}, {"hosts": ["nobody"]}],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_before_a_host_is_asked(hosts, wrong):
+    step = put(hosts, b"x")
+    step["with"] |= wrong
+    said = hosts.play(step)
+    assert said.code == 3, said.err
+    assert hosts.listed(hosts.folder) == []
+
+
+def test_a_folder_a_missing_folder_and_a_missing_file_are_named(hosts):
+    hosts.file(f"{hosts.folder}/folder").mkdir()
+    assert "is a folder" in hosts.play(put(hosts, b"x", "folder")).err
+    said = hosts.play(put(hosts, b"x", "missing/file"))
+    assert said.code == 1 and f"there is no folder {hosts.folder}/missing" in said.err
+    assert "is not there" in hosts.play(fetch(hosts, "missing")).err
+    assert hosts.listed(hosts.folder) == ["folder"]
+
+
+def test_another_local_file_is_only_replaced_where_that_is_said(hosts):
+    (hosts.local / "fetched").write_bytes(b"mine")
+    hosts.file(f"{hosts.folder}/file").write_bytes(b"theirs")
+    said = hosts.play(fetch(hosts))
+    assert said.code == 5 and (hosts.local / "fetched").read_bytes() == b"mine"
+    assert hosts.play(fetch(hosts, replace=True, mode="0640")).code == 0
+    assert (hosts.local / "fetched").read_bytes() == b"theirs"
+    assert (hosts.local / "fetched").stat().st_mode & 0o777 == 0o640
+    assert outcomes(hosts.play(fetch(hosts))) == ["unchanged"]
+
+
+def test_one_host_that_fails_hides_no_other(hosts):
+    source = hosts.local / "source"
+    source.write_bytes(b"x")
+    hosts.file(f"{hosts.folder}/only-here").mkdir()
+    path = f"{hosts.folder}/only-here/file"
+    said = hosts.play({"do": "host.put", "with": {"hosts": list(hosts.names), "file": str(source), "path": path}})
+    if hosts.lab is None:  # both are this machine
+        assert said.code == 0, said.err
+    else:
+        assert said.code == 1 and hosts.names[1] in said.err
+    assert hosts.file(path).read_bytes() == b"x"
+
+
+def test_a_full_disk_leaves_the_old_file(lab_hosts, tmp_path):
+    lab_hosts.local, lab_hosts.folder = tmp_path, "/srv"
+    lab_hosts.file("/srv/file").write_bytes(b"old")
+    machine = lab_hosts.lab.machines[lab_hosts.names[0]]
+    machine.fault = "disk-full"
+    said = lab_hosts.play(put(lab_hosts, b"new"))
+    machine.fault = None
+    assert said.code == 1 and "No space left" in said.err
+    assert lab_hosts.file("/srv/file").read_bytes() == b"old"
+    assert lab_hosts.listed("/srv") == ["file"]

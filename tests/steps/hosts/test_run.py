@@ -1,0 +1,122 @@
+"""Commands run on hosts once, whatever becomes of the run; units are stopped, started and waited for."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from tests.steps.hosts.conftest import run
+from tests.steps.operator import environment
+
+
+def values(said):
+    return [action["value"] for action in said.json["actions"]]
+
+
+def outcomes(said):
+    return [action["outcome"] for action in said.json["actions"]]
+
+
+def count(hosts):
+    path = hosts.file(f"{hosts.folder}/log")
+    return path.read_text().count("x") if path.exists() else 0
+
+
+def test_a_command_that_reads_needs_no_yes_and_gives_its_output(hosts):
+    path = hosts.local / "mine.yaml"
+    step = {"name": "look", **run(hosts.names[0], "echo 'a  b'; echo $((1+1))", reads=True, output=True)}
+    path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "parameters": {}, "steps": [step]}))
+    said = hosts("playbook", "run", str(path), "-o", "json")
+    assert said.code == 0, said.err
+    assert values(said) == [{hosts.names[0]: "a  b\n2"}]
+    assert "CHANGE" in hosts("playbook", "plan", str(changing(hosts, path))).out
+
+
+def changing(hosts, path):
+    step = {"name": "do", **run(hosts.names[0], "true")}
+    path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "parameters": {}, "steps": [step]}))
+    return path
+
+
+def test_output_is_not_kept_unless_asked_for(hosts):
+    said = hosts.play(run(hosts.names[0], "echo a-secret-word", reads=True))
+    assert (said.code, values(said)) == (0, [None])
+    kept = b"".join(path.read_bytes() for path in (hosts.state / "reports").glob("*.html"))
+    assert kept.count(b"a-secret-word") == kept.count(b"echo a-secret-word")
+
+
+def test_unless_tells_where_nothing_is_to_be_done(hosts):
+    log = f"{hosts.folder}/log"
+    step = run(hosts.names[0], f"echo x >> {log}", unless=f"grep -q x {log}")
+    assert outcomes(hosts.play(step)) == ["done"]
+    assert outcomes(hosts.play(step)) == ["unchanged"]
+    assert count(hosts) == 1
+
+
+def test_a_command_that_fails_tells_why_and_resume_runs_it_again(hosts):
+    log = f"{hosts.folder}/log"
+    said = hosts.play(run(hosts.names[0], f"echo x >> {log}; echo 'no such luck' >&2; test -e {hosts.folder}/ok"))
+    assert said.code == 1
+    assert f"{hosts.names[0]}: status 1: no such luck" in said.err
+    hosts.file(f"{hosts.folder}/ok").touch()
+    assert hosts("playbook", "resume").code == 0
+    assert count(hosts) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "times"), [({}, 1, 1), ({"repeatable": True}, 0, 2), ({"unless": "grep -q x {folder}/log"}, 0, 1)]
+)
+def test_a_command_whose_end_nobody_saw_is_decided_by_looking_or_not_at_all(hosts, more, code, times):
+    log = f"{hosts.folder}/log"
+    given = {key: value.format(folder=hosts.folder) if isinstance(value, str) else value for key, value in more.items()}
+    step = {
+        "name": "do",
+        **run(hosts.names[0], f"echo x >> {log}; while ! test -e {hosts.folder}/go; do sleep 0.05; done", **given),
+    }
+    path = hosts.local / "mine.yaml"
+    path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "parameters": {}, "steps": [step]}))
+    process = started(hosts, "playbook", "run", str(path), "--yes")
+    while not count(hosts) and process.poll() is None:
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    hosts.file(f"{hosts.folder}/go").touch()
+    said = hosts("playbook", "resume")
+    assert said.code == code, said.err
+    assert count(hosts) == times
+    if code:
+        assert "nobody saw whether" in said.err and "repeatable: true" in said.err
+
+
+def started(hosts, *words):
+    import subprocess
+    import sys
+
+    return subprocess.Popen(
+        [sys.executable, "-c", "from maint.cli.app import main; main()", *words, "--config", str(hosts.config)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+
+
+def test_the_manager_server_and_agents_stop_start_and_are_waited_for(lab_hosts, tmp_path):
+    lab_hosts.local = tmp_path
+    units = {name: machine.units["cloudera-scm-agent"] for name, machine in lab_hosts.lab.machines.items()}
+    server = lab_hosts.lab.server
+    assert outcomes(lab_hosts.play({"do": "server.stop"}, {"do": "server.stop"})) == ["done", "unchanged"]
+    assert not server.active()
+    said = lab_hosts.play({"do": "server.start"}, {"do": "server.start"}, {"do": "server.wait"})
+    assert outcomes(said) == ["done", "unchanged", "done"]
+    some = {"with": {"hosts": list(lab_hosts.names)}}
+    said = lab_hosts.play({"do": "agents.stop", **some}, {"do": "agents.stop", **some}, {"do": "agents.stop"})
+    assert outcomes(said) == ["done", "unchanged", "done"]
+    assert not any(unit.active() for unit in units.values())
+    missing = lab_hosts.play({"do": "agents.wait", **some, "timeout": "6s"})
+    assert missing.code == 1 and "its agent does not run" in str(missing.error["detail"])
+    before = {name: unit.properties()["InvocationID"] for name, unit in units.items()}
+    kinds = ["agents.start", "agents.wait", "agents.restart", "agents.wait"]
+    said = lab_hosts.play(*({"do": kind} for kind in kinds))
+    assert said.code == 0, said.err
+    assert outcomes(said) == ["done"] * 4
+    assert all(unit.active() and unit.properties()["InvocationID"] != before[name] for name, unit in units.items())

@@ -1,0 +1,207 @@
+"""A user gets its Kerberos secrets: the old ones or the new ones, whatever happens on the way, and no copy is left."""
+
+import base64
+
+import pytest
+
+from maint.lab.hosts.shell.session import run
+from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, USER, secrets_of
+
+INIT = ("vc", "init-user", FIRST, USER, "--yes")
+
+
+def wanted(owner):
+    path = owner.folder / "user.keytab"
+    return [f"{PRINCIPAL}\n".encode(), path.read_bytes()]
+
+
+def whole(owner):
+    """The user has what the config says; nothing is left of how it came there."""
+    assert list(secrets_of(owner).values()) == wanted(owner)
+    clean(owner)
+
+
+def clean(owner):
+    assert owner.private == []
+    assert not list((owner.state / "undo").glob("*"))
+    assert not list((owner.state / "user-secrets").glob("*"))
+
+
+@pytest.fixture(params=["yes", "no"], ids=["server-side-apply", "script"])
+def way(request, owner):
+    owner.lab.switch("vc-server-side-apply", request.param)
+    return request.param
+
+
+def test_the_secrets_are_written_and_a_second_time_nothing_is(owner, way):
+    said = owner(*INIT)
+    assert said.code == 0, said.err
+    assert "kinit with it works" in said.err
+    whole(owner)
+    assert owner.cluster().kerberos == {USER: PRINCIPAL}
+    assert any("cde-utils" in line and "init-user" in line for line in owner.heard) == (way == "no")
+    assert not any("delete" in line for line in owner.heard)
+    heard = len(owner.heard)
+    assert owner(*INIT).code == 0
+    assert not any("apply" in line or "init-user" in line for line in owner.heard[heard:])
+
+
+def test_no_command_line_journal_or_report_holds_the_keytab(owner, way):
+    assert owner(*INIT).code == 0
+    content = (owner.folder / "user.keytab").read_bytes()
+    spellings = [content, base64.b64encode(content)[:40], content.hex().encode()[:40]]
+    said = "\n".join(owner.heard).encode()
+    files = [path.read_bytes() for path in owner.state.rglob("*") if path.is_file()]
+    assert files
+    assert not [spelling for spelling in spellings for text in (said, *files) if spelling in text]
+
+
+def test_a_dry_run_changes_nothing_and_says_how_it_would_be_done(owner, way):
+    before = secrets_of(owner)
+    said = owner(*INIT, "--dry-run")
+    assert said.code == 0
+    assert ("server-side apply" if way == "yes" else "which deletes before it creates") in said.out
+    assert secrets_of(owner) == before
+    clean(owner)
+
+
+@pytest.mark.parametrize("at", ["delete", "create", "create-keytab"])
+def test_where_the_script_fails_the_old_secrets_come_back(owner, at):
+    owner.lab.switch("vc-server-side-apply", "no")
+    before = secrets_of(owner)
+    owner.lab.break_(f"kubectl-{at}", "vc-kubectl-fails")
+    said = owner(*INIT)
+    assert said.code == 1
+    assert "InternalError" in said.err
+    assert secrets_of(owner) == before
+    clean(owner)
+
+
+def test_where_apply_fails_half_way_the_old_secrets_come_back(owner):
+    before = secrets_of(owner)
+    owner.lab.break_("kubectl-apply-keytab", "vc-kubectl-fails")
+    assert owner(*INIT).code == 1
+    assert secrets_of(owner) == before
+    clean(owner)
+
+
+def test_a_user_who_had_none_has_none_again_when_it_fails(owner, way):
+    cluster = owner.cluster()
+    with cluster.lock:
+        cluster.set_kerberos(USER, None)
+    owner.lab.break_("kubectl-apply-keytab" if way == "yes" else "kubectl-create-keytab", "vc-kubectl-fails")
+    assert owner(*INIT).code == 1
+    assert secrets_of(owner) == {}
+    clean(owner)
+
+
+@pytest.mark.parametrize(
+    ("apply", "at"),
+    [
+        ("yes", "get"),
+        ("yes", "apply"),
+        ("yes", "apply-keytab"),
+        ("no", "delete"),
+        ("no", "create"),
+        ("no", "create-keytab"),
+    ],
+)
+def test_killed_at_any_step_the_user_has_the_old_or_the_new_ones(owner, apply, at):
+    owner.lab.switch("vc-server-side-apply", apply)
+    before = list(secrets_of(owner).values())
+    owner.lab.break_(f"kubectl-{at}", "vc-kubectl-slow")
+    process = owner.start(*INIT)
+    owner.struck()
+    process.kill()
+    process.communicate()
+    owner.quiet()
+    if apply == "no":  # what the host has begun it ends by itself
+        whole_there = list(secrets_of(owner).values())
+        assert whole_there in (before, wanted(owner))
+        assert owner.private == []
+    present = list(secrets_of(owner).values())
+    assert all(now in pair for now, *pair in zip(present, before, wanted(owner), strict=True))
+    finish(owner)
+
+
+@pytest.mark.parametrize(("apply", "at"), [("yes", "apply-keytab"), ("no", "delete"), ("no", "create")])
+def test_stopped_by_a_signal_it_leaves_the_old_or_the_new_ones(owner, apply, at):
+    owner.lab.switch("vc-server-side-apply", apply)
+    before = list(secrets_of(owner).values())
+    owner.lab.break_(f"kubectl-{at}", "vc-kubectl-slow")
+    process = owner.start(*INIT)
+    owner.struck()
+    process.terminate()
+    process.communicate()
+    assert process.returncode == 143
+    assert list(secrets_of(owner).values()) in (before, wanted(owner))
+    clean(owner)
+
+
+def finish(owner):
+    """Take the run up, or begin where it had not; the user has the new ones then."""
+    assert owner("playbook", "resume").code == 0
+    assert owner(*INIT).code == 0
+    whole(owner)
+
+
+@pytest.mark.parametrize("at", ["delete", "create", "create-keytab"])
+def test_where_the_host_dies_in_the_middle_of_the_script_resume_ends_with_the_new_ones(owner, at):
+    owner.lab.switch("vc-server-side-apply", "no")
+    owner.lab.break_(f"kubectl-{at}", "vc-kubectl-hangs")
+    process = owner.start(*INIT)
+    owner.struck()
+    process.kill()
+    process.communicate()
+    finish(owner)
+
+
+def test_a_run_that_nobody_took_up_does_not_make_its_leftovers_the_old_secrets(owner):
+    """The first run dies between delete and create; the next one fails: what comes back is what was there at first."""
+    owner.lab.switch("vc-server-side-apply", "no")
+    before = secrets_of(owner)
+    owner.lab.break_("kubectl-create", "vc-kubectl-hangs")
+    process = owner.start(*INIT)
+    owner.struck()
+    process.kill()
+    process.communicate()
+    assert secrets_of(owner) == {}
+    owner.lab.break_("kubectl-create-keytab", "vc-kubectl-fails")
+    assert owner(*INIT).code == 1
+    assert secrets_of(owner) == before
+    clean(owner)
+
+
+def test_copies_that_a_killed_run_left_are_wiped_by_the_next_one(owner):
+    owner.lab.switch("vc-server-side-apply", "no")
+    owner.lab.break_("kubectl-create", "vc-kubectl-hangs")
+    process = owner.start(*INIT)
+    owner.struck()
+    process.kill()
+    process.communicate()
+    assert owner.private
+    assert all(path.stat().st_mode & 0o077 == 0 for path in owner.private)
+    owner.lab.switch("vc-server-side-apply", "yes")
+    assert owner(*INIT).code == 0
+    whole(owner)
+
+
+def test_the_script_is_called_with_absolute_paths_in_a_folder_of_its_own(owner):
+    """A name with blanks or quotes in the script's path does no harm."""
+    machine = owner.lab.machines[MASTER]
+    place = "/opt/it's mine/cde-utils.sh"
+    machine.files.write(place, machine.files.read("/opt/cloudera/cde-utils.sh"), 0o755)
+    owner.vc()["utility"] = place
+    owner.lab.switch("vc-server-side-apply", "no")
+    assert owner(*INIT).code == 0
+    whole(owner)
+    assert run(machine, "ls -A /run | grep maint").out == b""
+
+
+def test_without_kinit_it_is_said_and_skipped(owner, tmp_path):
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    said = owner(*INIT, PATH=str(bare))
+    assert said.code == 0, said.err
+    assert "not tried with kinit: it is not installed here" in said.err
+    whole(owner)

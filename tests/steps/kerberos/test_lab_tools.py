@@ -1,0 +1,112 @@
+"""klist and kinit of a lab host answer as MIT's own do, for the same bytes and the same keys."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from maint.lab.hosts import kdc as realms
+from maint.lab.hosts.kdc import Realm
+from maint.lab.hosts.machine import Machine
+from maint.lab.hosts.shell.furnish import furnish
+from maint.lab.hosts.shell.session import run
+from maint.lab.virtual_clusters import keytab as keytabs
+from tests.steps.kerberos.kdc import Kdc
+
+ROLE, OTHER, NOBODY = "hdfs/wn01.example.com@EXAMPLE.COM", "hive/wn01@EXAMPLE.COM", "nobody@EXAMPLE.COM"
+Both = Callable[[bytes | None, str], tuple[tuple[int, str, str], tuple[int, str, str]]]
+
+
+@pytest.fixture(scope="module")
+def role(kdc: Kdc) -> bytes:
+    """A keytab of a role that the KDC knows, by its second keys."""
+    for principal in (ROLE, OTHER):
+        kdc.add(principal)
+    return kdc.keytab(ROLE)
+
+
+@pytest.fixture
+def both(kdc: Kdc, role: bytes, tmp_path: Path) -> Both:
+    """Runs a command line with a keytab, by the real tools and on a lab host of the same realm; {} is the file."""
+    machine = Machine("wn01.example.com", tmp_path / "root", {})
+    furnish(machine)
+    known = {}
+    for principal, content in ((ROLE, role), (OTHER, kdc.keytab(OTHER))):
+        entries = keytabs.read(content)
+        keys = {str(entry.kind): entry.key.hex() for entry in entries}
+        known[principal] = {"version": entries[0].version, "keys": keys}
+    (tmp_path / "realm.json").write_text(json.dumps(known))
+    machine.login = Realm(tmp_path / "realm.json").login
+    machine.reaches = lambda host, port: (host, port) == ("kdc.example.com", 88)
+
+    def ran(content: bytes | None, words: str) -> tuple[tuple[int, str, str], tuple[int, str, str]]:
+        path = tmp_path / "role.keytab"
+        if content is not None:
+            path.write_bytes(content)
+            machine.files.write(str(path), content, 0o600)
+        line = words.format(path)
+        environ = {**os.environ, **kdc.environment, "LC_ALL": "C", "TZ": "UTC", "KRB5CCNAME": "MEMORY:maint"}
+        real = subprocess.run(["sh", "-c", line], env=environ, capture_output=True, text=True, check=False)
+        ours = run(machine, f"export KRB5CCNAME=MEMORY:maint; {line}", b"")
+        return (
+            (real.returncode, real.stdout, real.stderr),
+            (ours.status, ours.out.decode(), ours.err.decode()),
+        )
+
+    return ran
+
+
+def spoilt(role: bytes) -> dict[str, bytes | None]:
+    """Return keytabs that are good, spoilt, or none at all."""
+    sizes = {17: 16, 18: 32, 23: 16, 16: 24, 20: 32, 99: 8}
+    made = [keytabs.Entry(ROLE, 300, kind, b"k" * size, 1800000000) for kind, size in sizes.items()]
+    return {
+        "good": role,
+        "many kinds": keytabs.written(made),
+        "another's": realms.with_wrong_principal(role),
+        "rc4": realms.with_rc4_alone(role),
+        "old": realms.with_old_keys(role),
+        "cut off": realms.cut_off(role),
+        "cut off in its second key": role[:-9],
+        "a gap in front": role[:2] + (-8).to_bytes(4, "big", signed=True) + b"\0" * 8 + role[2:],
+        "head alone": role[:2],
+        "junk": b"hello world",
+        "empty": b"",
+        "old head": b"\5\1" + role[2:],
+        "absent": None,
+    }
+
+
+CASES = [
+    "good", "many kinds", "another's", "rc4", "old", "cut off", "cut off in its second key", "a gap in front",
+    "head alone", "junk", "empty", "old head", "absent",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_klist_shows_and_refuses_what_the_real_one_does(both: Both, role: bytes, case: str) -> None:
+    for words in ("klist -kte {}", "klist -kt {}", "klist -k {}"):
+        real, ours = both(spoilt(role)[case], words)
+        assert ours == real
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kinit_gets_a_ticket_or_the_real_ones_words(both: Both, role: bytes, case: str) -> None:
+    for principal in (ROLE, ROLE.partition("@")[0], OTHER, NOBODY, "x@ELSEWHERE.INVALID"):
+        real, ours = both(spoilt(role)[case], f"kinit -r 1d -kt {{}} {principal}")
+        assert ours == real
+    stranger = "hdfs/elsewhere.invalid@EXAMPLE.COM"
+    real, ours = both(spoilt(role)[case], f"kinit -kt {{}} {stranger}")
+    assert ours == real
+
+
+def test_a_realm_keeps_its_keys_and_its_file_to_itself(tmp_path: Path) -> None:
+    realm = Realm(tmp_path / "realm.json")
+    keytab = realm.keytab("hdfs/a@R")
+    again = Realm(tmp_path / "realm.json")
+    assert [entry.key for entry in keytabs.read(again.keytab("hdfs/a@R"))] == [e.key for e in keytabs.read(keytab)]
+    assert again.login("hdfs/a@R", keytab) == ""
+    assert (tmp_path / "realm.json").stat().st_mode & 0o777 == 0o600
