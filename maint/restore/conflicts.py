@@ -14,7 +14,7 @@ from maint.model.virtual_cluster import Job, Object, Resource, part_of, text_of
 from maint.ports import Sight, VirtualClusterSight
 from maint.restore.dag_source import Dag, read_dag
 from maint.snapshots.catalogue import entries, find, newest_restorable
-from maint.snapshots.virtual_clusters.blobs import open_object
+from maint.snapshots.parts import open_object
 from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
 
 POLICIES = ("refuse", "skip", "rename", "replace")
@@ -195,13 +195,15 @@ def _refuse_broken(renamed: Mapping[str, str], dags: Mapping[str, Dag | None], l
         )
 
 
-def dags_of(sight: Sight, document: ClusterDocument) -> Mapping[str, Dag | None]:
+def dags_of(sight: Sight, snapshot: Snapshot, document: ClusterDocument) -> Mapping[str, Dag | None]:
     """Read the sources of all airflow jobs; None where there is none, or none that can be read."""
     resources = {one.name: one for one in document.resources}
-    return {job.name: _dag(sight, document, job, resources) for job in document.jobs if job.type == "airflow"}
+    return {job.name: _dag(sight, snapshot, document, job, resources) for job in document.jobs if job.type == "airflow"}
 
 
-def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[str, Resource]) -> Dag | None:
+def _dag(
+    sight: Sight, snapshot: Snapshot, document: ClusterDocument, job: Job, resources: Mapping[str, Resource]
+) -> Dag | None:
     for mount in cast(Sequence[Object], job.raw.get("mounts") or ()):
         resource = resources.get(text_of(mount, "resourceName"))
         path = job.file.strip("/").removeprefix("app/mount/")
@@ -209,7 +211,7 @@ def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[s
         file = resource.file(path.removeprefix(f"{prefix}/") if prefix else path) if resource else None
         if file is None or file.signature not in document.objects:
             continue
-        with open_object(sight, document.objects[file.signature]) as stream:
+        with open_object(sight, snapshot, document.objects[file.signature]) as stream:
             return read_dag(stream.read(_LONGEST_DAG))
     return None
 

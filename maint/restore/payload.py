@@ -25,7 +25,7 @@ from maint.ports import Sight
 from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
 from maint.restore.plain_document import document_of, spell
 from maint.restore.subset import Choice, choice_of, left_out, part_of
-from maint.snapshots.parts import DEPLOYMENT, open_deployment
+from maint.snapshots.parts import DEPLOYMENT, open_part
 from maint.snapshots.verify import verdict_of
 
 
@@ -98,7 +98,7 @@ class Outgoing(Noun):
         if self.content is not None:
             yield cast(BinaryIO, BytesIO(self.content))
             return
-        with open_deployment(sight, self.snapshot) as stream:
+        with open_part(sight, self.snapshot, DEPLOYMENT) as stream:
             yield stream
 
     def tree(self, sight: Sight, known: Known | None = None) -> dict[str, Tree]:

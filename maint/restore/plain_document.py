@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from maint.errors import WorkFailed
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
-from maint.snapshots.parts import open_deployment
+from maint.snapshots.parts import DEPLOYMENT, open_part
 
 Doc: TypeAlias = dict[str, Any]  # a JSON object of which only parts are known (contract section 7.2)
 
@@ -34,7 +34,7 @@ def document_of(sight: Sight, snapshot: Snapshot) -> Doc:
         Refused: no private key is at hand.
         WorkFailed: the part is damaged, or no deployment.
     """
-    with open_deployment(sight, snapshot) as stream:
+    with open_part(sight, snapshot, DEPLOYMENT) as stream:
         return parse(stream.read())
 
 

@@ -21,7 +21,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight
 from maint.snapshots.catalogue import entries
-from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, Tally, open_deployment, stored
+from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, open_part
 
 _FINGERPRINT = re.compile(r"fp:[0-9a-f]{16}")
 _EVERYTHING = 1 << 40  # characters; no text is as long
@@ -172,31 +172,15 @@ def _one_line(value: str) -> str:
 
 
 def _of_raw(sight: Sight, snapshot: Snapshot, known: Known, pool: Pool | None, longest: int) -> dict[str, Tree]:
-    part = snapshot.part(DEPLOYMENT)
-    with open_deployment(sight, snapshot) as stream:
-        content = Tally(stream.read)
-        tree = flatten(blocks(content.read), noting(known, site_fingerprint(sight)), pool, longest)
-    _insist(snapshot, part.name, content.sha256 == part.content_sha256)
-    return tree
+    with open_part(sight, snapshot, DEPLOYMENT) as stream:
+        return flatten(blocks(stream.read), noting(known, site_fingerprint(sight)), pool, longest)
 
 
 def _of_copy(sight: Sight, snapshot: Snapshot, pool: Pool | None, longest: int) -> dict[str, Tree]:
     if not snapshot.has(REDACTED_COPY):
         raise WorkFailed(f"snapshot {snapshot.id} has no redacted copy", hint="compare it where the private key is")
-    part = snapshot.part(REDACTED_COPY)
-    with (
-        stored(sight.store, f"{snapshot.site}/{snapshot.id}/{part.name}") as (file, on_disk),
-        sight.seal.decompress(file) as stream,
-    ):
-        tree = flatten(blocks(stream.read), site_fingerprint(sight), pool, longest)
-    _insist(snapshot, part.name, on_disk.sha256 == part.sha256)
-    return tree
-
-
-def _insist(snapshot: Snapshot, name: str, same: bool) -> None:
-    if not same:
-        hint = f"`maint backup verify {snapshot.id}` tells more"
-        raise WorkFailed(f"{name} of snapshot {snapshot.id} is not what was stored", hint=hint)
+    with open_part(sight, snapshot, REDACTED_COPY) as stream:
+        return flatten(blocks(stream.read), site_fingerprint(sight), pool, longest)
 
 
 def _shown(tree: Tree, steps: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ judged like every export. The healed snapshot bears the time of the redacted one
 was in force; its secrets are those of the source, which may have been changed since.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -32,12 +31,11 @@ from maint.snapshots.parts import (
     MANAGER_FILES,
     TRUSTSTORE,
     from_bytes,
-    open_deployment,
     open_part,
     read_part,
 )
 from maint.snapshots.records import Verification
-from maint.snapshots.verify import record, verify
+from maint.snapshots.verify import prove_new
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 from maint.snapshots.writer import SnapshotWriter
 
@@ -104,9 +102,7 @@ def heal(
     except BaseException:
         writer.undo()
         raise
-    verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2)
-    record(site, verification)
-    yield verification.words
+    verification = yield from prove_new(site, snapshot, opening=True)
     return Healed(snapshot, verification, filled, left)
 
 
@@ -117,17 +113,12 @@ def document_of(sight: Sight, snapshot: Snapshot) -> Document:
         Refused: no private key is at hand.
         WorkFailed: it is damaged, or no deployment.
     """
-    with open_deployment(sight, snapshot) as stream:
-        content = stream.read()
-    if hashlib.sha256(content).hexdigest() != snapshot.part(DEPLOYMENT).content_sha256:
-        words = f"the deployment of snapshot {snapshot.id} is not what was stored"
-        raise WorkFailed(words, hint="choose another: `maint backup list`")
     try:
-        document = json.loads(content)
-    except ValueError:
-        raise WorkFailed(f"the deployment of snapshot {snapshot.id} is no JSON document") from None
+        document = json.loads(read_part(sight, snapshot, DEPLOYMENT))
+    except (ValueError, RecursionError):
+        raise WorkFailed(f"the deployment of snapshot {snapshot.id} is not a JSON document") from None
     if not isinstance(document, dict):
-        raise WorkFailed(f"the deployment of snapshot {snapshot.id} is JSON, but no deployment")
+        raise WorkFailed(f"the deployment of snapshot {snapshot.id} is JSON, but not a deployment")
     return document
 
 
@@ -218,8 +209,7 @@ def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: D
         with open_part(site, redacted, MANAGER_FILES) as stream:
             writer.archive(MANAGER_FILES, stream.read)
     for cluster in clusters_in(redacted):
-        with open_part(site, redacted, part_name(cluster)) as stream:
-            writer.document(part_name(cluster), stream.read())
+        writer.document(part_name(cluster), read_part(site, redacted, part_name(cluster)))
     told = truststore_finding(verdict.outline, redacted.has(TRUSTSTORE))
     return replace(
         redacted,

@@ -1,19 +1,20 @@
-"""Write the parts of a snapshot and read them back, counted and hashed on both sides of their packing."""
+"""Write the parts of a snapshot, and open them: no byte is given out before all were held against the manifest."""
 
 import hashlib
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from io import BytesIO
 from typing import BinaryIO, cast
 
+from maint import files
 from maint.deployment.json_events import BLOCK
 from maint.errors import Refused, WorkFailed
 from maint.model.noun import Noun
 from maint.model.secret import Secret
-from maint.model.snapshot import Part, Snapshot
-from maint.ports import Sight, Store, StoreSight
+from maint.model.snapshot import Part, Snapshot, StoredFile
+from maint.ports import Sight, Store
 
 DEPLOYMENT = "deployment.json.zst.age"
 REDACTED_COPY = "deployment.redacted.json.zst"
@@ -21,6 +22,9 @@ LICENSE = "license.txt.age"
 TRUSTSTORE = "truststore-password.age"
 MANAGER_FILES = "manager-files.tar.zst.age"
 RECIPE = "RESTORE.txt"
+
+_IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven
+_NAMES_END = 1_000_000  # names in a folder of a store; one that lists more never ends
 
 Read = Callable[[int], bytes]
 Pack = Callable[[Read, BinaryIO], None]
@@ -96,57 +100,199 @@ def from_bytes(content: bytes) -> Read:
     return BytesIO(content).read
 
 
-def drained(read: Read) -> Tally:
-    """Read to the end and return the tally."""
-    tally = Tally(read)
-    while tally.read(BLOCK):
+def drain(read: Read) -> None:
+    """Read to the end."""
+    while read(BLOCK):
         pass
-    return tally
 
 
-@contextmanager
-def open_deployment(sight: Sight, snapshot: Snapshot) -> Iterator[BinaryIO]:
-    """Open the raw deployment of a snapshot as a stream of the bytes that the manager sent.
+def listing(sight: Sight, prefix: str) -> Iterator[str]:
+    """Yield the names in a folder of the store.
 
     Raises:
-        Refused: no private key is at hand.
-        WorkFailed: it cannot be opened, or is damaged.
+        WorkFailed: the list does not end.
     """
-    with open_part(sight, snapshot, DEPLOYMENT) as stream:
-        yield stream
+    for number, name in enumerate(sight.store.names(prefix)):
+        if number >= _NAMES_END:
+            raise WorkFailed(
+                f"{sight.store.location} lists more than {_NAMES_END} files in {prefix}",
+                detail=["a list that does not end comes from a store that is broken, or lies"],
+                hint="look at the store itself, or use a copy: `--store`",
+            )
+        yield name
 
 
-@contextmanager
-def open_part(sight: Sight, snapshot: Snapshot, name: str) -> Iterator[BinaryIO]:
-    """Open a compressed and encrypted part as a stream of its content; raises like `open_deployment`."""
-    path = f"{snapshot.site}/{snapshot.id}/{name}"
-    with _opened(sight, path) as file, sight.seal.unwrap(file, _identities(sight)) as stream:
-        yield stream
-
-
-def read_part(sight: Sight, snapshot: Snapshot, name: str) -> bytes:
-    """Return a small encrypted part, such as the licence, checked against the manifest.
+def read_signed(sight: Sight, name: str, signature: str, largest: int) -> bytes:
+    """Return a signed file of the store, read once, after its signature was verified.
 
     Raises:
-        KeyError: the snapshot has no such part.
-        Refused: no private key is at hand.
-        WorkFailed: it cannot be opened, or is not what was stored.
+        WorkFailed: it or its signature is missing or too large, or the signature is not one of a trusted key.
     """
-    part, path = snapshot.part(name), f"{snapshot.site}/{snapshot.id}/{name}"
-    with _opened(sight, path) as file, sight.seal.decrypt(file, _identities(sight)) as stream:
-        content = stream.read()
-    if hashlib.sha256(content).hexdigest() != part.content_sha256:
-        raise WorkFailed(f"{name} is not what was stored")
+    content = _read_small(sight, name, largest)
+    sight.sign.verify(content, _read_small(sight, signature, largest))
     return content
 
 
-@contextmanager
-def _opened(sight: Sight, path: str) -> Iterator[BinaryIO]:
+def _read_small(sight: Sight, name: str, largest: int) -> bytes:
     try:
-        with sight.store.open(path) as file:
-            yield file
+        with sight.store.open(name) as file:
+            content = b"".join(_bounded(file, largest + 1))
     except FileNotFoundError:
-        raise WorkFailed(f"{path} is missing in {sight.store.location}") from None
+        raise WorkFailed(f"{name.rpartition('/')[2]} is missing") from None
+    if len(content) > largest:
+        raise WorkFailed(f"{name.rpartition('/')[2]} is too large to be one of ours")
+    return content
+
+
+def _bounded(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """Yield the blocks of a file, not more than `most` bytes."""
+    while most > 0 and (block := file.read(min(BLOCK, most))):
+        yield block
+        most -= len(block)
+
+
+def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO | None = None) -> str:
+    """Read a stored file to its end; return why it is not what the manifest names, "" where it is.
+
+    Args:
+        sight: the site.
+        name: of the file in the store.
+        expected: size and SHA-256 of the stored bytes.
+        target: takes the bytes too; they are not to be used where the answer is not "".
+    """
+    digest, size = hashlib.sha256(), 0
+    try:
+        with sight.store.open(name) as file:
+            for block in _bounded(file, expected.bytes + 1):
+                digest.update(block)
+                size += len(block)
+                if target is not None:
+                    target.write(block)
+    except FileNotFoundError:
+        return "is missing"
+    except (OSError, WorkFailed) as problem:
+        return f"cannot be read: {problem}"
+    if size != expected.bytes:
+        found = "more" if size > expected.bytes else str(size)
+        return f"is not what was stored: {expected.bytes} bytes expected, {found} found"
+    return "" if digest.hexdigest() == expected.sha256 else "is not what was stored: other bytes"
+
+
+@contextmanager
+def open_stored(sight: Sight, name: str, expected: Part | StoredFile) -> Iterator[BinaryIO]:
+    """Open a stored file; the only way in which bytes of a store are used.
+
+    It is first copied, as it is stored, into a private file without a name (a small one into memory) and held against
+    the manifest; what is read afterwards comes from there, so that it cannot become something else.
+
+    Raises:
+        WorkFailed: it is missing, cannot be read, or is not what the manifest names; nothing of it was given out.
+    """
+    spool = BytesIO() if expected.bytes <= _IN_MEMORY else _spool(sight)
+    with spool as private:
+        if problem := flaw(sight, name, expected, private):
+            raise WorkFailed(
+                f"{name} in {sight.store.location} {problem}",
+                hint="nothing of it was used; `maint backup verify` looks at all of the snapshot, "
+                "`--store` takes it from a copy",
+            )
+        private.seek(0)
+        yield private
+
+
+def _spool(sight: Sight) -> BinaryIO:
+    try:
+        return files.spool(sight.settings.state)
+    except OSError as problem:
+        raise WorkFailed(
+            f"no private file can be made in {sight.settings.state}: {problem.strerror}",
+            hint="a part of a snapshot is proven there before it is used: make room, or mend its permissions",
+        ) from None
+
+
+class _Content(Tally):
+    """The content of a part; it is held against the manifest too, at its end."""
+
+    def __init__(self, stream: BinaryIO, part: Part) -> None:
+        super().__init__(stream)
+        self._part = part
+
+    def read(self, size: int = -1, /) -> bytes:
+        most = self._part.content_bytes - self.bytes + 1  # what packs well may hold any amount
+        block = super().read(most if size < 0 else min(size, most))
+        ended = size < 0 or (size > 0 and not block) or self.bytes > self._part.content_bytes
+        if ended and (self.bytes, self.sha256) != (self._part.content_bytes, self._part.content_sha256):
+            raise WorkFailed(
+                f"the content of {self._part.name} is not what was captured",
+                hint="`maint backup verify` tells more, `maint backup list` shows others",
+            )
+        return block
+
+
+@contextmanager
+def open_part(
+    sight: Sight, snapshot: Snapshot, name: str, identities: Sequence[Secret] | None = None
+) -> Iterator[BinaryIO]:
+    """Open a part of a snapshot as a stream of its content, unpacked as its name says.
+
+    Args:
+        sight: the site.
+        snapshot: its manifest, believed.
+        name: of the part.
+        identities: private keys; None for those at hand.
+
+    Raises:
+        KeyError: the snapshot has no such part.
+        Refused: no private key is at hand, and it is encrypted.
+        NoKeyFits: none of the keys opens it.
+        WorkFailed: it is not what was stored, or cannot be opened.
+    """
+    part = snapshot.part(name)
+    with (
+        open_stored(sight, f"{snapshot.site}/{snapshot.id}/{name}", part) as file,
+        _unpacked(sight, name, file, identities) as stream,
+    ):
+        yield cast(BinaryIO, _Content(stream, part))
+
+
+def _unpacked(
+    sight: Sight, name: str, file: BinaryIO, identities: Sequence[Secret] | None
+) -> AbstractContextManager[BinaryIO]:
+    seal = sight.seal
+    if name.endswith(".age"):
+        keys = _identities(sight) if identities is None else identities
+        return seal.unwrap(file, keys) if name.endswith(".zst.age") else seal.decrypt(file, keys)
+    return seal.decompress(file) if name.endswith(".zst") else nullcontext(file)
+
+
+def read_part(sight: Sight, snapshot: Snapshot, name: str) -> bytes:
+    """Return the whole content of a part; raises like `open_part`."""
+    with open_part(sight, snapshot, name) as stream:
+        return stream.read()
+
+
+def object_name(site: str, object_id: str) -> str:
+    """Return where a file of virtual clusters lies in the store."""
+    return f"{site}/objects/{object_id}.age"
+
+
+@contextmanager
+def open_object(sight: Sight, snapshot: Snapshot, object_id: str) -> Iterator[BinaryIO]:
+    """Open a file of virtual clusters that a snapshot lists, as a stream of its own bytes.
+
+    Raises:
+        Refused: no private key is at hand.
+        WorkFailed: the manifest does not list it, it is not what was stored, or cannot be opened.
+    """
+    listed = next((one for one in snapshot.objects if one.id == object_id), None)
+    if listed is None:
+        raise WorkFailed(f"object {object_id} is not in the manifest of snapshot {snapshot.id}")
+    keys = _identities(sight)
+    with (
+        open_stored(sight, object_name(snapshot.site, object_id), listed) as file,
+        sight.seal.decrypt(file, keys) as stream,
+    ):
+        yield stream
 
 
 def _identities(sight: Sight) -> Sequence[Secret]:
@@ -158,17 +304,23 @@ def _identities(sight: Sight) -> Sequence[Secret]:
     )
 
 
-@contextmanager
-def stored(store: StoreSight, name: str) -> Iterator[tuple[BinaryIO, Tally]]:
-    """Open a stored file; the tally knows of every byte when the block has ended well."""
-    with store.open(name) as file:
-        tally = Tally(file)
-        yield cast(BinaryIO, tally), tally
-        while tally.read(BLOCK):
-            pass
+def kept(snapshot: Snapshot, path: str) -> bool:
+    """Tell whether a snapshot keeps a file of the manager's host, or something below a folder."""
+    return any(one == path or one.startswith(f"{path}/") for one in snapshot.manager_files)
 
 
-LARGEST = 64 * 1024 * 1024  # bytes of one file; those of a manager are thousands of times smaller
+# The tar of the manager's own files.
+
+_LARGEST_FILE = 64 * 1024 * 1024  # bytes; those of a manager are thousands of times smaller
+_LONGEST_NAME = 64 * 1024  # bytes that a header may say a name or its attributes have
+_EXTENDED = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+_NOT_OURS = "the manager's files are not an archive of ours"
 
 
 class Kind(StrEnum):
@@ -203,17 +355,16 @@ def members(read: Read) -> Iterator[tuple[Member, bytes]]:
     """Yield each member with its content, in the order of the archive; all of the stream is read.
 
     Raises:
-        WorkFailed: it is no tar, is cut, or holds what does not belong there.
+        WorkFailed: it is not a tar, is cut, or holds what does not belong there.
     """
-    tally = Tally(read)
+    stream = _Headers(read)
     try:
-        with tarfile.open(fileobj=cast(BinaryIO, tally), mode="r|") as archive:
+        with tarfile.open(fileobj=cast(BinaryIO, stream), mode="r|") as archive:
             for found in archive:
                 yield _member(found), _content(archive, found)
-    except (tarfile.TarError, EOFError) as problem:
-        raise WorkFailed(f"the manager's files are no whole tar archive: {problem}") from None
-    while tally.read(BLOCK):  # what follows the end mark
-        pass
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as problem:
+        raise WorkFailed(f"the manager's files are not a whole tar archive: {problem}") from None
+    drain(read)  # what follows the end mark
 
 
 def paths(read: Read) -> tuple[str, ...]:
@@ -221,9 +372,50 @@ def paths(read: Read) -> tuple[str, ...]:
     return tuple(member.path for member, _ in members(read) if member.kind is not Kind.FOLDER)
 
 
+class _Headers:
+    """Looks at the headers of a tar before `tarfile` does, which takes into memory whatever a name's header states."""
+
+    def __init__(self, read: Read) -> None:
+        self._pull = read
+        self._header = bytearray()
+        self._skip = 0  # bytes before the next header
+
+    def read(self, size: int, /) -> bytes:
+        block = self._pull(size)
+        rest = memoryview(block)
+        while rest:
+            if self._skip:
+                passed = min(self._skip, len(rest))
+                self._skip -= passed
+            else:
+                passed = min(tarfile.BLOCKSIZE - len(self._header), len(rest))
+                self._header += rest[:passed]
+                if len(self._header) == tarfile.BLOCKSIZE:
+                    self._judge(bytes(self._header))
+                    self._header.clear()
+            rest = rest[passed:]
+        return block
+
+    def _judge(self, header: bytes) -> None:
+        try:
+            found = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+        except tarfile.HeaderError:  # the end mark, or damage, which `tarfile` names
+            return
+        if found.type == tarfile.GNUTYPE_SPARSE or found.size < 0:
+            raise WorkFailed(f"{_NOT_OURS}: a member is stored with holes")
+        if found.type in _EXTENDED and found.size > _LONGEST_NAME:
+            raise WorkFailed(f"{_NOT_OURS}: a name has {found.size} bytes")
+        if found.size > _LARGEST_FILE:
+            raise WorkFailed(f"{_NOT_OURS}: {found.name} has {found.size} bytes")
+        if found.isreg() or found.type in _EXTENDED or found.type not in tarfile.SUPPORTED_TYPES:
+            self._skip = -(-found.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+
+
 def _member(found: tarfile.TarInfo) -> Member:
+    if {"size", "GNU.sparse.major", "GNU.sparse.size"} & found.pax_headers.keys():  # says another size than its header
+        raise WorkFailed(f"{_NOT_OURS}: {found.name} has two sizes")
     if ".." in found.name.split("/"):
-        raise WorkFailed("the manager's files are no archive of ours: a path leads out of it")
+        raise WorkFailed(f"{_NOT_OURS}: a path leads out of it")
     kind, target = Kind.FILE, ""
     if found.isdir():
         kind = Kind.FOLDER
@@ -232,7 +424,7 @@ def _member(found: tarfile.TarInfo) -> Member:
     elif found.islnk():  # a second name of a file: a link to the first one holds the same
         kind, target = Kind.LINK, "/" + found.linkname.lstrip("/")
     elif not found.isfile():
-        raise WorkFailed(f"the manager's files are no archive of ours: {found.name} is no file, folder or link")
+        raise WorkFailed(f"{_NOT_OURS}: {found.name} is not a file, folder or link")
     path = "/" + found.name.strip("/").removeprefix("./")
     return Member(path, kind, found.mode & 0o7777, found.uname, found.gname, found.uid, found.gid, target)
 
@@ -240,12 +432,5 @@ def _member(found: tarfile.TarInfo) -> Member:
 def _content(archive: tarfile.TarFile, found: tarfile.TarInfo) -> bytes:
     if not found.isfile():
         return b""
-    if found.size > LARGEST:
-        raise WorkFailed(f"the manager's files are no archive of ours: {found.name} has {found.size} bytes")
     stream = archive.extractfile(found)
     return stream.read() if stream else b""
-
-
-def kept(snapshot: Snapshot, path: str) -> bool:
-    """Tell whether a snapshot keeps a file of the manager's host, or something below a folder."""
-    return any(one == path or one.startswith(f"{path}/") for one in snapshot.manager_files)
