@@ -14,10 +14,10 @@ from msgspec import Struct
 from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig, Transport
 from paramiko.ssh_exception import AuthenticationException, SSHException
 
-from maint.adapters.atomic_files import read_private
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
 from maint.adapters.ssh.transport import ChannelRefused, connect_socket, transport_factory
 from maint.errors import CannotReach, Invalid, LoginRefused, MaintError
+from maint.files import read_private
 from maint.model.site import HostSettings, SshSettings
 
 # Without a handler, paramiko's tracebacks would reach the terminal; what failed is told by our exceptions.

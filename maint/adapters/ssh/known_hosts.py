@@ -6,12 +6,17 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
+from msgspec import Struct
+
+from maint.errors import WorkFailed
+from maint.files import replace
+from maint.model.fleet import Presented
 from maint.model.fleet import Standing as Standing
-from maint.model.noun import Noun
 
 
-class HostKey(Noun):
+class HostKey(Struct, frozen=True):
     """A public key: its type, such as ssh-ed25519, and its bytes as SSH sends them."""
 
     type: str
@@ -23,7 +28,7 @@ class HostKey(Noun):
         return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
 
 
-class _Line(Noun):
+class _Line(Struct, frozen=True):
     marker: str
     patterns: tuple[str, ...]
     key: HostKey
@@ -39,8 +44,7 @@ class KnownHosts:
 
     Args:
         texts: contents of known_hosts files. Hashed names, `[host]:port`, patterns and `@revoked` are understood;
-            `@cert-authority` lines are passed over, and so are lines that are malformed: a key that is not found is
-            never believed.
+            `@cert-authority` lines and malformed ones are passed over: a key that is not found is never believed.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -107,7 +111,7 @@ def _parse(text: str) -> _Line | None:
 
 def _matches(pattern: str, name: str) -> bool:
     if not pattern.startswith("|"):
-        # `[host]:port` is no set of characters.
+        # `[host]:port` is not a set of characters.
         return fnmatchcase(name, pattern.lower().replace("[", "[[]"))
     try:
         _, kind, salt, told = pattern.split("|")
@@ -130,7 +134,8 @@ def record(path: Path, keys: Sequence[Presented]) -> None:
         lines = [line for line in old.splitlines() if not _only_names(line, names)]
         lines = [_without(line, names) for line in lines]
         lines += [f"{key.recorded_as} {key.type} {key.key}" for key in keys]
-        _replace(target, "\n".join(lines) + "\n")
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        replace(target, ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"), mode=mode)
     except OSError as error:
         raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="look at ssh.known_hosts") from None
 
@@ -152,20 +157,3 @@ def _without(line: str, names: set[str]) -> str:
         return line
     kept = [name for name in words[0].split(",") if name.lower() not in names]
     return " ".join([",".join(kept), *words[1:]]) if len(kept) < len(words[0].split(",")) else line
-
-
-def _replace(path: Path, text: str) -> None:
-    make_folder(path.parent)
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    staging = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
-        handle = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        staging.replace(path)
-        sync_folder(path.parent)
-    finally:
-        staging.unlink(missing_ok=True)
