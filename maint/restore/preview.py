@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+import msgspec
+
 from maint.deployment.compare import Comparison, Difference, compare
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.mask_secrets import scrubbed
@@ -11,7 +13,6 @@ from maint.errors import Refused
 from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.manager import Presence
-from maint.model.noun import Noun
 from maint.model.site import SiteSettings
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
@@ -23,7 +24,7 @@ from maint.snapshots.ids import show_time
 _SHOWN = 20  # differences that people see; programs get all
 
 
-class HostFate(Noun):
+class HostFate(msgspec.Struct, frozen=True):
     """One host of the document that is sent: where it was, where it will be, and whether the manager knows it."""
 
     name: str
@@ -33,7 +34,7 @@ class HostFate(Noun):
     known: bool
 
 
-class Preview(Noun):
+class Preview(msgspec.Struct, frozen=True):
     """What a restore would meet and do.
 
     Attributes:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import BinaryIO, cast
 
+import msgspec
+
 from maint.deployment.json_events import BLOCK
 from maint.errors import WorkFailed
-from maint.model.noun import Noun
 from maint.snapshots.parts import Read, Tally
 
 LARGEST = 64 * 1024 * 1024  # bytes of one file; those of a manager are thousands of times smaller
@@ -21,7 +22,7 @@ class Kind(StrEnum):
     LINK = "link"
 
 
-class Member(Noun):
+class Member(msgspec.Struct, frozen=True):
     """One member: where it lay on the host, and whose it was.
 
     Attributes:

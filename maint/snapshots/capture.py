@@ -3,15 +3,16 @@
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
 
 from maint import __version__
 from maint.deployment.judge import Judge, Verdict
 from maint.errors import Invalid, WorkFailed
 from maint.model.formatting import show_size
 from maint.model.manager import Account
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
@@ -28,7 +29,7 @@ from maint.snapshots.virtual_clusters.capture import take_clusters
 from maint.snapshots.writer import Writing
 
 
-class Taken(Noun):
+class Taken(msgspec.Struct, frozen=True):
     """A snapshot that is stored, and what the read-back proved."""
 
     snapshot: Snapshot
@@ -75,7 +76,7 @@ def take(
     return (yield from or_elsewhere(site, lambda place: _take_into(place, order)))
 
 
-class _Order(Noun):
+class _Order(msgspec.Struct, frozen=True):
     """What was asked for."""
 
     purpose: Purpose

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+import msgspec
+
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.ports import Sight
 from maint.snapshots.ids import show_time
 from maint.snapshots.records import Record, read_records
@@ -13,7 +14,7 @@ KIND = "drill"
 PASSED, FAILED = "passed", "failed"
 
 
-class Drill(Noun):
+class Drill(msgspec.Struct, frozen=True):
     """One drill as its record tells it.
 
     Attributes:

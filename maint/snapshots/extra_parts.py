@@ -7,10 +7,11 @@ import shlex
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from maint.deployment.deployment_summary import Outline
 from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
-from maint.model.noun import Noun
 from maint.model.site import PartsSettings, SiteSettings
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight, Site
@@ -24,7 +25,7 @@ SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (
 OPTIONS = "/etc/default/cloudera-scm-server"
 
 
-class Further(Noun):
+class Further(msgspec.Struct, frozen=True):
     """What came of it: the paths of the manager's files that are kept, and words on each part that is not there."""
 
     manager_files: Sequence[str] = ()

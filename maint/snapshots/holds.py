@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 
+import msgspec
+
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.ports import Site
 from maint.snapshots.ids import show_time
 from maint.snapshots.records import Record, write_record
@@ -13,7 +14,7 @@ HOLD = "hold"
 RELEASE = "release"
 
 
-class Hold(Noun):
+class Hold(msgspec.Struct, frozen=True):
     """Why a snapshot must stay, since when, on whose word, and until when (None: until it is released)."""
 
     reason: str

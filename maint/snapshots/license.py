@@ -4,14 +4,15 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from maint.errors import Invalid
-from maint.model.noun import Noun
 from maint.model.snapshot import Finding
 
 _DAY = timedelta(days=1)
 
 
-class LicenseText(Noun):
+class LicenseText(msgspec.Struct, frozen=True):
     """What a licence file says of itself; its signature is the vendor's affair.
 
     Attributes:

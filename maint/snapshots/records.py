@@ -5,7 +5,6 @@ Named `<site>/records/<time>-<kind>-<id>.json`, the signature in `….json.sig`,
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -13,7 +12,6 @@ import msgspec
 
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.ports import Sight, Site
 from maint.snapshots.ids import show_time, stamp
 
@@ -21,14 +19,14 @@ FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
 
 
-class Record(Noun):
+class Record(msgspec.Struct, frozen=True):
     """One entry: what kind of happening, to which snapshot, when, and what is told of it."""
 
     kind: str
     snapshot: str
     site: str
     at: datetime
-    facts: Mapping[str, Json] = field(default_factory=dict)
+    facts: Mapping[str, Json] = {}
 
 
 class _Read(msgspec.Struct, frozen=True):

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Finding, Trust
 from maint.snapshots.ids import show_time
 
@@ -17,7 +18,7 @@ DEPTHS = {
 }
 
 
-class Verification(Noun):
+class Verification(msgspec.Struct, frozen=True):
     """The result of a verification.
 
     Attributes:

@@ -9,8 +9,9 @@ in the signed manifest, and level 1 proves that these are still the bytes that w
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from maint.deployment.judge import Verdict
 from maint.errors import Invalid, WorkFailed

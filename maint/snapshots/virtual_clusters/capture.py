@@ -3,10 +3,11 @@
 import os
 from collections.abc import Callable, Generator, Sequence
 
+import msgspec
+
 from maint import __version__
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.formatting import show_size
-from maint.model.noun import Noun
 from maint.model.snapshot import ClusterSummary, Judgement, Purpose, Redaction, Snapshot, StoredFile
 from maint.ports import Sight, Site
 from maint.snapshots.catalogue import entries, sweep
@@ -21,7 +22,7 @@ from maint.snapshots.virtual_clusters.read import read_cluster
 from maint.snapshots.writer import Writing
 
 
-class Clusters(Noun):
+class Clusters(msgspec.Struct, frozen=True):
     """What came of the virtual clusters: a line each, the files they need, and what is not covered."""
 
     summaries: Sequence[ClusterSummary] = ()
@@ -112,7 +113,7 @@ def _doubt(document: ClusterDocument, before: ClusterSummary | None) -> str:
     return ""
 
 
-class TakenClusters(Noun):
+class TakenClusters(msgspec.Struct, frozen=True):
     """A snapshot of virtual clusters alone that is stored, and what the read-back proved."""
 
     snapshot: Snapshot

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+import msgspec
+
 from maint.model.job_definition import normal_job, normal_resource
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.virtual_cluster import Resource
 from maint.ports import VirtualClusterSight
 from maint.snapshots.virtual_clusters.blobs import crew
@@ -14,7 +15,7 @@ from maint.snapshots.virtual_clusters.document import ClusterDocument
 Change = Literal["added", "removed", "changed"]
 
 
-class ClusterDifference(Noun):
+class ClusterDifference(msgspec.Struct, frozen=True):
     """What is not the same; values are not told, since they may be secrets (contract section 4.2, `conf`, `args`).
 
     Attributes:

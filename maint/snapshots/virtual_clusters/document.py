@@ -8,7 +8,6 @@ import msgspec
 
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot
 from maint.model.virtual_cluster import Job, Object, Resource
 
@@ -27,7 +26,7 @@ NOT_IN_THE_API = (
 """What no call of the jobs API gives, or what only a running cluster needs (contract sections 9.3 and 14)."""
 
 
-class ClusterDocument(Noun):
+class ClusterDocument(msgspec.Struct, frozen=True):
     """One virtual cluster as it was read.
 
     Attributes:

@@ -2,14 +2,15 @@
 
 from collections.abc import Collection, Generator, Sequence
 
-from maint.model.noun import Noun
+import msgspec
+
 from maint.ports import Sight, Site
 from maint.snapshots.catalogue import entries
 from maint.snapshots.upload_marker import others_storing
 from maint.snapshots.virtual_clusters.blobs import crew, objects_in
 
 
-class Unused(Noun):
+class Unused(msgspec.Struct, frozen=True):
     """What no snapshot of a store needs.
 
     Attributes:
