@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+import msgspec
 from fabric import Config, Connection
-from msgspec import Struct
 from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig, Transport
 from paramiko.ssh_exception import AuthenticationException, SSHException
 
@@ -28,7 +28,7 @@ JUMP_LOST = "the connection to the jump host was lost"
 _REFUSALS = ("No authentication methods", "Too many authentication failures")  # the client's words, and OpenSSH's
 
 
-class Address(Struct, frozen=True):
+class Address(msgspec.Struct, frozen=True):
     """Where a host is reached, and the name that people know it by."""
 
     name: str

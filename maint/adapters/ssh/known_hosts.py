@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from msgspec import Struct
+import msgspec
 
 from maint.errors import WorkFailed
 from maint.files import replace
@@ -16,7 +16,7 @@ from maint.model.fleet import Presented
 from maint.model.fleet import Standing as Standing
 
 
-class HostKey(Struct, frozen=True):
+class HostKey(msgspec.Struct, frozen=True):
     """A public key: its type, such as ssh-ed25519, and its bytes as SSH sends them."""
 
     type: str
@@ -28,7 +28,7 @@ class HostKey(Struct, frozen=True):
         return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
 
 
-class _Line(Struct, frozen=True):
+class _Line(msgspec.Struct, frozen=True):
     marker: str
     patterns: tuple[str, ...]
     key: HostKey

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+import msgspec
 from fabric import Connection
-from msgspec import Struct
 from paramiko import Channel, Message
 from paramiko.ssh_exception import SSHException
 
@@ -34,7 +34,7 @@ _LARGEST = 1024 * 1024  # bytes of an answer
 _UNDER_WAY = 64  # requests; with blocks of this size they fill the channel's window
 
 
-class Facts(Struct, frozen=True):
+class Facts(msgspec.Struct, frozen=True):
     """What a server tells of a file: its name without folders, type and mode, bytes, and seconds since 1970."""
 
     name: str
