@@ -1,14 +1,14 @@
 """Decide what becomes of each job and resource of a snapshot in a virtual cluster, before anything is touched."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import cast
+
+import msgspec
 
 from maint.errors import Refused
 from maint.model.formatting import show_count
 from maint.model.job_definition import sendable_job
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.model.virtual_cluster import Job, Object, Resource, part_of, text_of
 from maint.ports import Sight, VirtualClusterSight
@@ -22,7 +22,7 @@ _LONGEST_DAG = 4 * 1024 * 1024  # bytes
 _SHOWN = 10
 
 
-class Resolution(Noun):
+class Resolution(msgspec.Struct, frozen=True):
     """What becomes of what: all that is not named here is created under its own name.
 
     Attributes:
@@ -36,8 +36,8 @@ class Resolution(Noun):
     skipped_jobs: Sequence[str] = ()
     replaced_resources: Sequence[str] = ()
     replaced_jobs: Sequence[str] = ()
-    resource_names: Mapping[str, str] = field(default_factory=dict)
-    job_names: Mapping[str, str] = field(default_factory=dict)
+    resource_names: Mapping[str, str] = {}
+    job_names: Mapping[str, str] = {}
     left_out: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Json]:
@@ -195,23 +195,22 @@ def _refuse_broken(renamed: Mapping[str, str], dags: Mapping[str, Dag | None], l
         )
 
 
-def dags_of(sight: Sight, snapshot: Snapshot, document: ClusterDocument) -> Mapping[str, Dag | None]:
+def dags_of(sight: Sight, document: ClusterDocument) -> Mapping[str, Dag | None]:
     """Read the sources of all airflow jobs; None where there is none, or none that can be read."""
     resources = {one.name: one for one in document.resources}
-    return {job.name: _dag(sight, snapshot, document, job, resources) for job in document.jobs if job.type == "airflow"}
+    return {job.name: _dag(sight, document, job, resources) for job in document.jobs if job.type == "airflow"}
 
 
-def _dag(
-    sight: Sight, snapshot: Snapshot, document: ClusterDocument, job: Job, resources: Mapping[str, Resource]
-) -> Dag | None:
+def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[str, Resource]) -> Dag | None:
     for mount in cast(Sequence[Object], job.raw.get("mounts") or ()):
         resource = resources.get(text_of(mount, "resourceName"))
         path = job.file.strip("/").removeprefix("app/mount/")
         prefix = text_of(mount, "dirPrefix").strip("/")
         file = resource.file(path.removeprefix(f"{prefix}/") if prefix else path) if resource else None
-        if file is None or file.signature not in document.objects:
+        stored = document.stored(file) if file else None
+        if stored is None:
             continue
-        with open_object(sight, snapshot, document.objects[file.signature]) as stream:
+        with open_object(sight, stored) as stream:
             return read_dag(stream.read(_LONGEST_DAG))
     return None
 

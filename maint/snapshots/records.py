@@ -5,15 +5,14 @@ Named `<site>/records/<time>-<kind>-<id>.json`, the signature in `….json.sig`,
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Finding, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import show_time, stamp
@@ -23,14 +22,14 @@ FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
 
 
-class Record(Noun):
+class Record(msgspec.Struct, frozen=True):
     """One entry: what kind of happening, to which snapshot, when, and what is told of it."""
 
     kind: str
     snapshot: str
     site: str
     at: datetime
-    facts: Mapping[str, Json] = field(default_factory=dict)
+    facts: Mapping[str, Json] = {}
 
 
 class _Read(msgspec.Struct, frozen=True):
@@ -43,21 +42,26 @@ class _Read(msgspec.Struct, frozen=True):
 
 
 def write_record(site: Site, record: Record) -> str:
-    """Sign and store a record; return its name."""
-    content = {
-        "format": FORMAT,
-        "kind": record.kind,
-        "snapshot": record.snapshot,
-        "site": record.site,
-        "at": show_time(record.at),
-        "facts": dict(record.facts),
-    }
-    raw = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
-    name = f"{record.site}/records/{stamp(record.at)}-{record.kind}-{record.snapshot}.json"
-    for path, written in ((f"{name}.sig", site.sign.sign(raw)), (name, raw)):
-        with site.store.create(path) as file:
-            file.write(written)
-    return name
+    """Sign and store a record; return its name. Where its millisecond is taken, it takes the next one."""
+    while True:
+        content = {
+            "format": FORMAT,
+            "kind": record.kind,
+            "snapshot": record.snapshot,
+            "site": record.site,
+            "at": show_time(record.at),
+            "facts": dict(record.facts),
+        }
+        raw = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+        name = f"{record.site}/records/{stamp(record.at)}-{record.kind}-{record.snapshot}.json"
+        try:
+            for path, written in ((f"{name}.sig", site.sign.sign(raw)), (name, raw)):
+                with site.store.create(path) as file:
+                    file.write(written)
+        except FileExistsError:  # another machine, or this one a moment ago
+            record = replace(record, at=record.at + timedelta(milliseconds=1))
+            continue
+        return name
 
 
 def read_records(sight: Sight) -> Iterator[Record]:
@@ -84,7 +88,7 @@ HOLD = "hold"
 RELEASE = "release"
 
 
-class Hold(Noun):
+class Hold(msgspec.Struct, frozen=True):
     """Why a snapshot must stay, since when, on whose word, and until when (None: until it is released)."""
 
     reason: str
@@ -172,7 +176,7 @@ DRILL = "drill"
 PASSED, FAILED = "passed", "failed"
 
 
-class Drill(Noun):
+class Drill(msgspec.Struct, frozen=True):
     """One drill as its record tells it.
 
     Attributes:
@@ -237,7 +241,7 @@ DEPTHS = {
 }
 
 
-class Verification(Noun):
+class Verification(msgspec.Struct, frozen=True):
     """The result of a verification.
 
     Attributes:
@@ -283,6 +287,11 @@ class Verification(Noun):
     def broken_bytes(self) -> Sequence[Finding]:
         """What is wrong with the bytes themselves, whatever they say."""
         return [finding for finding in self.failures if finding.rule in BYTES]
+
+    @property
+    def locked(self) -> bool:
+        """Whether no private key at hand opens it."""
+        return any(finding.rule == KEY for finding in self.findings)
 
     @property
     def words(self) -> str:

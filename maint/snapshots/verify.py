@@ -9,11 +9,11 @@ the signed manifest, and level 1 proves that these are still the bytes that were
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec.structs import replace
 
 from maint.deployment.fast_lists import Condenser
 from maint.deployment.json_events import BLOCK, Events, blocks
@@ -23,6 +23,7 @@ from maint.errors import Invalid, NoKeyFits, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Redaction, Snapshot
 from maint.ports import Sight, Site
+from maint.snapshots.archive import paths
 from maint.snapshots.catalogue import files, load
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, time_of
@@ -36,7 +37,6 @@ from maint.snapshots.parts import (
     drain,
     flaw,
     open_part,
-    paths,
 )
 from maint.snapshots.records import DEPTHS, KEY, Record, Verification, write_record
 from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
@@ -182,8 +182,11 @@ def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:
         WorkFailed: the part is damaged, or not a deployment.
     """
     seen = _SEEN.get(sight)
-    if seen and (seen[0].snapshot, seen[0].identities) == (snapshot, tuple(sight.identities())) and seen[1].verdict:
-        return seen[1].verdict
+    same = seen is not None and (seen[0].snapshot, seen[0].identities) == (snapshot, tuple(sight.identities()))
+    if seen and same and seen[1].verdict:
+        path = f"{snapshot.site}/{snapshot.id}/{DEPLOYMENT}"
+        if not flaw(sight, path, snapshot.part(DEPLOYMENT)):
+            return seen[1].verdict
     with open_part(sight, snapshot, DEPLOYMENT) as stream:
         return _judged(stream.read, Judge())
 
@@ -217,7 +220,7 @@ def _content_of(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret]) 
             raise
         except (OSError, WorkFailed, Invalid) as failure:
             finding = failed_finding("content", failure, part.name)
-            content = msgspec.structs.replace(content, findings=(*content.findings, finding))
+            content = replace(content, findings=(*content.findings, finding))
     if all(finding.passed for finding in content.findings):
         _SEEN[sight] = asked, content
     return content
@@ -229,9 +232,9 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
         if part.name == DEPLOYMENT:
             verdict = _judged(stream.read, Judge(asked.account, asked.password))
             counted = _counts(snapshot, verdict)
-            return msgspec.structs.replace(content, verdict=verdict, findings=(*content.findings, counted))
+            return replace(content, verdict=verdict, findings=(*content.findings, counted))
         if part.name == LICENSE:
-            return msgspec.structs.replace(content, license=stream.read())
+            return replace(content, license=stream.read())
         if part.name == TRUSTSTORE:
             if not usable(stream.read()):
                 raise WorkFailed("it holds no password")

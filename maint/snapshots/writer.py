@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks
@@ -15,6 +16,7 @@ from maint.model.site import SiteSettings
 from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
 from maint.render import from_file
+from maint.snapshots.archive import paths
 from maint.snapshots.in_progress import begin, end
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode, show_time
 from maint.snapshots.parts import (
@@ -30,7 +32,6 @@ from maint.snapshots.parts import (
     from_bytes,
     kept,
     open_stored,
-    paths,
     plain,
     write_part,
 )

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import BinaryIO, TypeVar, cast
 
+import msgspec
+
 from maint.errors import StoreFailed, WorkFailed
-from maint.model.noun import Noun
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
@@ -196,7 +197,7 @@ def retry_truncated(clock: Clock, fetch: Callable[[], T]) -> T:
     return fetch()
 
 
-class Unused(Noun):
+class Unused(msgspec.Struct, frozen=True):
     """What no snapshot of a store needs.
 
     Attributes:

@@ -9,9 +9,8 @@ import msgspec
 from maint.errors import WorkFailed
 from maint.model.job_definition import normal_job, normal_resource
 from maint.model.json import Json
-from maint.model.noun import Noun
-from maint.model.snapshot import Snapshot
-from maint.model.virtual_cluster import Job, Object, Resource
+from maint.model.snapshot import Snapshot, StoredFile
+from maint.model.virtual_cluster import File, Job, Object, Resource
 from maint.ports import VirtualClusterSight
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 
@@ -30,7 +29,7 @@ NOT_IN_THE_API = (
 """What no call of the jobs API gives, or what only a running cluster needs (contract sections 9.3 and 14)."""
 
 
-class ClusterDocument(Noun):
+class ClusterDocument(msgspec.Struct, frozen=True):
     """One virtual cluster as it was read.
 
     Attributes:
@@ -45,6 +44,7 @@ class ClusterDocument(Noun):
         objects: signature of a file → id of what is stored.
         uncovered: what the API cannot give.
         problems: what could not be read.
+        listed: the stored files that the signed manifest lists, by id; known once it was read from a snapshot.
     """
 
     name: str
@@ -58,6 +58,11 @@ class ClusterDocument(Noun):
     objects: Mapping[str, str]
     uncovered: Sequence[str]
     problems: Sequence[str]
+    listed: Mapping[str, StoredFile] = {}
+
+    def stored(self, file: File) -> StoredFile | None:
+        """Return what the snapshot holds of a file, None where its manifest lists nothing."""
+        return self.listed.get(self.objects.get(file.signature, ""))
 
 
 class _Read(msgspec.Struct, frozen=True):
@@ -138,7 +143,7 @@ def decode(content: bytes) -> ClusterDocument:
 Change = Literal["added", "removed", "changed"]
 
 
-class ClusterDifference(Noun):
+class ClusterDifference(msgspec.Struct, frozen=True):
     """What is not the same; values are not told, since they may be secrets (contract section 4.2, `conf`, `args`).
 
     Attributes:

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from msgspec.structs import replace
+
 from maint.deployment.json_events import BLOCK
 from maint.errors import NoKeyFits, Refused, WorkFailed
 from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
@@ -29,7 +31,8 @@ def read_document(sight: Sight, snapshot: Snapshot, cluster: str) -> ClusterDocu
             detail=[f"it holds {held}"],
             hint="`maint backup list` shows what there is",
         )
-    return decode(read_part(sight, snapshot, name))
+    document = decode(read_part(sight, snapshot, name))
+    return replace(document, listed={one.id: one for one in snapshot.objects})
 
 
 def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Iterator[Finding]:
@@ -63,14 +66,13 @@ def _stored_file(sight: Sight, site: str, one: StoredFile, reading: bool) -> str
 
 def opened_clusters(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
     """Level 2: every document parses and counts as recorded, and every file opens and has its signature."""
-    listed = {one.id for one in snapshot.objects}
     for summary in snapshot.virtual_clusters:
         if not snapshot.has(part_name(summary.name)):
             continue
         try:
             document = read_document(sight, snapshot, summary.name)
             yield _counted(summary, document)
-            yield from _files(sight, snapshot, document, listed)
+            yield from _files(sight, document)
         except NoKeyFits:
             raise
         except (OSError, WorkFailed) as failure:
@@ -85,21 +87,21 @@ def _counted(summary: ClusterSummary, document: ClusterDocument) -> Finding:
     return Finding("counts", same, f"{words} {'as' if same else 'are not what is'} recorded")
 
 
-def _files(sight: Sight, snapshot: Snapshot, document: ClusterDocument, listed: set[str]) -> Iterator[Finding]:
+def _files(sight: Sight, document: ClusterDocument) -> Iterator[Finding]:
     files = {file.signature: file for resource in document.resources for file in resource.files}
-    lacking = [file for signature, file in files.items() if document.objects.get(signature) not in listed]
+    lacking = [file for file in files.values() if document.stored(file) is None]
     unexplained = lacking and not document.problems
     if unexplained:
         yield Finding("content", False, f"virtual cluster {document.name}: {lacking[0].path} is not stored")
-    here = [file for file in files.values() if document.objects.get(file.signature) in listed]
+    here = [(file, stored) for file in files.values() if (stored := document.stored(file)) is not None]
     with worker_pool() as (hands, _):
-        wrong = [one for one in hands.map(lambda file: _opened(sight, snapshot, document, file), here) if one]
+        wrong = [one for one in hands.map(lambda pair: _opened(sight, *pair), here) if one]
     yield from (Finding("content", False, f"virtual cluster {document.name}: {words}") for words in wrong)
 
 
-def _opened(sight: Sight, snapshot: Snapshot, document: ClusterDocument, file: File) -> str:
+def _opened(sight: Sight, file: File, stored: StoredFile) -> str:
     try:
-        with open_object(sight, snapshot, document.objects[file.signature]) as stream:
+        with open_object(sight, stored) as stream:
             signature = _signature(stream)
     except NoKeyFits:
         raise

@@ -10,8 +10,9 @@ from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
+from maint.snapshots.archive import Kind, Member, members
 from maint.snapshots.extra_parts import GUID
-from maint.snapshots.parts import MANAGER_FILES, Kind, Member, members, open_part
+from maint.snapshots.parts import MANAGER_FILES, open_part
 from maint.steps.manager import java_options
 from maint.steps.manager.server import require_ssh
 from maint.steps.restore.deployment import SnapshotArguments
