@@ -8,9 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import msgspec
 
 from maint.errors import CannotReach, Invalid, WorkFailed
 from maint.lab.files import write_whole
@@ -183,7 +184,7 @@ def _answers(folder: Path) -> bool:
 
 
 def _spelled(options: Options) -> Status:
-    spelled: Status = asdict(options)
+    spelled: Status = msgspec.structs.asdict(options)
     spelled["deployment"] = str(options.deployment.resolve()) if options.deployment else None
     return spelled
 

@@ -24,7 +24,7 @@ from maint.deployment.secret_index import Known
 from maint.deployment.tree import Pool
 from maint.deployment.unread_secrets import unread_secrets
 from maint.errors import WorkFailed
-from maint.lab.manager import jackson
+from maint.lab.manager import document as jackson
 from maint.model.secret import Secret
 from tests.campaigns.size import size as of_campaign
 

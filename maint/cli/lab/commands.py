@@ -142,12 +142,10 @@ def break_(
     from maint.cli.screen import table
     from maint.lab import control
     from maint.lab.faults import FAULTS
-    from maint.lab.hosts.ssh.faults import HOST_FAULTS
 
     screen = flags.screen()
     if listed:
         rows = [[name, one.target, one.meaning] for name, one in FAULTS.items()]
-        rows += [[name, "a host", words] for name, words in HOST_FAULTS.items()]
         rows += [[_LOST, target, words] for target, (words, _) in _LOSSES.items()]
         data = [dict(zip(("name", "target", "meaning"), row, strict=True)) for row in rows]
         screen.emit({"faults": data}, table(["FAULT", "TARGET", "MEANING"], rows))

@@ -1,19 +1,34 @@
 """The state of a simulated manager: deployment, accounts, licence, commands, and what its last start made of them."""
 
+import json
 import random
 import secrets
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from maint.lab.faults import FaultBox
-from maint.lab.manager import accounts
-from maint.lab.manager.document import Doc, all_services, clusters, items, release, roles, services, settings, users
-from maint.lab.manager.empty_deployment import empty_deployment
+from maint.lab.files import write_whole
+from maint.lab.manager import accounts, document
+from maint.lab.manager.document import (
+    Doc,
+    all_services,
+    announced,
+    clusters,
+    items,
+    major,
+    read,
+    recorded_at,
+    release,
+    roles,
+    services,
+    settings,
+    users,
+)
 from maint.lab.manager.redact import MARKER
-from maint.lab.manager.releases import announced, major, recorded_at
 from maint.lab.switches import Switches
 
 STARTED, STOPPED, STARTING, STOPPING, NA = "STARTED", "STOPPED", "STARTING", "STOPPING", "NA"
@@ -225,9 +240,9 @@ class World:
                 command.message = "Command aborted because of a server restart."
         self._settle_roles()
 
-    def lose_database(self) -> None:
-        """Become a server just installed, of the same release; the hosts' files are not touched."""
-        self.deployment = empty_deployment(self.deployment, self.shape, self.chance)
+    def lose_database(self, empty: Doc) -> None:
+        """Become a server just installed, with an empty deployment; the hosts' files are not touched."""
+        self.deployment = empty
         self.edits += 1
         self.license, self.license_counts, self.trial = None, False, "unused"
         self.tls = False
@@ -283,3 +298,29 @@ class World:
         self.sessions, self.login_users = state["sessions"], state["login_users"]
         self.faults = FaultBox([(name, target) for name, target in state["faults"]])
         self.switches = Switches(state["switches"])
+
+
+class Storage:
+    """The folder of a world: `deployment.json` as the server would print it, `state.json` for the rest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._written = -1
+
+    def exists(self) -> bool:
+        """Return whether a world was saved here."""
+        return (self.folder / "state.json").exists()
+
+    def save(self, world: World) -> None:
+        """Write what changed; each file whole or not at all."""
+        if self._written != world.edits:
+            write_whole(self.folder / "deployment.json", document.dumps(world.deployment).encode(), 0o600)
+            self._written = world.edits
+        write_whole(self.folder / "state.json", json.dumps(world.to_json(), indent=1).encode(), 0o600)
+
+    def load(self) -> World:
+        """Return the world that was saved."""
+        state = json.loads((self.folder / "state.json").read_bytes())
+        world = World(read(self.folder / "deployment.json"), Switches(state["switches"]))
+        world.take_json(state)
+        return world

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from maint.lab.hosts.problems import AILMENTS
+from maint.lab.faults import AILMENTS
 from tests.steps.operator import Operator, maint
 
 FIRST = "base-01.example.internal"

@@ -7,13 +7,13 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-from maint.lab import basic_auth
+from maint.lab import http_server
 from maint.lab.manager import commands
-from maint.lab.manager.api import routes, version
-from maint.lab.manager.api.access import require
+from maint.lab.manager.accounts import ADMIN, CLUSTER_ADMIN, Grant, grants
+from maint.lab.manager.api import manager, routes
 from maint.lab.manager.api.messages import ApiError, Handler, Request, Response, html
-from maint.lab.manager.document import Doc
-from maint.lab.manager.releases import major
+from maint.lab.manager.api.routes import ADMINISTER, FULL, OPERATE, PRIVILEGED, READ
+from maint.lab.manager.document import Doc, major
 from maint.lab.manager.world import World
 
 _API = re.compile(r"/api/v(\d+)/(.+?)/?")
@@ -91,7 +91,7 @@ def _routed(world: World, incoming: Incoming, user: Doc) -> tuple[Request, Handl
     host = incoming.headers.get("host", "localhost:7180")
     request = Request(incoming.method, incoming.call, 0, {}, query, incoming.headers, user, host=host)
     if incoming.path.rstrip("/") == "/api/version" and incoming.method == "GET":
-        return request, version.read
+        return request, manager.api_version
     found = _API.fullmatch(incoming.path)
     if not found or not 1 <= int(found[1]) <= world.api:
         raise ApiError(404, "Not found.")
@@ -116,7 +116,7 @@ def _account(world: World, incoming: Incoming) -> tuple[Doc | None, str]:
     session = _cookie(incoming.headers.get("cookie", ""), name)
     if session and (known := world.session_user(session)):
         return known, ""
-    login, password = basic_auth.login(incoming.headers.get("authorization", ""))
+    login, password = http_server.basic_login(incoming.headers.get("authorization", ""))
     user = world.log_in(login, password) if login else None
     return user, f"{name}={world.open_session(login)};Path=/;HttpOnly" if user else ""
 
@@ -153,3 +153,29 @@ def _pages(incoming: Incoming) -> Response:
 
 def _struck(world: World, fault: str, incoming: Incoming) -> bool:
     return world.faults.strikes(fault, incoming.call)
+
+
+_ROLES: dict[str, frozenset[str]] = {
+    OPERATE: frozenset({ADMIN, CLUSTER_ADMIN, "ROLE_OPERATOR", "ROLE_CONFIGURATOR"}),
+    ADMINISTER: frozenset({ADMIN, CLUSTER_ADMIN}),
+    FULL: frozenset({ADMIN}),
+}
+_PRIVILEGED = {"administrator": FULL, "cluster-administrator": ADMINISTER, "any": READ}
+
+
+def require(world: World, user: Doc, needs: str, cluster: str = "") -> None:
+    """Raise the 403 of an account whose role is too weak.
+
+    Args:
+        needs: what the route asks for.
+        cluster: the cluster that the path names, "" for none.
+    """
+    if needs == PRIVILEGED:
+        needs = _PRIVILEGED[world.switches["privileged-role"]]
+    if needs == READ or any(_allows(grant, _ROLES[needs], cluster) for grant in grants(world.deployment, user)):
+        return
+    raise ApiError(403, "Access is denied")
+
+
+def _allows(grant: Grant, roles: frozenset[str], cluster: str) -> bool:
+    return grant.role in roles and (grant.clusters is None or cluster in grant.clusters)

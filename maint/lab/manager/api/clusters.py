@@ -1,8 +1,7 @@
 """Clusters: list, look, command, delete (contract sections 5, 6)."""
 
 from maint.lab.manager import commands
-from maint.lab.manager.api.lookup import cluster_of
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing
+from maint.lab.manager.api.messages import ApiError, Request, Response, cluster_of, listing
 from maint.lab.manager.document import Doc, clusters, hosts, items, roles, services
 from maint.lab.manager.world import STOPPED, World
 
@@ -120,3 +119,58 @@ def _drop_references(world: World, cluster: Doc) -> None:
         world.deployment["hostTemplates"] = {"items": kept}
     for role in world.deployment.get("authRoles") or []:
         role["clusters"] = [ref for ref in role.get("clusters") or [] if ref.get("clusterName") != cluster["name"]]
+
+
+def read_contexts(world: World, request: Request) -> Response:
+    """List data contexts."""
+    del request
+    return listing(items(world.deployment.get("dataContexts")))
+
+
+def read_context(world: World, request: Request) -> Response:
+    """Answer one data context; a missing one is no 404 on real servers (contract section 2.4)."""
+    return Response(value=_context(world, request))
+
+
+def delete_context(world: World, request: Request) -> Response:
+    """Delete a data context."""
+    context = _context(world, request)
+    kept = [each for each in items(world.deployment.get("dataContexts")) if each is not context]
+    world.deployment["dataContexts"] = {"items": kept}
+    world.changed()
+    return Response(value=context)
+
+
+def control_planes(world: World, request: Request) -> Response:
+    """List control planes, one for each cluster of containers."""
+    del request
+    found = [cluster for cluster in clusters(world.deployment) if kind_of(cluster) == "EXPERIENCE_CLUSTER"]
+    return listing([
+        {"namespace": "cdp", "remoteKubernetesCluster": False,
+         "tags": [{"name": "_cldr_cm_ek8s_control_plane", "value": str(cluster["name"])}]}
+        for cluster in found
+    ])  # fmt: skip
+
+
+def _context(world: World, request: Request) -> Doc:
+    name = request.parts["context"]
+    for context in items(world.deployment.get("dataContexts")):
+        if context.get("name") == name:
+            return context
+    raise ApiError(int(world.switches["missing-data-context"]), f"Data context '{name}' not found.")
+
+
+def read_parcels(world: World, request: Request) -> Response:
+    """List parcels, each product and version once, in its furthest stage."""
+    cluster = cluster_of(world, request)
+    found: dict[tuple[str, str], Doc] = {}
+    for parcel in cluster.get("parcels") or []:
+        key = (str(parcel.get("product")), str(parcel.get("version")))
+        if key not in found or parcel.get("stage") == "ACTIVATED":
+            found[key] = parcel
+    return listing([_parcel(parcel, cluster) for parcel in found.values()])
+
+
+def _parcel(parcel: Doc, cluster: Doc) -> Doc:
+    state = {"progress": 0, "totalProgress": 0, "count": 0, "totalCount": 0, "errors": [], "warnings": []}
+    return {**parcel, "state": state, "clusterRef": {"clusterName": cluster["name"]}}

@@ -1,8 +1,7 @@
 """Hosts (contract section 10.1)."""
 
 from maint.lab.manager.api.clusters import members
-from maint.lab.manager.api.lookup import cluster_of
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing
+from maint.lab.manager.api.messages import ApiError, Request, Response, cluster_of, listing
 from maint.lab.manager.document import Doc, all_services, clusters, hosts, roles
 from maint.lab.manager.world import World
 

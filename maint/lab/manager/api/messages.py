@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from maint.lab.manager import jackson
-from maint.lab.manager.document import Doc
+from maint.lab.manager import document
+from maint.lab.manager.document import Doc, roles, services
+from maint.lab.manager.redact import hide_items
 from maint.lab.manager.world import World
 
 JSON = "application/json"
@@ -56,6 +57,7 @@ class Response:
         text: the bare body.
         whole: whether nulls within the value are printed too, as an export does where it has some (recordings).
         seconds: how long the server takes before its first byte.
+        remark: what the record of requests says of it.
     """
 
     status: int = 200
@@ -66,6 +68,7 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
     seconds: float = 0.0
+    remark: str = ""
 
     def spelled(self) -> "Response":
         """Return the same with its value printed, so that later changes of the world do not reach it."""
@@ -77,7 +80,7 @@ class Response:
             return self.text
         if self.value is None:
             return b""
-        return jackson.dumps(self.value if self.whole else jackson.without_nulls(self.value)).encode()
+        return document.dumps(self.value if self.whole else document.without_nulls(self.value)).encode()
 
 
 class ApiError(Exception):
@@ -109,3 +112,44 @@ def html(status: int, title: str, reason: str | None = None) -> Response:
     """Return an error page as a web server writes it."""
     page = f"<html>\n<head>\n<title>{title}</title>\n</head>\n<body>\n<h2>{title}</h2>\n</body>\n</html>\n"
     return Response(status, text=page.encode(), content_type="text/html;charset=ISO-8859-1", reason=reason)
+
+
+def cluster_of(world: World, request: Request) -> Doc:
+    """Return the cluster of the path (contract section 5)."""
+    name = request.parts["cluster"]
+    found = world.find_cluster(name)
+    if found is None:
+        raise ApiError(404, f"Cluster '{name}' not found.")
+    return found
+
+
+def service_of(world: World, request: Request) -> tuple[Doc | None, Doc]:
+    """Return the service of the path with its cluster; the management service where the path names no cluster."""
+    if "cluster" not in request.parts:
+        return None, management_service(world)
+    cluster, name = cluster_of(world, request), request.parts["service"]
+    for service in services(cluster):
+        if service.get("name") == name:
+            return cluster, service
+    raise ApiError(404, f"Service '{name}' not found in cluster '{cluster['name']}'.")
+
+
+def management_service(world: World) -> Doc:
+    """Return the management service."""
+    service: Doc | None = world.deployment.get("managementService")
+    if not service:
+        raise ApiError(404, "Cloudera Management Service does not exist.")
+    return service
+
+
+def role_of(service: Doc, name: str) -> Doc:
+    """Return a role of a service."""
+    for role in roles(service):
+        if role.get("name") == name:
+            return role
+    raise ApiError(404, f"Role '{name}' not found in service '{service['name']}'.")
+
+
+def items_shown(world: World, listed: list[Doc]) -> list[Doc]:
+    """Return config items as the API shows them now."""
+    return hide_items(listed) if world.redaction else listed

@@ -4,20 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from maint.lab.manager.api import (
-    certs,
-    clusters,
-    commands,
-    contexts,
-    deployment,
-    hosts,
-    license,  # noqa: A004 - the noun of the API
-    manager,
-    parcels,
-    services,
-    tools,
-    users,
-)
+from maint.lab.manager.api import clusters, commands, hosts, manager, security, services
 from maint.lab.manager.api.messages import Handler
 
 READ, OPERATE, ADMINISTER, FULL, PRIVILEGED = "read", "operate", "administer", "full", "privileged"
@@ -40,8 +27,8 @@ class Route:
 _SERVICE = "clusters/{cluster}/services/{service}"
 
 ROUTES: dict[str, Route] = {
-    "GET tools/echo": Route(tools.echo),
-    "GET tools/echoError": Route(tools.echo_error),
+    "GET tools/echo": Route(manager.echo),
+    "GET tools/echoError": Route(manager.echo_error),
     "GET cm/version": Route(manager.version),
     "GET cm/config": Route(manager.read_config),
     "PUT cm/config": Route(manager.write_config, FULL),
@@ -51,13 +38,13 @@ ROUTES: dict[str, Route] = {
     "GET cm/instances": Route(manager.instances, since=41),
     "GET cm/commands": Route(manager.active_commands),
     "GET cm/peers": Route(manager.peers, since=3),
-    "GET cm/deployment": Route(deployment.read, ADMINISTER, 2),
-    "PUT cm/deployment": Route(deployment.replace, ADMINISTER, 2),
-    "GET cm/license": Route(license.read, PRIVILEGED),
-    "POST cm/license": Route(license.upload, PRIVILEGED),
-    "GET cm/licensedFeatureUsage": Route(license.usage, since=6),
-    "POST cm/trial/begin": Route(license.begin_trial, FULL, 6),
-    "POST cm/trial/end": Route(license.end_trial, FULL, 6),
+    "GET cm/deployment": Route(manager.read_deployment, ADMINISTER, 2),
+    "PUT cm/deployment": Route(manager.replace_deployment, ADMINISTER, 2),
+    "GET cm/license": Route(security.read_installed_license, PRIVILEGED),
+    "POST cm/license": Route(security.upload_license, PRIVILEGED),
+    "GET cm/licensedFeatureUsage": Route(security.license_usage, since=6),
+    "POST cm/trial/begin": Route(security.begin_trial, FULL, 6),
+    "POST cm/trial/end": Route(security.end_trial, FULL, 6),
     "GET cm/service": Route(services.read),
     "GET cm/service/config": Route(services.read_config),
     "GET cm/service/roles": Route(services.read_roles),
@@ -67,15 +54,15 @@ ROUTES: dict[str, Route] = {
     "GET cm/service/commands": Route(services.active_commands),
     "POST cm/service/commands/{verb}": Route(services.command, OPERATE),
     "POST cm/service/roleCommands/{verb}": Route(services.role_command, OPERATE),
-    "GET certs/truststorePassword": Route(certs.truststore_password, PRIVILEGED, 41),
-    "GET certs/truststore": Route(certs.truststore, PRIVILEGED, 41),
+    "GET certs/truststorePassword": Route(security.truststore_password, PRIVILEGED, 41),
+    "GET certs/truststore": Route(security.truststore, PRIVILEGED, 41),
     "GET clusters": Route(clusters.read_all),
     "GET clusters/{cluster}": Route(clusters.read),
     "DELETE clusters/{cluster}": Route(clusters.delete, ADMINISTER),
     "GET clusters/{cluster}/commands": Route(clusters.active_commands),
     "POST clusters/{cluster}/commands/{verb}": Route(clusters.command, OPERATE),
     "GET clusters/{cluster}/hosts": Route(hosts.read_of_cluster, since=3),
-    "GET clusters/{cluster}/parcels": Route(parcels.read_all, since=3),
+    "GET clusters/{cluster}/parcels": Route(clusters.read_parcels, since=3),
     "GET clusters/{cluster}/services": Route(services.read_all),
     f"GET {_SERVICE}": Route(services.read),
     f"GET {_SERVICE}/config": Route(services.read_config),
@@ -92,14 +79,14 @@ ROUTES: dict[str, Route] = {
     "GET hosts": Route(hosts.read_all),
     "GET hosts/{host}": Route(hosts.read),
     "DELETE hosts/{host}": Route(hosts.delete, ADMINISTER),
-    "GET users": Route(users.read_all),
-    "GET users/sessions": Route(users.sessions, FULL, 30),
-    "GET users/{user}": Route(users.read),
-    "POST users/expireSessions/{user}": Route(users.expire_sessions, FULL, 30),
-    "GET dataContexts": Route(contexts.read_all, since=32),
-    "GET dataContexts/{context}": Route(contexts.read, since=32),
-    "DELETE dataContexts/{context}": Route(contexts.delete, ADMINISTER, 32),
-    "GET controlPlanes": Route(contexts.control_planes, since=45),
+    "GET users": Route(security.read_users),
+    "GET users/sessions": Route(security.sessions, FULL, 30),
+    "GET users/{user}": Route(security.read_user),
+    "POST users/expireSessions/{user}": Route(security.expire_sessions, FULL, 30),
+    "GET dataContexts": Route(clusters.read_contexts, since=32),
+    "GET dataContexts/{context}": Route(clusters.read_context, since=32),
+    "DELETE dataContexts/{context}": Route(clusters.delete_context, ADMINISTER, 32),
+    "GET controlPlanes": Route(clusters.control_planes, since=45),
 }
 
 

@@ -1,9 +1,16 @@
 """Services and roles, of clusters and of the manager itself (contract sections 5, 10.2)."""
 
 from maint.lab.manager import commands
-from maint.lab.manager.api.configs import items_shown
-from maint.lab.manager.api.lookup import cluster_of, role_of, service_of
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing
+from maint.lab.manager.api.messages import (
+    ApiError,
+    Request,
+    Response,
+    cluster_of,
+    items_shown,
+    listing,
+    role_of,
+    service_of,
+)
 from maint.lab.manager.document import Doc, items, parse, roles, services
 from maint.lab.manager.world import NA, STARTED, STOPPED, World
 
