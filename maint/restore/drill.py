@@ -22,10 +22,8 @@ from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot, Trust
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.outline import outline_of
-from maint.snapshots.drills import FAILED, KIND, PASSED
 from maint.snapshots.parts import DEPLOYMENT, LICENSE, open_deployment, read_part
-from maint.snapshots.records import Record, write_record
-from maint.snapshots.verification import Verification
+from maint.snapshots.records import DRILL, FAILED, PASSED, Record, Verification, write_record
 from maint.snapshots.verify import verify
 
 LIMIT = 3600.0  # seconds that the PUT may take
@@ -105,7 +103,7 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
         found.reason, found.detail = failure.message, tuple(failure.detail)
     found.passed = not found.reason
     found.reason = found.reason or "the configuration came back, and nothing differs"
-    write_record(site, Record(KIND, snapshot.id, site.settings.name, site.clock.now(), found.to_json()))
+    write_record(site, Record(DRILL, snapshot.id, site.settings.name, site.clock.now(), found.to_json()))
     return found
 
 

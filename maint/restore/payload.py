@@ -25,8 +25,8 @@ from maint.ports import Sight
 from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
 from maint.restore.plain_document import document_of, spell
 from maint.restore.subset import Choice, choice_of, left_out, part_of
-from maint.snapshots.contents import verdict_of
 from maint.snapshots.parts import DEPLOYMENT, open_deployment
+from maint.snapshots.verify import verdict_of
 
 
 class Edit(Noun):

@@ -8,8 +8,9 @@ from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Redaction, Snapshot
 from maint.restore.select_snapshot import GUARDED
-from maint.snapshots.host_notes import CERTMANAGER, GUID, kept, present
-from maint.snapshots.verification import Verification
+from maint.snapshots.extra_parts import CERTMANAGER, GUID, present
+from maint.snapshots.parts import kept
+from maint.snapshots.records import Verification
 
 
 @dataclass(frozen=True, slots=True)

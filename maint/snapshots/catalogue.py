@@ -12,13 +12,9 @@ from maint.model.json import Json
 from maint.model.noun import Noun
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.drills import Drill, drills_in
-from maint.snapshots.holds import Hold, held
-from maint.snapshots.ids import is_id, time_of
 from maint.snapshots.in_progress import end, unfinished
-from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, decode
-from maint.snapshots.records import Record, read_records
-from maint.snapshots.verification import BYTES
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, decode, is_id, time_of
+from maint.snapshots.records import BYTES, Drill, Hold, Record, drills_in, held, read_records
 
 _TOLD = 3  # snapshots of which it is told why they are not offered
 _UNTRUSTED = "by a key that is not trusted"  # as whoever checks signatures says it

@@ -20,7 +20,7 @@ from itertools import islice
 from maint.errors import Refused
 from maint.model.noun import Noun
 from maint.model.site import Keep
-from maint.snapshots.holds import Hold
+from maint.snapshots.records import Hold
 
 OWN_LIFE = timedelta(days=30)  # how long a snapshot stays that is counted by nobody
 LEVEL = 3  # the depth of verification from which on a restorable snapshot counts

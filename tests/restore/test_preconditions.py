@@ -10,7 +10,7 @@ from maint.deployment.deployment_summary import Outline
 from maint.errors import Refused
 from maint.model.snapshot import Finding, Judgement, Purpose, Redaction, Snapshot
 from maint.restore.preconditions import Server, insist, ready
-from maint.snapshots.verification import Verification
+from maint.snapshots.records import Verification
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 GUID = "/etc/cloudera-scm-server/uuid"

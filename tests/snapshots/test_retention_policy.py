@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from maint.errors import Refused
 from maint.model.site import Keep
-from maint.snapshots.holds import Hold
+from maint.snapshots.records import Hold
 from maint.snapshots.retention_policy import OWN_LIFE, Candidate, Verdict, decide
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ from maint.model.formatting import parse_duration, show_duration
 from maint.model.noun import Noun
 from maint.model.snapshot import Purpose
 from maint.snapshots.catalogue import Entry, entries
-from maint.snapshots.drills import drills, last_good
+from maint.snapshots.records import drills, last_good
 
 STATES = ("done", "failed", "interrupted", "refused", "unfinished")
 

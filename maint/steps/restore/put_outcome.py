@@ -12,7 +12,7 @@ from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.noun import Noun
 from maint.ports import Sight, Site, Work
-from maint.restore.live_state import tree_of_server
+from maint.restore.preview import tree_of_server
 from maint.steps.manager.commands import pauses
 from maint.steps.manager.server import invocations
 

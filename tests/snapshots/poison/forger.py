@@ -11,8 +11,7 @@ from maint.cli.flags import Flags
 from maint.cli.open_site import opened
 from maint.model.snapshot import Part, Snapshot
 from maint.snapshots.catalogue import load
-from maint.snapshots.ids import new_id
-from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode, new_id
 from maint.snapshots.parts import DEPLOYMENT, from_bytes, open_deployment, write_part
 from tests.steps.operator import Operator
 

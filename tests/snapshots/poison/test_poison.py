@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from maint.lab.manager.license import make_license
-from maint.snapshots.ids import new_id
-from maint.snapshots.manifest import MANIFEST, SIGNATURE
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, new_id
 from maint.snapshots.parts import DEPLOYMENT, LICENSE, TRUSTSTORE
 from tests.snapshots.poison.forger import Forger, forging
 from tests.steps.operator import Operator
