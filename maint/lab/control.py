@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ from maint.lab.manager.load import Options
 
 # Any: what `Lab.status` returns, as JSON.
 Status: TypeAlias = dict[str, Any]
-CONTROL, OPTIONS, OUTPUT = "control.json", "options.json", "daemon.log"
+CONTROL, MADE_FROM, OPTIONS, OUTPUT = "control.json", "lab.json", "options.json", "daemon.log"
 BLUEPRINT = "blueprint.json"  # the deployment of a lab that exists
 _PATIENCE = 60.0  # seconds, and as many for each megabyte of its deployment
 
@@ -37,12 +38,15 @@ def up(folder: Path, options: Options | None = None) -> Status:
     folder = folder.resolve()
     if _answers(folder):
         return status(folder)
+    existed = is_lab(folder)
+    if is_unfinished(folder):
+        shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / CONTROL).unlink(missing_ok=True)
     write_whole(folder / OPTIONS, json.dumps(_spelled(options or Options())).encode(), 0o600)
     with (folder / OUTPUT).open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "maint.lab.daemon", str(folder)],
+            [sys.executable, "-P", "-m", "maint.lab.daemon", str(folder)],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
     deadline = time.monotonic() + _PATIENCE * (1 + _megabytes(folder, options))
@@ -50,7 +54,12 @@ def up(folder: Path, options: Options | None = None) -> Status:
         if process.poll() is not None or time.monotonic() > deadline:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            raise WorkFailed("the lab did not come up", detail=_last_words(folder), hint=f"see {folder / OUTPUT}")
+            process.wait()
+            words = _last_words(folder)
+            if existed:
+                raise WorkFailed("the lab did not come up", detail=words, hint=f"see {folder / OUTPUT}")
+            shutil.rmtree(folder)
+            raise WorkFailed("the lab did not come up, and nothing of it is left", detail=words)
         time.sleep(0.02)
     return status(folder)
 
@@ -59,6 +68,16 @@ def _megabytes(folder: Path, options: Options | None) -> float:
     """Return the size of the deployment that a lab has: its hosts are made one by one, and there may be hundreds."""
     deployment = options.deployment if options and options.deployment else folder / BLUEPRINT
     return deployment.stat().st_size / 1e6 if deployment.is_file() else 0.0
+
+
+def is_lab(folder: Path) -> bool:
+    """Return whether there is a lab in a folder, up or down."""
+    return (folder / MADE_FROM).is_file()
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Return whether a folder holds what is left of a lab that was never finished."""
+    return (folder / OPTIONS).is_file() and not is_lab(folder)
 
 
 def status(folder: Path) -> Status:
@@ -190,7 +209,7 @@ def _spelled(options: Options) -> Status:
 
 
 def _last_words(folder: Path) -> list[str]:
-    return (folder / OUTPUT).read_text(errors="replace").splitlines()[-3:]
+    return (folder / OUTPUT).read_text(errors="replace").splitlines()[-1:]
 
 
 def _lives(number: int) -> bool:

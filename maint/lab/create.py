@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from maint.lab import pki
+from maint.lab.control import MADE_FROM
 from maint.lab.files import write_whole
 from maint.lab.http_server import free_port
 from maint.lab.manager import host_files, simulator
@@ -16,12 +17,11 @@ from maint.lab.manager.license import make_license
 from maint.lab.manager.load import Options
 from maint.lab.virtual_clusters.planning import domain_of, plan
 
-FACTS = "lab.json"
 _LICENSE_DAYS = 365
 
 
 def found(folder: Path, options: Options, chance: random.Random | None) -> None:
-    """Write the files of a new lab; it is one once `FACTS` is there.
+    """Write the files of a new lab; it is one once `MADE_FROM` is there.
 
     Raises:
         OSError, ValueError: the deployment cannot be read, or a port is taken.
@@ -62,7 +62,7 @@ def found(folder: Path, options: Options, chance: random.Random | None) -> None:
         "recorded_at": recorded_at(blueprint),
         "remarks": list(loaded.remarks),
     }
-    write_whole(folder / FACTS, json.dumps(facts, indent=1).encode(), 0o600)
+    write_whole(folder / MADE_FROM, json.dumps(facts, indent=1).encode(), 0o600)
 
 
 def groups_of(deployment: Doc) -> Mapping[str, Sequence[str]]:

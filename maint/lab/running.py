@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from maint.lab import create, pki
+from maint.lab.control import MADE_FROM
 from maint.lab.faults import AILMENTS, FAULTS, HOST_FAULTS, TARGETS, UnknownFault
 from maint.lab.files import write_whole
 from maint.lab.hosts import credentials, ecs
@@ -21,6 +22,7 @@ from maint.lab.manager import jks
 from maint.lab.manager.load import Options
 from maint.lab.manager.server import PlainUnit
 from maint.lab.manager.simulator import Simulator, root_of
+from maint.lab.manager.world import NEVER_ENDS
 from maint.lab.siteconfig import config, yaml
 from maint.lab.virtual_clusters import info
 from maint.lab.virtual_clusters.kubernetes import Kubernetes
@@ -47,10 +49,10 @@ class Lab:
     def __init__(self, folder: Path, options: Options | None = None, *, chance: random.Random | None = None) -> None:
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        new = not (self.folder / create.FACTS).exists()
+        new = not (self.folder / MADE_FROM).exists()
         if new:
             create.found(self.folder, options or Options(), chance)
-        self._facts: dict[str, Any] = json.loads((self.folder / create.FACTS).read_bytes())
+        self._facts: dict[str, Any] = json.loads((self.folder / MADE_FROM).read_bytes())
         self.remarks: tuple[str, ...] = tuple(self._facts["remarks"])
         ports = (self._facts["plain_port"], self._facts["tls_port"])
         self._manager = Simulator(self.folder, self.manager_host, ports)
@@ -146,7 +148,7 @@ class Lab:
             cleared += len(machine.ailments) - len(kept)
             machine.ailments = kept
         with self.world.lock:
-            cleared += self.world.faults.clear(fault, target)
+            cleared += self.world.repair(fault, target)
             self._manager.save()
         return cleared
 
@@ -210,6 +212,7 @@ class Lab:
 
     def _faults(self) -> list[dict[str, str]]:
         found = [{"fault": fault, "target": target} for fault, target in self.world.faults.active]
+        found += [{"fault": NEVER_ENDS, "target": "commands"} for each in self.world.stuck() if each.parent is None]
         for machine in self.machines.values():
             wrong = ([machine.fault] if machine.fault else []) + list(machine.ailments)
             found += [{"fault": fault, "target": machine.name} for fault in wrong]
@@ -273,7 +276,7 @@ class Lab:
         return root_of(self.folder, name)
 
     def _write_facts(self) -> None:
-        write_whole(self.folder / create.FACTS, json.dumps(self._facts, indent=1).encode(), 0o600)
+        write_whole(self.folder / MADE_FROM, json.dumps(self._facts, indent=1).encode(), 0o600)
 
 
 def _strangers() -> bytes:

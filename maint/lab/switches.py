@@ -91,6 +91,8 @@ SWITCHES: dict[str, Switch] = {
     "no-license-message": Switch(
         "no-license", ("express", "cloudera", "no-license"), "which of the three texts says that there is none", "9"
     ),
+    "unknown-setting": Switch("refuse", ("refuse", "accept"), "a setting of the manager that nobody knows", "10.5"),
+    "wrong-content-type": Switch("refuse", ("refuse", "accept"), "bodies that are not said to be JSON (415)", "2.3"),
     "server-instances": Switch("1", COUNT, "servers listed by GET /cm/instances", "10.5"),
     "rotate-internal-secrets": Switch(
         "never", ("never", "restart"), "fresh passwords of internal accounts and roles at each restart", "recordings"

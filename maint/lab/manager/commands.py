@@ -41,6 +41,14 @@ def start_on_role(world: World, cluster: Doc | None, service: Doc, role: Doc, na
     return _begin(world, name, ref, [Work(ref, [role])], call, "Successfully {past} process.", children=False)
 
 
+def start_simple(world: World, name: str, ref: Doc, call: str, praise: str) -> Command:
+    """Start a command that moves no role."""
+    command = _new(world, name, ref, praise)
+    if _fault(world, call) == "command-never-ends":
+        command.seconds = -1
+    return command
+
+
 def abort(world: World, command: Command) -> None:
     """End a command; what it had not done yet stays undone."""
     for child in children(world, command):

@@ -12,7 +12,7 @@ from maint.lab import pki
 from maint.lab.files import write_whole
 from maint.lab.manager import jks
 from maint.lab.manager.document import Doc, settings
-from maint.lab.manager.redact import MARKER
+from maint.lab.manager.views import MARKER
 
 DEFAULTS = "etc/default/cloudera-scm-server"
 GUID = "etc/cloudera-scm-server/uuid"

@@ -7,7 +7,7 @@ from typing import Any
 
 from maint.lab.manager import accounts
 from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, recorded_at, release, roles, users
-from maint.lab.manager.redact import holds_marker
+from maint.lab.manager.views import as_of, holds_marker
 from maint.lab.manager.world import World
 
 # Fields that answers carry and a PUT ignores, wherever they stand (contract section 7.2, the starred ones).
@@ -17,10 +17,22 @@ _READ_ONLY = frozenset({
     "roleInstancesUrl", "roleState", "commissionState", "haStatus", "roleUrl", "zooKeeperServerMode", "hostUrl",
     "lastHeartbeat", "numCores", "numPhysicalCores", "totalPhysMemBytes", "roleRefs", "distribution",
 })  # fmt: skip
-# Fields of the top level by the API version that brought them (contract section 7.2).
-_SINCE = {"allHostsConfig": 3, "peers": 3, "authRoles": 32, "externalUserMappings": 32, "dataContexts": 32}
-_LISTS = ("clusters", "hosts", "users", "peers", "authRoles", "externalUserMappings")
-_WRAPPED = ("managerSettings", "allHostsConfig", "hostTemplates", "dataContexts")
+_ADDED = ("clusters", "hosts", "users", "peers", "authRoles", "externalUserMappings")
+_OBJECTS = frozenset({
+    "managerSettings", "allHostsConfig", "hostTemplates", "dataContexts", "versionInfo", "managementService", "config",
+    "hostRef", "roleConfigGroupRef", "serviceRef", "clusterRef", "baseRole",
+})  # fmt: skip
+_NAMED = {  # (holder, field): each entry needs a name
+    ("clusters", "services"), ("services", "roles"), ("managementService", "roles"), ("services", "roleConfigGroups"),
+    ("managementService", "roleConfigGroups"),
+}  # fmt: skip
+_LISTS = frozenset(
+    {*_ADDED, "services", "roleConfigGroups", "parcels", "items", "tags", "roleConfigGroupRefs", "dataContextRefs"}
+)
+_TEXTS = frozenset({
+    "name", "hostId", "hostname", "ipAddress", "type", "roleType", "displayName", "version", "value", "roleName",
+    "clusterName", "serviceName", "roleConfigGroupName", "pwHash", "stage", "product",
+})  # fmt: skip
 _KEYS = {"clusters": "name", "hosts": "hostId", "users": "name", "peers": "name"}
 
 
@@ -67,15 +79,28 @@ def without_hostnames(node: Any) -> Any:  # Any: any part of a document, and the
     return kept
 
 
-def _check_shape(body: Doc) -> None:
-    for name in _LISTS:
-        listed = body.get(name, [])
-        if listed is not None and not (isinstance(listed, list) and all(isinstance(each, dict) for each in listed)):
-            raise NotAccepted(f"Cannot read the deployment: {name} is not a list of objects.")
-    for name in _WRAPPED:
-        wrapped = body.get(name) or {}
-        if not isinstance(wrapped, dict) or not isinstance(wrapped.get("items") or [], list):
-            raise NotAccepted(f"Cannot read the deployment: {name} is not an object with items.")
+def _check_shape(node: Doc, where: str = "the deployment") -> None:
+    """Refuse a document whose known fields, at any depth, are not of their kind."""
+    for name, value in node.items():
+        if name in _OBJECTS and value is not None and not isinstance(value, dict):
+            raise NotAccepted(f"Cannot read the deployment: {name} of {where} is not an object.")
+        if name in _LISTS and value is not None and not _is_objects(value):
+            raise NotAccepted(f"Cannot read the deployment: {name} of {where} is not a list of objects.")
+        if name in _TEXTS and isinstance(value, dict | list):
+            raise NotAccepted(f"Cannot read the deployment: {name} of {where} is not a string.")
+        if (where, name) in _NAMED and not (
+            _is_objects(value or []) and all(isinstance(each.get("name"), str) and each["name"] for each in value or [])
+        ):
+            raise NotAccepted(f"Cannot read the deployment: one of the {name} of {where} has no name.")
+        for member in value if isinstance(value, list) else [value]:
+            if isinstance(member, dict):
+                _check_shape(member, name)
+    if "pwHash" in node and not isinstance(node.get("pwSalt"), int):
+        raise NotAccepted(f"Cannot read the deployment: pwSalt of {where} is not a number.")
+
+
+def _is_objects(value: Any) -> bool:  # Any: any part of a document
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
 def _check_choices(world: World, body: Doc, api: int) -> None:
@@ -109,9 +134,7 @@ def _holds_read_only(node: Any) -> bool:  # Any: any part of a document
 def _as_of(world: World, body: Doc, api: int) -> Doc:
     """Drop what the API version of the path does not know (U25), and settle uuids of clusters."""
     if world.switches["put-by-lower-api"] != "keep":
-        body = {name: value for name, value in body.items() if _SINCE.get(name, 1) <= api}
-        if api < 32:
-            body["users"] = [{k: v for k, v in user.items() if k != "authRoles"} for user in users(body)]
+        body = as_of(body, api, sent=True)
     if world.switches["cluster-uuid-after-put"] == "new":
         for cluster in clusters(body):
             if "uuid" in cluster:
@@ -146,7 +169,7 @@ def _added(world: World, body: Doc) -> Doc:
             continue
         if name in ("managerSettings", "allHostsConfig"):
             joined[name] = _with_settings(joined.get(name) or {}, value)
-        elif name in _LISTS:
+        elif name in _ADDED:
             joined[name] = _with_entries(world, name, list(joined.get(name) or []), value)
         elif name in ("hostTemplates", "dataContexts"):
             joined[name] = {"items": [*(joined.get(name) or {}).get("items", []), *value.get("items", [])]}

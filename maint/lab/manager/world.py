@@ -28,10 +28,12 @@ from maint.lab.manager.document import (
     settings,
     users,
 )
-from maint.lab.manager.redact import MARKER
+from maint.lab.manager.views import MARKER
 from maint.lab.switches import Switches
 
 STARTED, STOPPED, STARTING, STOPPING, NA = "STARTED", "STOPPED", "STARTING", "STOPPING", "NA"
+
+NEVER_ENDS = "command-never-ends"  # the fault whose work outlives it
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ class World:
         redaction, tls: what the last start read from options and settings (contract sections 7.1, 2.1).
         login_users: the accounts that are let in; those of the deployment, except after a PUT under `users-after-put`.
         truststore_files: the shared truststore by type (JKS, PEM), as the last start found it.
+        joined: the cluster of each host that was added to one, by host id; others belong where their roles are.
         edits: counts changes of the deployment.
     """
 
@@ -104,6 +107,7 @@ class World:
         self.next_command = 1
         self.role_states: dict[str, str] = {}
         self.sessions: dict[str, str] = {}
+        self.joined: dict[str, str] = {}
         self.truststore_files: dict[str, bytes] = {}
         self._checked: dict[tuple[str, str], str] = {}
         self.deployment = deployment
@@ -211,6 +215,7 @@ class World:
         if self.switches["commands-after-put"] == "forget":
             self.commands.clear()
             self.next_command += 100
+        self.joined = self.joined if added else {}
         self._stand_everything(STOPPED)
         if added or self.switches["put-stops-clusters"] == "no":
             self.role_states.update({name: state for name, state in before.items() if name in self.role_states})
@@ -249,8 +254,22 @@ class World:
         self.commands.clear()
         self.sessions.clear()
         self.role_states.clear()
+        self.joined.clear()
         self.next_command = 1
         self.login_users = users(self.deployment)
+
+    def stuck(self) -> list[Command]:
+        """Return the commands that never end."""
+        return [command for command in self.commands.values() if command.active and command.seconds < 0]
+
+    def repair(self, fault: str = "", target: str = "") -> int:
+        """Clear a fault, or all, everywhere or at one target, and end what it keeps from ending; return how many."""
+        cleared = self.faults.clear(fault, target)
+        if fault in ("", NEVER_ENDS) and target in ("", "commands"):
+            cleared += sum(command.parent is None for command in self.stuck())
+            for command in self.stuck():
+                command.seconds = 0
+        return cleared
 
     def _stand_everything(self, state: str) -> None:
         named = [role for _, service in all_services(self.deployment) for role in roles(service)]
@@ -284,6 +303,7 @@ class World:
             "next_command": self.next_command,
             "role_states": self.role_states,
             "sessions": self.sessions,
+            "joined": self.joined,
             "login_users": self.login_users,
             "faults": [list(entry) for entry in self.faults.active],
             "switches": self.switches.chosen,
@@ -296,6 +316,7 @@ class World:
         self.commands = {entry["id"]: Command(**entry) for entry in state["commands"]}
         self.next_command, self.role_states = state["next_command"], state["role_states"]
         self.sessions, self.login_users = state["sessions"], state["login_users"]
+        self.joined = state.get("joined", {})
         self.faults = FaultBox([(name, target) for name, target in state["faults"]])
         self.switches = Switches(state["switches"])
 

@@ -19,7 +19,7 @@ from maint.lab.manager import document as jackson
 from maint.lab.manager.accounts import hash_password, matches, new_salt
 from maint.lab.manager.host_files import java_options, redaction_property
 from maint.lab.manager.license import BadLicense, make_license, read_license
-from maint.lab.manager.redact import Hide, hidden
+from maint.lab.manager.views import Hide, hidden
 from maint.lab.siteconfig import yaml
 from maint.lab.switches import SWITCHES, Switches, UnknownSwitch, check, parse
 

@@ -1,13 +1,15 @@
-"""Auto-TLS: password and content of the shared truststore (contract section 11)."""
+"""What guards a manager: the truststore of Auto-TLS, the licence, accounts with their roles and sessions (M9, M11)."""
 
 import base64
 import hashlib
 from email import message_from_bytes, policy
 
+from maint.lab.manager import commands
 from maint.lab.manager.accounts import internal
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing, plain
+from maint.lab.manager.api.messages import ApiError, Request, Response, listing, one_of, plain
 from maint.lab.manager.document import Doc, users
 from maint.lab.manager.license import BadLicense, read_license
+from maint.lab.manager.views import as_of
 from maint.lab.manager.world import World
 
 _OFF = "Auto-TLS is not enabled."
@@ -123,22 +125,52 @@ def _part(request: Request, name: str) -> bytes | None:
 
 def read_users(world: World, request: Request) -> Response:
     """List accounts; no hashes here, and no internal ones (recordings)."""
-    del request
-    return listing([_account(user) for user in users(world.deployment) if not internal(user)])
+    return listing([_account(user, request.api) for user in users(world.deployment) if not internal(user)])
 
 
 def read_user(world: World, request: Request) -> Response:
     """Answer one account."""
     for user in users(world.deployment):
         if user.get("name") == request.parts["user"]:
-            return Response(value=_account(user))
+            return Response(value=_account(user, request.api))
     raise ApiError(404, f"User '{request.parts['user']}' not found.")
+
+
+def read_roles(world: World, request: Request) -> Response:
+    """List the roles that accounts can have."""
+    del request
+    return listing(list(world.deployment.get("authRoles") or []))
+
+
+def read_role(world: World, request: Request) -> Response:
+    """Answer one role that accounts can have."""
+    return Response(value=one_of(world.deployment.get("authRoles") or [], "uuid", request.parts["uuid"], "Role"))
+
+
+def read_role_metadata(world: World, request: Request) -> Response:
+    """List what is known of each role, without who has it."""
+    del request
+    listed = world.deployment.get("authRoles") or []
+    return listing([{"displayName": each.get("displayName"), "uuid": each.get("uuid"), "role": each.get("name"),
+                     "authorities": [], "allowedScopes": []} for each in listed])  # fmt: skip
+
+
+def read_mappings(world: World, request: Request) -> Response:
+    """List what maps groups of a directory to roles."""
+    del request
+    return listing(list(world.deployment.get("externalUserMappings") or []))
+
+
+def read_mapping(world: World, request: Request) -> Response:
+    """Answer one mapping of a directory's group."""
+    listed = world.deployment.get("externalUserMappings") or []
+    return Response(value=one_of(listed, "uuid", request.parts["uuid"], "External user mapping"))
 
 
 def sessions(world: World, request: Request) -> Response:
     """List open sessions: one for each call that came without a cookie (contract section 2.2)."""
     del request
-    stamp = world.now().strftime("%Y-%m-%dT%H:%M:%S.") + "000Z"
+    stamp = commands.moment(world.now().timestamp())
     return listing([
         {"name": name, "remoteAddr": "127.0.0.1", "lastRequest": stamp} for name in world.sessions.values()
     ])  # fmt: skip
@@ -150,5 +182,7 @@ def expire_sessions(world: World, request: Request) -> Response:
     return Response(204)
 
 
-def _account(user: Doc) -> Doc:
-    return {name: user[name] for name in ("name", "roles", "authRoles") if name in user}
+def _account(user: Doc, api: int) -> Doc:
+    kept = {name: user[name] for name in ("name", "roles", "authRoles") if name in user}
+    shown: Doc = as_of({"users": [kept]}, api)["users"][0]
+    return shown
