@@ -1,14 +1,14 @@
 """Decide what becomes of each job and resource of a snapshot in a virtual cluster, before anything is touched."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import cast
+
+import msgspec
 
 from maint.errors import Refused
 from maint.model.formatting import show_count
 from maint.model.job_definition import sendable_job
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.model.virtual_cluster import Job, Object, Resource, part_of, text_of
 from maint.ports import Sight, VirtualClusterSight
@@ -22,7 +22,7 @@ _LONGEST_DAG = 4 * 1024 * 1024  # bytes
 _SHOWN = 10
 
 
-class Resolution(Noun):
+class Resolution(msgspec.Struct, frozen=True):
     """What becomes of what: all that is not named here is created under its own name.
 
     Attributes:
@@ -36,8 +36,8 @@ class Resolution(Noun):
     skipped_jobs: Sequence[str] = ()
     replaced_resources: Sequence[str] = ()
     replaced_jobs: Sequence[str] = ()
-    resource_names: Mapping[str, str] = field(default_factory=dict)
-    job_names: Mapping[str, str] = field(default_factory=dict)
+    resource_names: Mapping[str, str] = {}
+    job_names: Mapping[str, str] = {}
     left_out: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Json]:

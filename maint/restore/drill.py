@@ -8,6 +8,8 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import msgspec
+
 from maint import __version__
 from maint.deployment.compare import Comparison, compare
 from maint.deployment.deployment_summary import Outline
@@ -18,7 +20,6 @@ from maint.deployment.tree import Pool
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Door
-from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot, Trust
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.outline import outline_of
@@ -30,7 +31,7 @@ LIMIT = 3600.0  # seconds that the PUT may take
 _SHOWN = 5  # differences named in a reason
 
 
-class Phase(Noun):
+class Phase(msgspec.Struct, frozen=True):
     """One phase and how long it took."""
 
     name: str

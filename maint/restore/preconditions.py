@@ -1,7 +1,8 @@
 """The ladder of contract section 8: what must hold before a deployment is sent, each rung with what to do about it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from maint.deployment.deployment_summary import Outline
 from maint.errors import Refused
@@ -13,8 +14,7 @@ from maint.snapshots.parts import kept
 from maint.snapshots.records import Verification
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(msgspec.Struct, frozen=True):
     """What the server to restore onto shows now.
 
     Attributes:
@@ -34,7 +34,7 @@ class Server:
     licensed: bool
     commands: Sequence[str] = ()
     running: Sequence[str] = ()
-    host_files: Mapping[str, Json] | None = field(default_factory=dict)
+    host_files: Mapping[str, Json] | None = {}
     unseen: str = ""
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 
+import msgspec
+
 from maint.deployment.compare import Comparison, Difference, compare
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks
@@ -16,7 +18,6 @@ from maint.errors import Refused
 from maint.model.formatting import show_duration
 from maint.model.json import Json, digest
 from maint.model.manager import Presence
-from maint.model.noun import Noun
 from maint.model.site import SiteSettings
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
@@ -27,7 +28,7 @@ from maint.snapshots.manifest import show_time
 _SHOWN = 20  # differences that people see; programs get all
 
 
-class HostFate(Noun):
+class HostFate(msgspec.Struct, frozen=True):
     """One host of the document that is sent: where it was, where it will be, and whether the manager knows it."""
 
     name: str
@@ -37,7 +38,7 @@ class HostFate(Noun):
     known: bool
 
 
-class Preview(Noun):
+class Preview(msgspec.Struct, frozen=True):
     """What a restore would meet and do.
 
     Attributes:

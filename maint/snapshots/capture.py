@@ -4,8 +4,10 @@ import os
 import shlex
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
 
 from maint import __version__
 from maint.deployment.deployment_summary import Outline
@@ -14,7 +16,6 @@ from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.formatting import show_size
 from maint.model.manager import Account
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
@@ -30,7 +31,7 @@ from maint.snapshots.virtual_clusters.capture import take_clusters
 from maint.snapshots.writer import SnapshotWriter
 
 
-class Taken(Noun):
+class Taken(msgspec.Struct, frozen=True):
     """A snapshot that is stored, and what the read-back proved."""
 
     snapshot: Snapshot
@@ -77,7 +78,7 @@ def take(
     return (yield from with_failover(site, lambda place: _take_into(place, order)))
 
 
-class _Order(Noun):
+class _Order(msgspec.Struct, frozen=True):
     """What was asked for."""
 
     purpose: Purpose
@@ -193,7 +194,7 @@ class _Run:
         return [cluster.name for cluster in self._site.settings.virtual_clusters]
 
 
-class ExtraParts(Noun):
+class ExtraParts(msgspec.Struct, frozen=True):
     """What came of it: the paths of the manager's files that are kept, and words on each part that is not there."""
 
     manager_files: Sequence[str] = ()

@@ -4,12 +4,13 @@ A damaged one is listed with its problem: hidden it would be missed too late, an
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.in_progress import end, unfinished
@@ -21,7 +22,7 @@ _UNTRUSTED = "by a key that is not trusted"  # as whoever checks signatures says
 ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
 
 
-class Verified(Noun):
+class Verified(msgspec.Struct, frozen=True):
     """What a verification of a snapshot said.
 
     Attributes:
@@ -34,7 +35,7 @@ class Verified(Noun):
     broken: bool = False
 
 
-class Entry(Noun):
+class Entry(msgspec.Struct, frozen=True):
     """A snapshot in the list: either what its manifest says, or why that cannot be believed.
 
     Attributes:

@@ -5,11 +5,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from maint.deployment.deployment_summary import Outline
 from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, TimedOut
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.site import PartsSettings, SiteSettings
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight
@@ -124,7 +125,7 @@ def present(seen: Mapping[str, Json], path: str) -> bool | None:
 _DAY = timedelta(days=1)
 
 
-class LicenseText(Noun):
+class LicenseText(msgspec.Struct, frozen=True):
     """What a licence file says of itself; its signature is the vendor's affair.
 
     Attributes:

@@ -10,15 +10,16 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from maint import __version__
 from maint.deployment.judge import Judge
 from maint.deployment.normalize import identity
 from maint.deployment.sensitive import REDACTED, hidden, masked, readable
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
@@ -47,7 +48,7 @@ Scalar: TypeAlias = str | int | bool
 _ACCOUNT = ("pwHash", "pwSalt", "pwLogin")  # what redacted views leave out of accounts (contract section 7.1)
 
 
-class Healed(Noun):
+class Healed(msgspec.Struct, frozen=True):
     """What came of it: the new snapshot, what its verification said, how many values were filled, which are left."""
 
     snapshot: Snapshot

@@ -8,9 +8,10 @@ from enum import StrEnum
 from io import BytesIO
 from typing import BinaryIO, cast
 
+import msgspec
+
 from maint.deployment.json_events import BLOCK
 from maint.errors import Refused, WorkFailed
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Part, Snapshot
 from maint.ports import Sight, Store, StoreSight
@@ -179,7 +180,7 @@ class Kind(StrEnum):
     LINK = "link"
 
 
-class Member(Noun):
+class Member(msgspec.Struct, frozen=True):
     """One member: where it lay on the host, and whose it was.
 
     Attributes:

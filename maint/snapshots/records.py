@@ -5,7 +5,6 @@ Named `<site>/records/<time>-<kind>-<id>.json`, the signature in `….json.sig`,
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
@@ -13,7 +12,6 @@ import msgspec
 
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Finding, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import show_time, stamp
@@ -22,14 +20,14 @@ FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
 
 
-class Record(Noun):
+class Record(msgspec.Struct, frozen=True):
     """One entry: what kind of happening, to which snapshot, when, and what is told of it."""
 
     kind: str
     snapshot: str
     site: str
     at: datetime
-    facts: Mapping[str, Json] = field(default_factory=dict)
+    facts: Mapping[str, Json] = {}
 
 
 class _Read(msgspec.Struct, frozen=True):
@@ -90,7 +88,7 @@ HOLD = "hold"
 RELEASE = "release"
 
 
-class Hold(Noun):
+class Hold(msgspec.Struct, frozen=True):
     """Why a snapshot must stay, since when, on whose word, and until when (None: until it is released)."""
 
     reason: str
@@ -177,7 +175,7 @@ DRILL = "drill"
 PASSED, FAILED = "passed", "failed"
 
 
-class Drill(Noun):
+class Drill(msgspec.Struct, frozen=True):
     """One drill as its record tells it.
 
     Attributes:
@@ -241,7 +239,7 @@ DEPTHS = {
 }
 
 
-class Verification(Noun):
+class Verification(msgspec.Struct, frozen=True):
     """The result of a verification.
 
     Attributes:

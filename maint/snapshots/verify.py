@@ -10,10 +10,12 @@ in the signed manifest, and level 1 proves that these are still the bytes that w
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import BinaryIO
 from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.deployment.fast_lists import Condenser
 from maint.deployment.json_events import BLOCK, Events, blocks
@@ -45,8 +47,7 @@ from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, sto
 SKEW = timedelta(minutes=5)  # how far clocks may disagree before a snapshot counts as coming from the future
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(msgspec.Struct, frozen=True):
     """What was found inside the parts."""
 
     findings: Sequence[Finding]
@@ -54,8 +55,7 @@ class Content:
     license: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(msgspec.Struct, frozen=True):
     """All that decides what is found: the manifest with its digests, the keys, the account and its password."""
 
     snapshot: Snapshot

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks

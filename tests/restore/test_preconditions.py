@@ -1,10 +1,10 @@
 """The ladder before a restore: each rung refuses by itself, and says what to do."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.deployment.deployment_summary import Outline
 from maint.errors import Refused

@@ -1,12 +1,12 @@
 """Retention as a pure function: what must hold for any snapshots, any policy and any time."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from maint.errors import Refused
 from maint.model.site import Keep

@@ -15,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, TypeVar, cast
 
+import msgspec
+
 from maint.errors import Refused, WorkFailed
-from maint.model.noun import Noun
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
@@ -183,7 +184,7 @@ def retry_truncated(clock: Clock, fetch: Callable[[], T]) -> T:
     return fetch()
 
 
-class Unused(Noun):
+class Unused(msgspec.Struct, frozen=True):
     """What no snapshot of a store needs.
 
     Attributes:

@@ -5,11 +5,12 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 
+import msgspec
+
 from maint import __version__
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import ClusterSummary, Judgement, Purpose, Redaction, Snapshot, StoredFile
 from maint.model.virtual_cluster import File, Job, Object, Resource, joint_signature, part_of, text_of
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
@@ -24,7 +25,7 @@ from maint.snapshots.virtual_clusters.document import NOT_IN_THE_API, ClusterDoc
 from maint.snapshots.writer import SnapshotWriter
 
 
-class Clusters(Noun):
+class Clusters(msgspec.Struct, frozen=True):
     """What came of the virtual clusters: a line each, the files they need, and what is not covered."""
 
     summaries: Sequence[ClusterSummary] = ()
@@ -115,7 +116,7 @@ def _doubt(document: ClusterDocument, before: ClusterSummary | None) -> str:
     return ""
 
 
-class TakenClusters(Noun):
+class TakenClusters(msgspec.Struct, frozen=True):
     """A snapshot of virtual clusters alone that is stored, and what the read-back proved."""
 
     snapshot: Snapshot

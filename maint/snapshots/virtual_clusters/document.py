@@ -9,7 +9,6 @@ import msgspec
 from maint.errors import WorkFailed
 from maint.model.job_definition import normal_job, normal_resource
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot
 from maint.model.virtual_cluster import Job, Object, Resource
 from maint.ports import VirtualClusterSight
@@ -30,7 +29,7 @@ NOT_IN_THE_API = (
 """What no call of the jobs API gives, or what only a running cluster needs (contract sections 9.3 and 14)."""
 
 
-class ClusterDocument(Noun):
+class ClusterDocument(msgspec.Struct, frozen=True):
     """One virtual cluster as it was read.
 
     Attributes:
@@ -138,7 +137,7 @@ def decode(content: bytes) -> ClusterDocument:
 Change = Literal["added", "removed", "changed"]
 
 
-class ClusterDifference(Noun):
+class ClusterDifference(msgspec.Struct, frozen=True):
     """What is not the same; values are not told, since they may be secrets (contract section 4.2, `conf`, `args`).
 
     Attributes:

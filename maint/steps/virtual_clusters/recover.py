@@ -1,8 +1,9 @@
 """Bring a virtual cluster back whose address nobody knew when the run was planned: nothing that is there is touched."""
 
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import replace
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from maint.errors import CannotReach, MaintError, Refused
 from maint.model.plan import Action, Effect

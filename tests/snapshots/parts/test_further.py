@@ -2,10 +2,10 @@
 
 import io
 import tarfile
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.errors import WorkFailed
 from maint.model.secret import Secret

@@ -3,9 +3,10 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from maint.cli.flags import Flags
 from maint.cli.open_site import opened

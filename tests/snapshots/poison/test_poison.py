@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.lab.manager.license import make_license
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, new_id
