@@ -1,4 +1,7 @@
-"""Bring a lab up in a process of its own, ask it, break it, take it down."""
+"""Bring a lab up in a process of its own, ask it, break it, take it down.
+
+What asks a lab raises CannotReach where none is up, and Invalid where the lab does not know what was asked.
+"""
 
 import contextlib
 import json
@@ -103,22 +106,12 @@ def down(folder: Path) -> bool:
 
 
 def break_(folder: Path, target: str, fault: str) -> None:
-    """Set a fault on the manager's calls, on the server, or on a host by its name.
-
-    Raises:
-        Invalid: no such target or fault.
-        CannotReach: no lab is up.
-    """
+    """Set a fault on the manager's calls, on the server, or on a host by its name."""
     ask(folder, "break", target=target, fault=fault)
 
 
 def repair(folder: Path, fault: str = "", target: str = "") -> int:
-    """Clear a fault, or all of them, on manager and hosts, or at one target; return how many there were.
-
-    Raises:
-        Invalid: there is no such fault or target.
-        CannotReach: no lab is up.
-    """
+    """Clear a fault, or all of them, on manager and hosts, or at one target; return how many there were."""
     return int(ask(folder, "repair", fault=fault, target=target)["cleared"])
 
 
@@ -138,9 +131,6 @@ def create_vc(folder: Path, name: str, *, loaded: bool = False, initialised: boo
     Args:
         loaded: fill it with the example set.
         initialised: give it TLS and its users Kerberos secrets.
-
-    Raises:
-        Invalid: no name for one, or one that is taken.
     """
     ask(folder, "create-vc", name=name, loaded="yes" * loaded, initialised="yes" * initialised)
     found: Status = next(each for each in status(folder)["virtual_clusters"] if each["name"] == name)
@@ -148,11 +138,7 @@ def create_vc(folder: Path, name: str, *, loaded: bool = False, initialised: boo
 
 
 def delete_vc(folder: Path, name: str) -> None:
-    """Take a virtual cluster away with everything in it.
-
-    Raises:
-        Invalid: there is none of that name.
-    """
+    """Take a virtual cluster away with everything in it."""
     ask(folder, "delete-vc", name=name)
 
 
@@ -162,21 +148,12 @@ def restart(folder: Path) -> None:
 
 
 def switch(folder: Path, name: str, value: str) -> None:
-    """Choose a behaviour from now on.
-
-    Raises:
-        Invalid: no such switch or value.
-    """
+    """Choose a behaviour from now on."""
     ask(folder, "switch", name=name, value=value)
 
 
 def ask(folder: Path, order: str, **words: str) -> Status:
-    """Send one order to a lab that is up and return its answer.
-
-    Raises:
-        CannotReach: no lab is up.
-        Invalid: the lab does not know what was asked.
-    """
+    """Send one order to a lab that is up and return its answer."""
     try:
         access = _access(folder)
         with socket.create_connection(("127.0.0.1", int(access["port"])), timeout=_PATIENCE) as connection:

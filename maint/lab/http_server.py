@@ -42,14 +42,7 @@ class RequestLog:
         path.touch()
 
     def add(self, port: int, method: str, path: str, status: int, remark: str = "") -> None:
-        """Note a request.
-
-        Args:
-            port: the port it came to.
-            path: path and query.
-            status: what is answered; 0 for nothing.
-            remark: what became of the answer, "" for nothing special.
-        """
+        """Note a request; status 0 is for no answer, the remark says what became of it."""
         stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {"time": stamp, "port": port, "method": method, "path": path, "status": status}
         text = json.dumps(line | ({"remark": remark} if remark else {}))
@@ -302,14 +295,7 @@ def free_port() -> int:
 
 
 def free_ports(first: int, second: int) -> tuple[int, int]:
-    """Return two ports, both held while the other is looked for, so that they differ.
-
-    Args:
-        first, second: the ports wanted; 0 for any free one.
-
-    Raises:
-        OSError: a wanted port is taken.
-    """
+    """Return two ports that differ; 0 is for any free one, OSError where a wanted one is taken."""
     with socket.socket() as one, socket.socket() as other:
         return _bound(one, first), _bound(other, second)
 

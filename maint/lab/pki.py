@@ -2,21 +2,21 @@
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from pyrage import x25519 as age
 
 _CURVE = ec.SECP256R1()
 LOOPBACK = ("localhost", "127.0.0.1")
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """A private key with its certificate."""
 
     key: ec.EllipticCurvePrivateKey
@@ -84,6 +84,20 @@ class Authority:
         """Return a server certificate that expired yesterday."""
         return _issue(names[0], self.intermediate, now - timedelta(days=29), now - timedelta(days=1), names)
 
+    def expired_copy(self, pem: bytes, now: datetime) -> bytes:
+        """Return a PEM text whose first certificate expired yesterday; it is of the same key and names."""
+        end = b"-----END CERTIFICATE-----\n"
+        before, _, rest = pem.partition(b"-----BEGIN CERTIFICATE-----")
+        own = x509.load_pem_x509_certificates(pem)[0]
+        names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        shown = [str(name.value) for name in names]
+        public = own.public_key()
+        if not isinstance(public, ec.EllipticCurvePublicKey):
+            raise ValueError("the certificate is not one of this lab")
+        begins, ends = now - timedelta(days=29), now - timedelta(days=1)
+        copy = _issue(shown[0], self.intermediate, begins, ends, shown, public=public)
+        return before + copy.pem + rest.partition(end)[2]
+
     def chain_pem(self, pair: Pair) -> bytes:
         """Return what a server shows: its certificate, then the intermediate."""
         return pair.pem + self.intermediate.pem
@@ -115,9 +129,8 @@ def encrypted_key(pair: Pair, password: str) -> bytes:
 
 def age_key() -> tuple[str, str]:
     """Return a fresh age identity and its recipient."""
-    key = x25519.X25519PrivateKey.generate()
-    recipient = encode("age", key.public_key().public_bytes_raw())
-    return encode("age-secret-key-", key.private_bytes_raw()).upper(), recipient
+    identity = age.Identity.generate()
+    return str(identity), str(identity.to_public())
 
 
 def _issue(
@@ -128,20 +141,23 @@ def _issue(
     names: Sequence[str] = (),
     *,
     level: int | None = None,
+    public: ec.EllipticCurvePublicKey | None = None,
 ) -> Pair:
+    """Return a new key with its certificate, or a certificate of the `public` key, which stays with its owner."""
     key = ec.generate_private_key(_CURVE)
+    public = public or key.public_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     signer = issuer.key if issuer else key
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer.certificate.subject if issuer else subject)
-        .public_key(key.public_key())
+        .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(begins.astimezone(UTC))
         .not_valid_after(ends.astimezone(UTC))
         .add_extension(x509.BasicConstraints(ca=level is not None, path_length=level), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .add_extension(_usage(level is not None), critical=True)
     )
@@ -179,8 +195,7 @@ def new_ssh_key() -> bytes:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(msgspec.Struct, frozen=True):
     """What a certificate says; names as OpenSSL writes them."""
 
     until: datetime
@@ -246,36 +261,3 @@ def leads_to(chain: bytes, authority: bytes) -> bool:
         here = next((other for other in own if other.subject == here.issuer), here)
         seen += 1
     return False
-
-
-_ALPHABET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
-_GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
-
-
-def encode(prefix: str, data: bytes) -> str:
-    """Return `<prefix>1<data><checksum>` in lower case."""
-    words = _five_bits(data)
-    checked = _spread(prefix) + words
-    remainder = _polymod([*checked, 0, 0, 0, 0, 0, 0]) ^ 1
-    words += [(remainder >> 5 * (5 - place)) & 31 for place in range(6)]
-    return f"{prefix}1" + "".join(_ALPHABET[word] for word in words)
-
-
-def _five_bits(data: bytes) -> list[int]:
-    bits = "".join(f"{byte:08b}" for byte in data)
-    bits += "0" * (-len(bits) % 5)
-    return [int(bits[start : start + 5], 2) for start in range(0, len(bits), 5)]
-
-
-def _spread(prefix: str) -> list[int]:
-    return [ord(letter) >> 5 for letter in prefix] + [0] + [ord(letter) & 31 for letter in prefix]
-
-
-def _polymod(words: list[int]) -> int:
-    remainder = 1
-    for word in words:
-        top = remainder >> 25
-        remainder = (remainder & 0x1FFFFFF) << 5 ^ word
-        for place in range(5):
-            remainder ^= _GENERATOR[place] if top >> place & 1 else 0
-    return remainder

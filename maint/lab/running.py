@@ -18,7 +18,7 @@ from maint.lab.hosts.problems import Ailments
 from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.ssh.server import SshLab
 from maint.lab.http_server import request_counts
-from maint.lab.manager import jks
+from maint.lab.manager import host_files, jks
 from maint.lab.manager.load import Options
 from maint.lab.manager.server import PlainUnit
 from maint.lab.manager.simulator import Simulator, root_of
@@ -109,11 +109,7 @@ class Lab:
         self._manager.lose_database()
 
     def break_(self, target: str, fault: str) -> None:
-        """Set a fault of the manager, or of a host by its name.
-
-        Raises:
-            UnknownFault: no such fault, or it cannot be aimed there.
-        """
+        """Set a fault of the manager, or of a host by its name; UnknownFault where it cannot be aimed there."""
         if target in self.machines or fault in HOST_FAULTS:
             self._break_host(target, fault)
             return
@@ -122,14 +118,9 @@ class Lab:
             self._manager.save()
 
     def repair(self, fault: str = "", target: str = "") -> int:
-        """Clear a fault, or all, on manager and hosts, or at one target; return how many there were.
+        """Clear a fault, or all, everywhere or at one target; return how many there were.
 
-        Args:
-            fault: the fault; a target's name alone clears all that is wrong there.
-            target: where; everywhere when empty.
-
-        Raises:
-            UnknownFault: there is no such fault or target.
+        A target's name alone clears all that is wrong there; UnknownFault where there is no such fault or target.
         """
         faults, targets = set(FAULTS), {*TARGETS, *self.machines}
         if fault in targets and not target:
@@ -269,8 +260,8 @@ class Lab:
             self._neighbours.publish(cluster.identity.domain, self.machines[ingress[0]].address, service.port)
 
     def _expired(self, name: str) -> bytes:
-        authority = self._manager.authority
-        return authority.chain_pem(authority.expired([name, *pki.LOOPBACK], datetime.now(UTC)))
+        chain = self._root(name) / host_files.AGENT_CERT / "cm-auto-host_key_cert_chain.pem"
+        return self._manager.authority.expired_copy(chain.read_bytes(), datetime.now(UTC))
 
     def _root(self, name: str) -> Path:
         return root_of(self.folder, name)

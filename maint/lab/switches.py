@@ -160,14 +160,7 @@ class UnknownSwitch(ValueError):
 
 
 class Switches:
-    """The switches of one lab.
-
-    Args:
-        chosen: the values that differ from the defaults, by name.
-
-    Raises:
-        UnknownSwitch: a name or a value that does not exist.
-    """
+    """The switches of one lab: the chosen values, which differ from the defaults; UnknownSwitch for what is none."""
 
     def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
         self.chosen = dict(chosen or {})

@@ -43,7 +43,7 @@ HOMES = {
     "rich": ("maint.cli.screen",),
     "yaml": ("maint.config.yaml",),
     "jinja2": ("maint.render",),
-    "pyrage": ("maint.adapters.seal",),
+    "pyrage": ("maint.adapters.seal", "maint.lab.pki"),
     "zstandard": ("maint.adapters.seal",),
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
     "botocore": ("maint.adapters.stores.s3",),

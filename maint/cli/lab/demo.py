@@ -23,15 +23,7 @@ _LOOK_CLOSER = "the demo removed its lab: `maint lab up` keeps one, in which the
 
 
 def run(flags: Flags, deployment: Path | None) -> int:
-    """Show the main job on a deployment, and clean up whatever happens.
-
-    Args:
-        flags: the common flags.
-        deployment: the export to load; None for the example.
-
-    Returns:
-        The exit code.
-    """
+    """Show the main job on a deployment (None: the example), clean up whatever happens, and return the exit code."""
     screen = flags.screen()
     folder = Path(tempfile.mkdtemp(prefix="maint-demo-"))
     state = state_home() / "demo" / folder.name

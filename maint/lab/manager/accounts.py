@@ -1,10 +1,11 @@
-"""Accounts of a deployment: who is let in, and what they may do (contract sections 2.2, 7.2)."""
+"""Accounts of a deployment: who is let in, and what they may do (M2.2, M7.2)."""
 
 import hashlib
 import hmac
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from maint.lab.manager.document import Doc, users
 
@@ -22,8 +23,7 @@ _BY_DISPLAY_NAME = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """A role, everywhere or on some clusters."""
 
     role: str

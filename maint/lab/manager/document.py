@@ -24,7 +24,7 @@ class ExactFloat(float):
 
 
 def parse(text: str | bytes) -> Doc:
-    """Return the object that a JSON text spells; integers of any size stay exact (contract section 7.3).
+    """Return the object that a JSON text spells; integers of any size stay exact (M7.3).
 
     Raises:
         ValueError: it is no JSON, or no object.
@@ -89,7 +89,7 @@ def all_services(doc: Doc) -> Iterator[tuple[Doc | None, Doc]]:
         yield None, doc["managementService"]
 
 
-# First release that announces an API version; the rows from 5.11 on are those of contract section 1.
+# First release that announces an API version; the rows from 5.11 on are those of M1.
 _ANNOUNCES: tuple[tuple[tuple[int, ...], int], ...] = (
     ((4, 0), 1), ((4, 1), 2), ((4, 5), 3), ((4, 6), 4), ((4, 7), 5), ((5, 0), 6), ((5, 1), 7), ((5, 2), 8),
     ((5, 3), 9), ((5, 4), 10), ((5, 5), 11), ((5, 7), 12), ((5, 8), 13), ((5, 9), 14), ((5, 10), 15), ((5, 11), 16),

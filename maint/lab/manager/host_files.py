@@ -1,12 +1,13 @@
-"""The files of a manager's hosts: settings, GUID, JVM options, Auto-TLS keys and truststores (contract 11, 12)."""
+"""The files of a manager's hosts: settings, GUID, JVM options, Auto-TLS keys and truststores (M11, M12)."""
 
 import re
 import secrets
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+import msgspec
 
 from maint.lab import pki
 from maint.lab.files import write_whole
@@ -34,8 +35,7 @@ com.cloudera.cmf.db.password={password}
 """
 
 
-@dataclass(frozen=True, slots=True)
-class StorePasswords:
+class StorePasswords(msgspec.Struct, frozen=True):
     """The passwords of the Auto-TLS stores."""
 
     keystore: str
@@ -43,7 +43,7 @@ class StorePasswords:
 
 
 def auto_tls(doc: Doc) -> bool:
-    """Return whether Auto-TLS is on in a document (contract section 7.2)."""
+    """Return whether Auto-TLS is on in a document (M7.2)."""
     return settings(doc).get("AUTO_TLS_TYPE", "NONE") not in ("", "NONE")
 
 
@@ -141,7 +141,7 @@ def write_stores(
 
 
 def _write_certmanager(root: Path, authority: pki.Authority, passwords: StorePasswords, now: datetime) -> None:
-    """Write what the server keeps of its own authority; none of it is in an export (contract section 11)."""
+    """Write what the server keeps of its own authority; none of it is in an export (M11)."""
     folder = root / CERTMANAGER
     write_whole(folder / "CMCA/ca-db/newcerts/cacert.pem", authority.intermediate.pem)
     write_whole(folder / "CMCA/private/ca_key.pem", authority.intermediate.key_pem, 0o600)

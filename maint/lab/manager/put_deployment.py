@@ -1,4 +1,4 @@
-"""Take in the document of a PUT: check it, drop what is read-only, join it with what is there (contract section 8)."""
+"""Take in the document of a PUT: check it, drop what is read-only, join it with what is there (M8)."""
 
 import uuid
 from collections import Counter
@@ -10,7 +10,7 @@ from maint.lab.manager.document import Doc, all_services, clusters, hosts, items
 from maint.lab.manager.views import as_of, holds_marker
 from maint.lab.manager.world import World
 
-# Fields that answers carry and a PUT ignores, wherever they stand (contract section 7.2, the starred ones).
+# Fields that answers carry and a PUT ignores, wherever they stand (M7.2, the starred ones).
 _READ_ONLY = frozenset({
     "entityStatus", "maintenanceMode", "maintenanceOwners", "clusterUrl", "hostsUrl", "serviceState", "healthSummary",
     "healthChecks", "configStale", "configStalenessStatus", "clientConfigStalenessStatus", "serviceUrl",

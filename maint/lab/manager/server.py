@@ -1,4 +1,4 @@
-"""The unit cloudera-scm-server of the lab: started, stopped and restarted as systemd would (contract 2.1, 3, 16.2)."""
+"""The unit cloudera-scm-server of the lab: started, stopped and restarted as systemd would (M2.1, M3, M16.2)."""
 
 import contextlib
 import secrets

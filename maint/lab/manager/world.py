@@ -5,10 +5,11 @@ import random
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from maint.lab.faults import FaultBox
 from maint.lab.files import write_whole
@@ -36,9 +37,8 @@ STARTED, STOPPED, STARTING, STOPPING, NA = "STARTED", "STOPPED", "STARTING", "ST
 NEVER_ENDS = "command-never-ends"  # the fault whose work outlives it
 
 
-@dataclass(slots=True)
-class Command:
-    """An asynchronous command under way or done (contract section 4).
+class Command(msgspec.Struct):
+    """An asynchronous command under way or done (M4).
 
     Attributes:
         ref: the entity it works on, as the answer shows it: `{"clusterRef": {...}}`.
@@ -57,7 +57,7 @@ class Command:
     ended: float | None = None
     success: bool | None = None
     message: str = ""
-    roles: dict[str, str] = field(default_factory=dict)
+    roles: dict[str, str] = {}
     fails: bool = False
 
     @property
@@ -77,7 +77,7 @@ class World:
 
     Attributes:
         shape: the API version whose shape the deployment has.
-        redaction, tls: what the last start read from options and settings (contract sections 7.1, 2.1).
+        redaction, tls: what the last start read from options and settings (M7.1, M2.1).
         login_users: the accounts that are let in; those of the deployment, except after a PUT under `users-after-put`.
         truststore_files: the shared truststore by type (JKS, PEM), as the last start found it.
         joined: the cluster of each host that was added to one, by host id; others belong where their roles are.
@@ -134,7 +134,7 @@ class World:
         return settings(self.deployment)
 
     def redaction_by_default(self) -> bool:
-        """Return whether values are redacted where the options do not say (contract section 7.1)."""
+        """Return whether values are redacted where the options do not say (M7.1)."""
         chosen = self.switches["redaction-default"]
         return chosen == "on" or (chosen == "by-release" and major(release(self.deployment)) >= 6)
 
@@ -171,7 +171,7 @@ class World:
     # -- clusters, services, roles
 
     def find_cluster(self, name: str) -> Doc | None:
-        """Return a cluster by name, else by display name (contract section 5, U24)."""
+        """Return a cluster by name, else by display name (M5, U24)."""
         found = [cluster for cluster in clusters(self.deployment) if cluster.get("name") == name]
         if not found and self.switches["display-name-in-path"] == "accepted":
             found = [cluster for cluster in clusters(self.deployment) if cluster.get("displayName") == name]
@@ -198,7 +198,7 @@ class World:
     # -- changes
 
     def replace_deployment(self, deployment: Doc, *, added: bool = False) -> None:
-        """Put another deployment in force, as a PUT does (contract section 8, U10, U17, U18).
+        """Put another deployment in force, as a PUT does (M8, U10, U17, U18).
 
         Args:
             deployment: all of it.
@@ -299,7 +299,7 @@ class World:
             "trial": self.trial,
             "redaction": self.redaction,
             "tls": self.tls,
-            "commands": [asdict(command) for command in self.commands.values()],
+            "commands": [msgspec.structs.asdict(command) for command in self.commands.values()],
             "next_command": self.next_command,
             "role_states": self.role_states,
             "sessions": self.sessions,

@@ -31,7 +31,7 @@ def read(world: World, request: Request) -> Response:
 
 
 def delete(world: World, request: Request) -> Response:
-    """Delete a cluster that is stopped; hosts stay (contract section 6)."""
+    """Delete a cluster that is stopped; hosts stay (M6)."""
     cluster = cluster_of(world, request)
     if world.cluster_runs(cluster) and world.switches["delete-running"] == "refuse":
         raise ApiError(400, f"Cannot delete cluster '{cluster['name']}': its services must be stopped first.")
@@ -53,7 +53,7 @@ def members(world: World, cluster: Doc) -> list[Doc]:
 
 
 def shown(world: World, cluster: Doc, api: int) -> Doc:
-    """Return a cluster as listings show it, in the fields of an API version (contract 7.2, recordings)."""
+    """Return a cluster as listings show it, in the fields of an API version (M7.2, recordings)."""
     answer: Doc = {"name": cluster["name"], "displayName": cluster.get("displayName") if api >= 6 else None}
     answer |= {"version": cluster.get("version"), "fullVersion": cluster.get("fullVersion") if api >= 6 else None}
     answer |= {"maintenanceMode": False, "maintenanceOwners": []}
@@ -112,7 +112,7 @@ def read_contexts(world: World, request: Request) -> Response:
 
 
 def read_context(world: World, request: Request) -> Response:
-    """Answer one data context; a missing one is no 404 on real servers (contract section 2.4)."""
+    """Answer one data context; a missing one is no 404 on real servers (M2.4)."""
     return Response(value=_context(world, request))
 
 

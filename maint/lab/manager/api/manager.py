@@ -31,7 +31,7 @@ def read_config(world: World, request: Request) -> Response:
 
 
 def write_config(world: World, request: Request) -> Response:
-    """Change settings: null resets one, what is not listed stays (contract section 10.5)."""
+    """Change settings: null resets one, what is not listed stays (M10.5)."""
     settings = {str(item.get("name")): item for item in items(world.deployment.get("managerSettings"))}
     for item in request.entries("the settings"):
         name = item.get("name")
@@ -66,7 +66,7 @@ def shutdown_readiness(world: World, request: Request) -> Response:
 
 
 def instances(world: World, request: Request) -> Response:
-    """List the servers of this manager: the first hosts of its deployment (contract section 10.5)."""
+    """List the servers of this manager: the first hosts of its deployment (M10.5)."""
     del request
     known = [(str(host.get("hostname")), str(host.get("ipAddress"))) for host in hosts(world.deployment)]
     servers = (known or [("cm", "127.0.0.1")])[: int(world.switches.number("server-instances"))]

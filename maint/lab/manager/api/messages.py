@@ -53,33 +53,21 @@ class Request(msgspec.Struct, frozen=True):
         return self.body.read_bytes() if self.body else b""
 
     def document(self, what: str) -> Doc:
-        """Return the JSON object of the body, empty where there is none.
-
-        Raises:
-            ApiError: 400, it is not one.
-        """
+        """Return the JSON object of the body, empty where there is none; 400 where it is not one."""
         try:
             return parse(self.content() or b"{}")
         except (ValueError, RecursionError) as error:
             raise ApiError(400, f"Cannot read {what}: {error}") from error
 
     def entries(self, what: str) -> list[Doc]:
-        """Return the objects of the body's `{"items" : [...]}`.
-
-        Raises:
-            ApiError: 400, they are not objects in a list.
-        """
+        """Return the objects of the body's `{"items" : [...]}`; 400 where they are not objects in a list."""
         listed = self.document(what).get("items") or []
         if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
             raise ApiError(400, f"Cannot read {what}: items is not a list of objects.")
         return listed
 
     def words(self, what: str, field: str = "items") -> list[str]:
-        """Return the texts of a list in the body.
-
-        Raises:
-            ApiError: 400, they are not texts in a list.
-        """
+        """Return the texts of a list in the body; 400 where they are not texts in a list."""
         listed = self.document(what).get(field) or []
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
             raise ApiError(400, f"Cannot read {what}: {field} is not a list of strings.")
@@ -160,11 +148,7 @@ def html(status: int, title: str, reason: str | None = None) -> Response:
 
 
 def one_of(entries: list[Doc], key: str, name: str, what: str) -> Doc:
-    """Return the entry of a name.
-
-    Raises:
-        ApiError: 404, there is none.
-    """
+    """Return the entry of a name; 404 where there is none."""
     for entry in entries:
         if entry.get(key) == name:
             return entry

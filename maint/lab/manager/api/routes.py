@@ -29,10 +29,29 @@ class Route(msgspec.Struct, frozen=True):
 
 
 _REAL_CALLS = Path(__file__).parents[2] / "data" / "management-api.txt"
-_SERVICE = "clusters/{cluster}/services/{service}"
 _PARCEL = "clusters/{cluster}/parcels/products/{product}/versions/{version}"
 
+# The calls of a service: one of a cluster, or the management service.
+_OF_A_SERVICE = {
+    "GET ": Route(services.read),
+    "GET /config": Route(services.read_config),
+    "GET /commands": Route(commands.active_on_service),
+    "GET /roles": Route(services.read_roles),
+    "GET /roles/{role}": Route(services.read_role),
+    "GET /roles/{role}/config": Route(services.read_role_config),
+    "GET /roleConfigGroups": Route(services.read_groups, since=3),
+    "GET /roleConfigGroups/{group}": Route(services.read_group, since=3),
+    "GET /roleConfigGroups/{group}/config": Route(services.read_group_config, since=3),
+    "GET /roleConfigGroups/{group}/roles": Route(services.read_group_roles, since=3),
+    "POST /commands/{verb}": Route(commands.on_service, OPERATE),
+    "POST /roleCommands/{verb}": Route(commands.on_roles, OPERATE, takes_json=True),
+}
 ROUTES: dict[str, Route] = {
+    **{
+        call.replace(" ", f" {service}", 1): route
+        for service in ("cm/service", "clusters/{cluster}/services/{service}")
+        for call, route in _OF_A_SERVICE.items()
+    },
     "GET tools/echo": Route(manager.echo),
     "GET tools/echoError": Route(manager.echo_error),
     "GET cm/version": Route(manager.version),
@@ -52,18 +71,6 @@ ROUTES: dict[str, Route] = {
     "GET cm/licensedFeatureUsage": Route(security.license_usage, since=6),
     "POST cm/trial/begin": Route(security.begin_trial, FULL, 6),
     "POST cm/trial/end": Route(security.end_trial, FULL, 6),
-    "GET cm/service": Route(services.read),
-    "GET cm/service/config": Route(services.read_config),
-    "GET cm/service/roles": Route(services.read_roles),
-    "GET cm/service/roles/{role}": Route(services.read_role),
-    "GET cm/service/roles/{role}/config": Route(services.read_role_config),
-    "GET cm/service/roleConfigGroups": Route(services.read_groups, since=3),
-    "GET cm/service/roleConfigGroups/{group}": Route(services.read_group, since=3),
-    "GET cm/service/roleConfigGroups/{group}/config": Route(services.read_group_config, since=3),
-    "GET cm/service/roleConfigGroups/{group}/roles": Route(services.read_group_roles, since=3),
-    "GET cm/service/commands": Route(commands.active_on_service),
-    "POST cm/service/commands/{verb}": Route(commands.on_service, OPERATE),
-    "POST cm/service/roleCommands/{verb}": Route(commands.on_roles, OPERATE, takes_json=True),
     "GET certs/truststorePassword": Route(security.truststore_password, PRIVILEGED, 41),
     "GET certs/truststore": Route(security.truststore, PRIVILEGED, 41),
     "GET clusters": Route(clusters.read_all),
@@ -80,18 +87,6 @@ ROUTES: dict[str, Route] = {
     f"GET {_PARCEL}": Route(clusters.read_parcel, since=3),
     f"POST {_PARCEL}/commands/{{verb}}": Route(clusters.command_parcel, ADMINISTER, 3),
     "GET clusters/{cluster}/services": Route(services.read_all),
-    f"GET {_SERVICE}": Route(services.read),
-    f"GET {_SERVICE}/config": Route(services.read_config),
-    f"GET {_SERVICE}/commands": Route(commands.active_on_service),
-    f"GET {_SERVICE}/roles": Route(services.read_roles),
-    f"GET {_SERVICE}/roles/{{role}}": Route(services.read_role),
-    f"GET {_SERVICE}/roles/{{role}}/config": Route(services.read_role_config),
-    f"GET {_SERVICE}/roleConfigGroups": Route(services.read_groups, since=3),
-    f"GET {_SERVICE}/roleConfigGroups/{{group}}": Route(services.read_group, since=3),
-    f"GET {_SERVICE}/roleConfigGroups/{{group}}/config": Route(services.read_group_config, since=3),
-    f"GET {_SERVICE}/roleConfigGroups/{{group}}/roles": Route(services.read_group_roles, since=3),
-    f"POST {_SERVICE}/commands/{{verb}}": Route(commands.on_service, OPERATE),
-    f"POST {_SERVICE}/roleCommands/{{verb}}": Route(commands.on_roles, OPERATE, takes_json=True),
     "GET commands/{id}": Route(commands.read),
     "GET commands/{id}/logs/{stream}": Route(commands.log),
     "POST commands/{id}/abort": Route(commands.abort, OPERATE),

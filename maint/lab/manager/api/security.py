@@ -168,7 +168,7 @@ def read_mapping(world: World, request: Request) -> Response:
 
 
 def sessions(world: World, request: Request) -> Response:
-    """List open sessions: one for each call that came without a cookie (contract section 2.2)."""
+    """List open sessions: one for each call that came without a cookie (M2.2)."""
     del request
     stamp = commands.moment(world.now().timestamp())
     return listing([
