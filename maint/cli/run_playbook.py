@@ -86,7 +86,7 @@ def prepared(
     if not _agreed(flags, screen, plan, more, text):
         return None
     left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
-    return RunSession(site, plan, _options(site, flags), limit=left), plan
+    return RunSession(site, plan, _options(site, flags), limit=left, limit_of=limit), plan
 
 
 def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
@@ -133,7 +133,7 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
             _show_left(screen, past)
             return 0
         screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
-        session = RunSession(site, past.plan, _options(site, flags), past, limit_of(flags), answers)
+        session = RunSession(site, past.plan, _options(site, flags), past, limit_of(flags), answers=answers)
         try:
             return follow(site, screen, session, past.plan)
         finally:

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from maint.deployment.json_reducer import Fields
 from maint.deployment.password_hash import opens
 from maint.deployment.secret_index import Known
 from maint.deployment.sensitive import SECRET_FIELDS, readable
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding
 
@@ -17,7 +18,7 @@ SHOWN = 3
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 
-class _Account(Noun):
+class _Account(msgspec.Struct, frozen=True):
     name: str
     logs_in: bool  # not kept by an outside directory
     has_hash: bool

@@ -1,9 +1,8 @@
 """The few facts about a document that a restore has to know before it starts."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 
-from maint.model.noun import Noun
+import msgspec
 
 # Manager settings that a restore depends on (contract sections 2.1, 7.2, 11); none of them is secret.
 TLS_SETTINGS = frozenset({"WEB_TLS", "AUTO_TLS_TYPE", "KEYSTORE_PATH", "TRUSTSTORE_PATH"})
@@ -11,7 +10,7 @@ TLS_SETTINGS = frozenset({"WEB_TLS", "AUTO_TLS_TYPE", "KEYSTORE_PATH", "TRUSTSTO
 TRUSTSTORE_SETTINGS = frozenset({"TRUSTSTORE_PASSWORD", "AUTO_TLS_TRUSTSTORE_PASSWORD"})
 
 
-class Outline(Noun):
+class Outline(msgspec.Struct, frozen=True):
     """What is in a deployment, from far away.
 
     Attributes:
@@ -29,7 +28,7 @@ class Outline(Noun):
     clusters: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     administrators: tuple[str, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = {}
     truststore_password: bool = False
 
     @property

@@ -6,6 +6,8 @@ The rules are those of contract sections 7.1 (redaction), 7.2 (shape) and 8 (wha
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from maint.deployment.accounts import Accounts
 from maint.deployment.deployment_summary import TLS_SETTINGS, TRUSTSTORE_SETTINGS, Outline
 from maint.deployment.fast_lists import Condenser
@@ -17,12 +19,11 @@ from maint.deployment.redaction_check import Redactions
 from maint.deployment.secret_index import Known
 from maint.deployment.sensitive import readable
 from maint.deployment.structure import Shapes
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Judgement, Redaction
 
 
-class Verdict(Noun):
+class Verdict(msgspec.Struct, frozen=True):
     """A judgement, and what is in the document."""
 
     judgement: Judgement

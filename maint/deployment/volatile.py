@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from maint.model.noun import Noun
+import msgspec
 
 
-class Volatile(Noun):
+class Volatile(msgspec.Struct, frozen=True):
     """A place that may differ: the last segments of a path; `/` first means the whole path."""
 
     path: str

@@ -1,7 +1,8 @@
 """Carry a plan out: intent on disk, then the act, then its outcome on disk; everything else follows from that."""
 
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Generator, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from maint.engine.branches import entered, held_up, left_out, together
 from maint.engine.journal import Journal, NullJournal, Record, RunState
@@ -56,6 +57,7 @@ class Runner:
         journal: what is written down.
         past: the earlier attempts.
         limit: seconds for the steps themselves; those that put things back and clean up have their own limits.
+        limit_of: the operator's limit of which those seconds are left.
     """
 
     def __init__(
@@ -65,8 +67,9 @@ class Runner:
         journal: Journal | NullJournal,
         past: RunState | None = None,
         limit: float | None = None,
+        limit_of: float | None = None,
     ) -> None:
-        self._limit = limit
+        self._limit = (limit, limit_of)
         self._plan = plan
         self._site = site
         self._journal = journal
@@ -89,7 +92,7 @@ class Runner:
         """
         failure: BaseException | None = None
         try:
-            with self._site.clock.limit(self._limit):
+            with self._site.clock.limit(*self._limit):
                 yield from self._main()
         except (Exception, KeyboardInterrupt) as error:  # a bug too: what was opened is closed
             failure = error
@@ -230,7 +233,10 @@ class Runner:
             try:
                 with self._site.clock.limit(action.timeout):
                     return (yield from self._apply(index, action, work))
-            except (Interrupted, DeadlinePassed):
+            except Interrupted:
+                raise
+            except DeadlinePassed as error:
+                error.detail = error.detail or tuple(_waited_for(action))
                 raise
             except MaintError as error:
                 if attempt == attempts:
@@ -304,6 +310,12 @@ class Runner:
 
     def _now(self) -> str:
         return self._site.clock.now().isoformat()
+
+
+def _waited_for(action: Action) -> Sequence[str]:
+    """Return what a limit has cut short, and what goes on without us."""
+    words = [f"it passed during: {action.summary}"]
+    return words if action.effect is Effect.READ else [*words, "what was sent before that goes on without maint"]
 
 
 def _words(error: BaseException) -> str:

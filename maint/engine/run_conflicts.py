@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from maint.engine.journal import RunState, history
+from maint.engine.journal import RunState, history, unreadable
 from maint.errors import Refused
 from maint.model.plan import Plan
 from maint.steps.registry import STEPS
@@ -24,6 +24,12 @@ def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:
     kinds = frozenset[str]().union(*(STEPS[action.kind].never_amid(action) for action in plan.actions))
     if not kinds:
         return
+    if rotten := unreadable(state):
+        raise Refused(
+            f"{plan.source} has to wait: the journal of a run is damaged in its first line",
+            detail=["what that run may still need must not go", *map(str, rotten)],
+            hint="look at the server; where that run is over, move the file away",
+        )
     past = _newest(state, kinds, own)
     if past is not None and past.resumable:
         raise Refused(

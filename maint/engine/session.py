@@ -26,6 +26,7 @@ class RunSession:
         options: what the operator said that changes how it is done (`insecure`, `no_safety_net`), for the journal.
         past: the run to take up again.
         limit: seconds for its main steps, None for no limit.
+        limit_of: the operator's limit of which those seconds are left.
         answers: what the operator answers now, by branch of the run that is taken up.
     """
 
@@ -36,6 +37,7 @@ class RunSession:
         options: Mapping[str, Json],
         past: RunState | None = None,
         limit: float | None = None,
+        limit_of: float | None = None,
         answers: Mapping[str, Mapping[str, Json]] | None = None,
     ) -> None:
         self._answers = answers or {}
@@ -43,7 +45,7 @@ class RunSession:
         self._plan = plan
         self._options = options
         self._past = past
-        self._limit = limit
+        self._limit = (limit, limit_of)
         self.run_id = past.id if past else ""
 
     def events(self) -> Generator[Event | str, None, None]:
@@ -76,7 +78,7 @@ class RunSession:
     def _run(self, *, stored: bool) -> Iterator[Event]:
         with closing(self._journal(stored=stored)) as journal:
             self.run_id = journal.id
-            runner = Runner(self._plan, self._site, journal, self._past, self._limit)
+            runner = Runner(self._plan, self._site, journal, self._past, *self._limit)
             yield from runner.events()
         if runner.partly:
             raise PartlyDone(

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+import msgspec
+
 from maint.model.fleet import Presented, Reply
-from maint.model.noun import Noun
 from maint.model.site import HostSettings
 from maint.ports.streams import Answer
 
 
-class Ran(Noun):
+class Ran(msgspec.Struct, frozen=True):
     """How a command on a host ended."""
 
     status: int

@@ -7,9 +7,10 @@ because a part sent with `deleteCurrentDeployment=true` would delete all the res
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from io import BytesIO
 from typing import BinaryIO, cast
+
+import msgspec
 
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks
@@ -19,17 +20,16 @@ from maint.deployment.normalize import flatten
 from maint.deployment.secret_index import Known
 from maint.deployment.tree import Tree
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
 from maint.restore.plain_document import document_of, spell
 from maint.restore.subset import Choice, choice_of, left_out, part_of
-from maint.snapshots.contents import verdict_of
 from maint.snapshots.parts import DEPLOYMENT, open_deployment
+from maint.snapshots.verify import verdict_of
 
 
-class Edit(Noun):
+class Edit(msgspec.Struct, frozen=True):
     """What is done to a snapshot's document before it is sent, fixed when the plan is made.
 
     Attributes:
@@ -69,7 +69,7 @@ class Edit(Noun):
         )
 
 
-class Outgoing(Noun):
+class Outgoing(msgspec.Struct, frozen=True):
     """A document to send.
 
     Attributes:
@@ -80,7 +80,10 @@ class Outgoing(Noun):
 
     snapshot: Snapshot
     edit: Edit
-    content: bytes | None = field(default=None, repr=False)
+    content: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"Outgoing({self.snapshot.id!r}, {self.edit!r})"  # never the document, which has secrets
 
     @property
     def whole(self) -> bool:

@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+import msgspec
+
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
 from maint.adapters.ssh.paramiko_import import (
     AuthenticationException,
@@ -22,7 +24,6 @@ from maint.adapters.ssh.transports import Factory, transport_factory
 from maint.adapters.ssh.wire import Wire
 from maint.errors import CannotReach, Invalid, LoginRefused
 from maint.files import read_private
-from maint.model.noun import Noun
 from maint.model.site import SshSettings
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _REFUSALS = ("No authentication methods", "Too many authentication failures")  #
 _SECOND_NAMES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # one key, several ways to sign with it
 
 
-class Address(Noun):
+class Address(msgspec.Struct, frozen=True):
     """Where a host is reached, and the name that people know it by."""
 
     name: str

@@ -7,11 +7,12 @@ import hmac
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
+import msgspec
+
 from maint.model.fleet import Standing as Standing
-from maint.model.noun import Noun
 
 
-class HostKey(Noun):
+class HostKey(msgspec.Struct, frozen=True):
     """A public key: its type, such as ssh-ed25519, and its bytes as SSH sends them."""
 
     type: str
@@ -23,7 +24,7 @@ class HostKey(Noun):
         return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
 
 
-class _Line(Noun):
+class _Line(msgspec.Struct, frozen=True):
     marker: str
     patterns: tuple[str, ...]
     key: HostKey

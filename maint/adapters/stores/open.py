@@ -3,18 +3,19 @@
 import getpass
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+import msgspec
+from msgspec.structs import replace
+
 from maint.adapters.stores.local import LocalStore
 from maint.errors import Invalid
-from maint.model.noun import Noun
 from maint.model.site import BackupSettings, HostSettings, SshSettings
 from maint.ports import Secrets, Store
 
 
-class Access(Noun):
+class Access(msgspec.Struct, frozen=True):
     """What opens a store that is not a local folder.
 
     Attributes:
