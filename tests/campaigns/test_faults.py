@@ -27,7 +27,7 @@ from tests.snapshots.conftest import EXAMPLE, Place
 
 CALLS = frozenset({"write", "fsync", "link", "unlink", "mkdir", "rename", "open", "stat"})
 STRIDE = size(13, 1)  # calls between two that fail
-LAYERS = ("maint.adapters.stores.local", "maint.adapters.atomic_files")
+LAYERS = ("maint.adapters.stores.local", "maint.files")
 
 
 class Disk:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from maint.adapters.atomic_files import read_private
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
 from maint.adapters.ssh.paramiko_import import (
     AuthenticationException,
@@ -22,6 +21,7 @@ from maint.adapters.ssh.paramiko_import import (
 from maint.adapters.ssh.transports import Factory, transport_factory
 from maint.adapters.ssh.wire import Wire
 from maint.errors import CannotReach, Invalid, LoginRefused
+from maint.files import read_private
 from maint.model.noun import Noun
 from maint.model.site import SshSettings
 

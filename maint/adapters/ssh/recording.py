@@ -5,9 +5,9 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from maint.adapters.atomic_files import make_folder, sync_folder
 from maint.adapters.ssh.known_hosts import KnownHosts
 from maint.errors import WorkFailed
+from maint.files import make_folder, sync_folder
 from maint.model.fleet import Presented
 
 

@@ -83,7 +83,7 @@ def _from_file(site: ConfiguredSite, path: Path) -> tuple[Values, str]:
 
 
 def _unsealed(site: ConfiguredSite, path: Path) -> str:
-    from maint.adapters.atomic_files import read_private
+    from maint.files import read_private
 
     content = read_private(path)
     if content is None:
