@@ -10,7 +10,6 @@ from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
 from maint.deployment.json_reducer import Rules, drop, reduced
-from maint.errors import WorkFailed
 
 Document: TypeAlias = dict[str, Any]  # a JSON object of which only parts are known (M7.2)
 _ESCAPES = str.maketrans(

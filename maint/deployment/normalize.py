@@ -49,9 +49,7 @@ class Configuration(dict[str, Tree]):
 _HIDDEN = Hidden(REDACTED)
 
 
-def normalize(
-    blocks: Iterable[bytes], fingerprint: Callable[[str], str], longest: int = LONGEST
-) -> Configuration:
+def normalize(blocks: Iterable[bytes], fingerprint: Callable[[str], str], longest: int = LONGEST) -> Configuration:
     """Return the tree of a deployment document.
 
     Args:

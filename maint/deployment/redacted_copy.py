@@ -79,9 +79,7 @@ class _Frame:
 class _Redactor:
     """Takes events and writes them, secrets as fingerprints."""
 
-    def __init__(
-        self, secrets: SecretIndex, fingerprint: Callable[[str], str], write: Callable[[str], None]
-    ) -> None:
+    def __init__(self, secrets: SecretIndex, fingerprint: Callable[[str], str], write: Callable[[str], None]) -> None:
         self._fingerprint, self._write = fingerprint, write
         self._pieces: list[str] = []
         self._writer = JsonWriter(self._pieces.append)

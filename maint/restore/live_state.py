@@ -3,24 +3,22 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
+from maint.deployment.compare import VOLATILE, reason
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks
-from maint.deployment.mask_secrets import noting
-from maint.deployment.normalize import flatten
-from maint.deployment.secret_index import Known
-from maint.deployment.tree import Tree
-from maint.deployment.volatile import VOLATILE, reason
+from maint.deployment.normalize import Tree, normalize
+from maint.deployment.secret_index import SecretIndex
 from maint.model.json import digest
 from maint.ports import Sight
 
 _LAST = frozenset(one.path.rpartition("/")[2] for one in VOLATILE)
 
 
-def tree_of_server(sight: Sight, known: Known | None = None) -> dict[str, Tree]:
+def tree_of_server(sight: Sight, known: SecretIndex | None = None) -> dict[str, Tree]:
     """Return the present deployment as a tree; secrets are fingerprints, and noted in `known` for who shows texts."""
     fingerprint = site_fingerprint(sight)
     with sight.manager.deployment() as answer:
-        return flatten(blocks(answer.read), fingerprint if known is None else noting(known, fingerprint))
+        return normalize(blocks(answer.read), fingerprint if known is None else known.noting(fingerprint))
 
 
 def meaning(tree: dict[str, Tree]) -> str:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from maint.deployment.compare import Comparison, Difference, compare
+from maint.deployment.compare import Comparison, Difference, compare, masked
 from maint.deployment.fingerprint import site_fingerprint
-from maint.deployment.mask_secrets import scrubbed
-from maint.deployment.secret_index import Known
+from maint.deployment.secret_index import SecretIndex
 from maint.errors import Refused
 from maint.model.formatting import show_duration
 from maint.model.json import Json
@@ -154,7 +153,7 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
     Raises:
         Refused: the configuration changed while the plan was made.
     """
-    known = Known()
+    known = SecretIndex()
     wanted, present = out.tree(sight, known), tree_of_server(sight, known)
     if meaning(present) != seen:
         raise Refused(
@@ -163,7 +162,7 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
             hint="find out who works on it, then make the plan again",
         )
     losses = compare(present if out.whole else same_places(present, wanted), wanted)
-    losses.differences = scrubbed(losses.differences, [known], site_fingerprint(sight))
+    losses.differences = masked(losses.differences, [known], site_fingerprint(sight))
     return Preview(
         out=out,
         settings=sight.settings,

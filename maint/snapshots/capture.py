@@ -153,12 +153,12 @@ class _Run:
         part, verdict = writing.judged(judge)
         yield _said(verdict)
         writing.redacted_copy(part)
-        host_files, uncovered = host_notes.try_look(self._site, verdict.outline)
-        further = yield from take_further(self._site, writing, verdict.outline)
+        host_files, uncovered = host_notes.try_look(self._site, verdict.summary)
+        further = yield from take_further(self._site, writing, verdict.summary)
         clusters = yield from take_clusters(
             self._site, writing, self._recipients, self._clusters(), self._order.accept_empty
         )
-        told = truststore(verdict.outline, any(part.name == TRUSTSTORE for part in writing.parts))
+        told = truststore(verdict.summary, any(part.name == TRUSTSTORE for part in writing.parts))
         beside = [*([told] if told else []), release_of(verdict, release)]
         snapshot = Snapshot(
             id=self._id,

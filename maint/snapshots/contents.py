@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 from weakref import WeakKeyDictionary
 
-from maint.deployment.fast_lists import Condenser
-from maint.deployment.json_events import BLOCK, Events, blocks
+from maint.deployment.json_events import BLOCK, EventParser, blocks
 from maint.deployment.judge import Judge, Verdict
-from maint.deployment.records import proven
 from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Snapshot
@@ -185,8 +183,7 @@ def _fed(tally: Tally, judge: Judge) -> Tally:
 
 
 def _parsed(tally: Tally) -> Tally:
-    condenser = Condenser(proven)
-    parser = Events(lambda _: condenser.taken.clear(), condenser=condenser)
+    parser = EventParser(lambda _: None)
     while block := tally.read(BLOCK):
         parser.feed(block)
     parser.close()

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
-from maint.deployment.deployment_summary import Outline
+from maint.deployment.judge import DeploymentSummary
 from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.noun import Noun
@@ -35,7 +35,7 @@ class _Absent(Exception):
     """There is nothing to take, and nothing went wrong."""
 
 
-def take_further(site: Site, writing: "Writing", outline: Outline) -> Generator[str, None, Further]:
+def take_further(site: Site, writing: "Writing", summary: DeploymentSummary) -> Generator[str, None, Further]:
     """Store the further parts that the config wants; yields words on those that cannot be had.
 
     Args:
@@ -47,7 +47,7 @@ def take_further(site: Site, writing: "Writing", outline: Outline) -> Generator[
     ways: dict[str, tuple[bool | None, Callable[[], None]]] = {
         LICENSE: (wanted.license, lambda: _license(site, writing)),
         TRUSTSTORE: (wanted.truststore_password, lambda: _truststore(site, writing)),
-        MANAGER_FILES: (wanted.manager_files, lambda: kept.extend(_manager_files(site, writing, outline))),
+        MANAGER_FILES: (wanted.manager_files, lambda: kept.extend(_manager_files(site, writing, summary))),
     }
     for name, (choice, write) in ways.items():
         if choice is False:
@@ -79,16 +79,16 @@ def lacking(settings: SiteSettings, snapshot: Snapshot) -> Sequence[str]:
     return [name for name, choice in demanded.items() if choice and not snapshot.has(name)]
 
 
-def truststore(outline: Outline, part: bool) -> Finding | None:
+def truststore(summary: DeploymentSummary, part: bool) -> Finding | None:
     """Say whether the password of the shared truststore is at hand; None where Auto-TLS needs none (contract 11).
 
     Args:
         outline: what is in the deployment.
         part: whether the snapshot has the part of its own.
     """
-    if not outline.auto_tls:
+    if not summary.auto_tls:
         return None
-    if outline.truststore_password or part:
+    if summary.truststore_password or part:
         return Finding("truststore", True, "the truststore password is in the snapshot")
     words = "Auto-TLS is on, and the truststore password is neither in the document nor a part of the snapshot"
     return Finding("truststore", False, words)
@@ -100,10 +100,10 @@ def usable(password: bytes) -> bool:
     return readable(text) and not text.lstrip().startswith(("<", "{"))
 
 
-def manager_paths(outline: Outline) -> Sequence[str]:
+def manager_paths(summary: DeploymentSummary) -> Sequence[str]:
     """Return what belongs to the manager on its host: folders and files, none of which lies in another."""
     whole = (SETTINGS, OPTIONS, CERTMANAGER)
-    return (*whole, *(path for path in outline.key_files() if not path.startswith(tuple(f"{one}/" for one in whole))))
+    return (*whole, *(path for path in summary.key_files() if not path.startswith(tuple(f"{one}/" for one in whole))))
 
 
 def _wanted(settings: SiteSettings) -> PartsSettings:
@@ -128,11 +128,11 @@ def _truststore(site: Site, writing: "Writing") -> None:
     writing.sealed(TRUSTSTORE, password.reveal().encode())
 
 
-def _manager_files(site: Site, writing: "Writing", outline: Outline) -> Sequence[str]:
+def _manager_files(site: Site, writing: "Writing", summary: DeploymentSummary) -> Sequence[str]:
     if site.settings.ssh is None:
         raise _Absent("no `ssh:` is configured")
     host = site.settings.hosts_in("manager")[0].name
-    there = _there(site, host, manager_paths(outline))
+    there = _there(site, host, manager_paths(summary))
     if not there:
         raise _Absent(f"none of them is on {host}")
     operands = " ".join(shlex.quote(path.lstrip("/")) for path in there)

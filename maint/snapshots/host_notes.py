@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
-from maint.deployment.deployment_summary import Outline
+from maint.deployment.judge import DeploymentSummary
 from maint.errors import CannotReach, Invalid, TimedOut
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot
@@ -26,7 +26,7 @@ UNCOVERED = (
 NO_GUID = f"the server's GUID: {GUID} does not exist on the manager host (it is in the database, CM_VERSION.GUID)"
 
 
-def look(sight: Sight, outline: Outline) -> Mapping[str, Json]:
+def look(sight: Sight, summary: DeploymentSummary) -> Mapping[str, Json]:
     """Return what is on the manager host: path → `{present, value?}`.
 
     Raises:
@@ -38,17 +38,17 @@ def look(sight: Sight, outline: Outline) -> Mapping[str, Json]:
     seen: dict[str, Json] = {GUID: {"present": guid is not None}}
     if guid is not None:
         seen[GUID] = {"present": True, "value": guid.decode(errors="replace").strip()}
-    for path in (CERTMANAGER, *outline.key_files()):
+    for path in (CERTMANAGER, *summary.key_files()):
         seen[path] = {"present": sight.shell.ask(host, f"test -e {shlex.quote(path)}").ok}
     return seen
 
 
-def try_look(sight: Sight, outline: Outline) -> tuple[Mapping[str, Json], tuple[str, ...]]:
+def try_look(sight: Sight, summary: DeploymentSummary) -> tuple[Mapping[str, Json], tuple[str, ...]]:
     """Return what is on the manager host, and words on what the snapshot does not cover; a lost host is words only."""
     if sight.settings.ssh is None:
         return {}, (*UNCOVERED, "the files on the manager host were not looked for: no `ssh:` is configured")
     try:
-        seen = look(sight, outline)
+        seen = look(sight, summary)
     except (CannotReach, TimedOut, Invalid) as failure:
         return {}, (*UNCOVERED, f"the files on the manager host were not looked for: {failure.message}")
     return seen, UNCOVERED if present(seen, GUID) else (*UNCOVERED, NO_GUID)

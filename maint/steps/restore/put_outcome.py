@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from maint.deployment.compare import Comparison, compare
-from maint.deployment.tree import Tree
+from maint.deployment.normalize import Tree
 from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
 from maint.model.formatting import show_duration
 from maint.model.json import Json
