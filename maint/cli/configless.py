@@ -9,8 +9,9 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from maint.cli.connection_options import Way
 from maint.cli.flags import Flags

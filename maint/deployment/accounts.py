@@ -5,10 +5,11 @@ import hmac
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from maint.deployment.json_reducer import Fields
 from maint.deployment.secret_index import SecretIndex
 from maint.deployment.sensitive import SECRET_FIELDS, readable
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding
 
@@ -19,7 +20,7 @@ ROUNDS = 1024  # of SHA-256; proved on CM 5, assumed on CM 7 (M7.3)
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 
-class _Account(Noun):
+class _Account(msgspec.Struct, frozen=True):
     name: str
     logs_in: bool  # not kept by an outside directory
     has_hash: bool

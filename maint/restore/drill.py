@@ -8,6 +8,8 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import msgspec
+
 from maint import __version__
 from maint.deployment.compare import Comparison, compare
 from maint.deployment.fingerprint import site_fingerprint
@@ -17,21 +19,18 @@ from maint.deployment.normalize import normalize
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Door
-from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot, Trust
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.outline import outline_of
-from maint.snapshots.drills import FAILED, KIND, PASSED
 from maint.snapshots.parts import DEPLOYMENT, LICENSE, open_deployment, read_part
-from maint.snapshots.records import Record, write_record
-from maint.snapshots.verification import Verification
+from maint.snapshots.records import DRILL, FAILED, PASSED, Record, Verification, write_record
 from maint.snapshots.verify import verify
 
 LIMIT = 3600.0  # seconds that the PUT may take
 _SHOWN = 5  # differences named in a reason
 
 
-class Phase(Noun):
+class Phase(msgspec.Struct, frozen=True):
     """One phase and how long it took."""
 
     name: str
@@ -104,7 +103,7 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
         found.reason, found.detail = failure.message, tuple(failure.detail)
     found.passed = not found.reason
     found.reason = found.reason or "the configuration came back, and nothing differs"
-    write_record(site, Record(KIND, snapshot.id, site.settings.name, site.clock.now(), found.to_json()))
+    write_record(site, Record(DRILL, snapshot.id, site.settings.name, site.clock.now(), found.to_json()))
     return found
 
 

@@ -7,7 +7,9 @@ users end (contract section 7.2). Other text that names an old host is left as i
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+
+import msgspec
+from msgspec.structs import asdict
 
 from maint.config.suggestions import did_you_mean
 from maint.deployment.document import Document, items_of, services_of, text_of
@@ -15,14 +17,13 @@ from maint.deployment.normalize import identity
 from maint.errors import Refused, UsageError
 from maint.model.json import Json
 from maint.model.manager import Host
-from maint.model.noun import Noun
 
 _LONGEST_NAME = 64  # characters; a generated role name is cut to them
 _FEWEST_HEX = 8  # of an md5 that tell a cut one from a word
 _RENAMED = {"hostId": "id", "hostname": "name", "ipAddress": "address"}
 
 
-class HostChange(Noun):
+class HostChange(msgspec.Struct, frozen=True):
     """One host of a snapshot and the machine that takes its place."""
 
     old_id: str

@@ -3,7 +3,7 @@
 from maint.deployment.judge import DeploymentSummary
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
-from maint.snapshots.contents import verdict_of
+from maint.snapshots.verify import verdict_of
 
 
 def outline_of(sight: Sight, snapshot: Snapshot) -> DeploymentSummary:

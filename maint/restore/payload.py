@@ -7,9 +7,10 @@ because a part sent with `deleteCurrentDeployment=true` would delete all the res
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from io import BytesIO
 from typing import BinaryIO, cast
+
+import msgspec
 
 from maint.deployment.document import spell
 from maint.deployment.fingerprint import site_fingerprint
@@ -18,16 +19,15 @@ from maint.deployment.judge import Judge, Verdict
 from maint.deployment.normalize import Tree, normalize
 from maint.deployment.secret_index import SecretIndex
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
 from maint.restore.subset import Choice, choice_of, left_out, part_of
-from maint.snapshots.contents import verdict_of
 from maint.snapshots.parts import DEPLOYMENT, open_deployment, read_deployment
+from maint.snapshots.verify import verdict_of
 
 
-class Edit(Noun):
+class Edit(msgspec.Struct, frozen=True):
     """What is done to a snapshot's document before it is sent, fixed when the plan is made.
 
     Attributes:
@@ -67,7 +67,7 @@ class Edit(Noun):
         )
 
 
-class Outgoing(Noun):
+class Outgoing(msgspec.Struct, frozen=True):
     """A document to send.
 
     Attributes:
@@ -78,7 +78,10 @@ class Outgoing(Noun):
 
     snapshot: Snapshot
     edit: Edit
-    content: bytes | None = field(default=None, repr=False)
+    content: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"Outgoing({self.snapshot.id!r}, {self.edit!r})"  # never the document, which has secrets
 
     @property
     def whole(self) -> bool:

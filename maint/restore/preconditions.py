@@ -1,19 +1,20 @@
 """The ladder of contract section 8: what must hold before a deployment is sent, each rung with what to do about it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Redaction, Snapshot
 from maint.restore.select_snapshot import GUARDED
-from maint.snapshots.host_notes import CERTMANAGER, GUID, kept, present
-from maint.snapshots.verification import Verification
+from maint.snapshots.extra_parts import CERTMANAGER, GUID, present
+from maint.snapshots.parts import kept
+from maint.snapshots.records import Verification
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(msgspec.Struct, frozen=True):
     """What the server to restore onto shows now.
 
     Attributes:
@@ -33,7 +34,7 @@ class Server:
     licensed: bool
     commands: Sequence[str] = ()
     running: Sequence[str] = ()
-    host_files: Mapping[str, Json] | None = field(default_factory=dict)
+    host_files: Mapping[str, Json] | None = {}
     unseen: str = ""
 
 

@@ -6,16 +6,17 @@ nothing that exists on the server already may be in it, since it is added to wha
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from maint.config.suggestions import did_you_mean
 from maint.deployment.document import Document, items_of, text_of
 from maint.deployment.normalize import Items, Tree
 from maint.errors import Refused
 from maint.model.manager import Cluster, Host
-from maint.model.noun import Noun
 from maint.restore.select_snapshot import GUARDED
 
 
-class Choice(Noun):
+class Choice(msgspec.Struct, frozen=True):
     """What of a document is brought back.
 
     Attributes:

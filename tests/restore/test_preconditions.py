@@ -1,16 +1,16 @@
 """The ladder before a restore: each rung refuses by itself, and says what to do."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
 from maint.model.snapshot import Finding, Judgement, Purpose, Redaction, Snapshot
 from maint.restore.preconditions import Server, insist, ready
-from maint.snapshots.verification import Verification
+from maint.snapshots.records import Verification
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 GUID = "/etc/cloudera-scm-server/uuid"

@@ -17,11 +17,10 @@ from maint.model.site import Login
 from maint.model.snapshot import Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find, newest_restorable
-from maint.snapshots.contents import verdict_of
 from maint.snapshots.manifest import decode
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.verification import Verification
-from maint.snapshots.verify import record, verify
+from maint.snapshots.records import Verification
+from maint.snapshots.verify import record, verdict_of, verify
 
 Run = Callable[[Any], Any]
 

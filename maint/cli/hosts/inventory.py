@@ -1,7 +1,8 @@
 """Which hosts there are: from the config, from the manager, or from a snapshot when the manager is gone."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from maint.cli.composition import ConfiguredSite
 from maint.config.suggestions import did_you_mean

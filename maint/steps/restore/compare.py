@@ -10,8 +10,8 @@ from maint.deployment.secret_index import SecretIndex
 from maint.errors import WorkFailed
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.restore.live_state import tree_of_server
 from maint.restore.payload import Edit, outgoing, planned_edit
+from maint.restore.preview import tree_of_server
 from maint.restore.select_snapshot import chosen
 from maint.restore.subset import same_places
 from maint.snapshots.catalogue import find

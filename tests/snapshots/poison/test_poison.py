@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.lab.manager.license import make_license
-from maint.snapshots.ids import new_id
-from maint.snapshots.manifest import MANIFEST, SIGNATURE
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, new_id
 from maint.snapshots.parts import DEPLOYMENT, LICENSE, TRUSTSTORE
 from tests.snapshots.poison.forger import Forger, forging
 from tests.steps.operator import Operator
