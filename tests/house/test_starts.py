@@ -52,7 +52,7 @@ STARTS = {
     "backup create": {"paramiko", "fabric", "botocore", "rich", "maint.lab", "maint.snapshots.prune", *STRANGERS},
     "site list": {*NETWORK, *SCHEMAS, *PLANS, *SEALED, "rich", "ijson", "maint.snapshots"},
     "playbook plan probe": {*NETWORK, *SEALED, "rich", "maint.lab", "maint.snapshots.prune", *STRANGERS},
-    "host check": {*SCHEMAS, "fabric", "botocore", "maint.steps.registry", "rich", "maint.lab"},
+    "host check": {*SCHEMAS, "botocore", "maint.steps.registry", "rich", "maint.lab"},
     "host check --list": {*NETWORK, *SCHEMAS, "maint.steps.registry", "maint.lab", "yaml", "rich"},
 }
 
