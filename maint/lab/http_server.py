@@ -138,6 +138,7 @@ class Exchange(BaseHTTPRequestHandler):
     _left: int | None = 0  # bytes of the body still to come, None where it comes in chunks
     _waiting = False  # whether the client sends its body only when asked to
     _begun = False  # whether the answer's head has left
+    _body: Iterator[bytes] | None = None  # the pieces of the body, once somebody has asked for them
 
     def respond(self) -> None:
         """Answer the request: `self.note` it, then send."""
@@ -149,7 +150,7 @@ class Exchange(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         """Answer a request, with 400 or 500 at worst."""
-        self._begun, self._left, self._waiting = False, 0, False
+        self._begun, self._left, self._waiting, self._body = False, 0, False, None
         try:
             self._left = self._announced()
             self._waiting = self.headers.get("Expect", "").lower() == "100-continue"
@@ -170,7 +171,7 @@ class Exchange(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what the standard library refuses: a request line or head that it cannot read, a strange method."""
         del explain
-        self._begun, self._left, self._waiting = False, 0, False
+        self._begun, self._left, self._waiting, self._body = False, 0, False, None
         self._give_up(int(code), message or "Bad Request")
 
     def send_response(self, code: int, message: str | None = None) -> None:
@@ -207,11 +208,15 @@ class Exchange(BaseHTTPRequestHandler):
         return 0 if self.chunked else self._announced() or 0
 
     def received(self) -> Iterator[bytes]:
-        """Yield the body as it comes.
+        """Yield the body as it comes, from where the last reader stopped.
 
         Raises:
             BodyCut: it ended early, or its chunks make no sense.
         """
+        self._body = self._body or self._pieces()
+        return self._body
+
+    def _pieces(self) -> Iterator[bytes]:
         if self._waiting and self._left != 0:
             self.send_response_only(100)
             self.end_headers()

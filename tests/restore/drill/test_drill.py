@@ -125,7 +125,7 @@ def test_a_damaged_snapshot_fails_the_drill_before_anything_is_brought_up(loaded
 
 def until_it_has_a_lab(process: Any) -> None:
     """Wait until a drill has laid its lab out."""
-    while not any((path / "lab" / "lab.json").exists() for path in left_over(process.pid)):
+    while not any((path / "lab/world/state.json").exists() for path in left_over(process.pid)):
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
 
