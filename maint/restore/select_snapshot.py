@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from maint.deployment.json_events import blocks
-from maint.deployment.json_reducer import Fields, Rules, drop, fold
+from maint.deployment.json_reducer import Fields, Rules, drop, reduced
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.plan import Action
 from maint.model.snapshot import Redaction, Snapshot
@@ -88,7 +88,7 @@ def clusters_in(sight: Sight, snapshot: Snapshot) -> frozenset[str]:
         WorkFailed: the copy is not what was stored, or not a deployment.
     """
     with open_part(sight, snapshot, REDACTED_COPY) as stream:
-        found = fold(blocks(stream.read), Rules({"": _clusters, "clusters[]": _names}, otherwise=drop))
+        found = reduced(blocks(stream.read), Rules({"": _clusters, "clusters[]": _names}, otherwise=drop))
     assert isinstance(found, frozenset)  # what the root's rule returns
     return found
 

@@ -7,6 +7,7 @@ from io import BytesIO
 from typing import BinaryIO, cast
 
 from maint import files
+from maint.deployment.document import Document, parse
 from maint.deployment.json_events import BLOCK
 from maint.errors import Refused, WorkFailed
 from maint.model.secret import Secret
@@ -266,6 +267,11 @@ def read_part(sight: Sight, snapshot: Snapshot, name: str) -> bytes:
     """Return the whole content of a part; raises like `open_part`."""
     with open_part(sight, snapshot, name) as stream:
         return stream.read()
+
+
+def read_deployment(sight: Sight, snapshot: Snapshot) -> Document:
+    """Return the raw deployment of a snapshot as plain data; raises like `open_part`, and where it is not one."""
+    return parse(read_part(sight, snapshot, DEPLOYMENT))
 
 
 def object_name(site: str, object_id: str) -> str:

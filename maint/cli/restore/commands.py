@@ -171,4 +171,4 @@ def _clusters(flags: Flags, snapshot: str) -> list[str]:
     from maint.snapshots.verify import verdict_of
 
     with opened(flags) as (site, _):
-        return list(verdict_of(site, chosen(site, snapshot)).outline.clusters)
+        return list(verdict_of(site, chosen(site, snapshot)).summary.clusters)

@@ -22,7 +22,7 @@ class AwaitTls(Step[SnapshotArguments]):
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
         """Plan the wait, or say that it does not apply."""
-        settings, expected = sight.settings.manager, verdict_of(sight, chosen(sight, args.snapshot)).outline.web_tls
+        settings, expected = sight.settings.manager, verdict_of(sight, chosen(sight, args.snapshot)).summary.web_tls
         serving = sight.manager.presence().door is Door.TLS
         words = f"wait for TLS on {settings.host}:{settings.tls_port} and verify its chain"
         yield self.action(

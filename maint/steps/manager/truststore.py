@@ -113,7 +113,7 @@ class CheckTruststore(Step[SnapshotArguments]):
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
         """Plan the check, or say that it does not apply."""
-        outline = verdict_of(sight, chosen(sight, args.snapshot)).outline
+        outline = verdict_of(sight, chosen(sight, args.snapshot)).summary
         expected, path = outline.web_tls and outline.auto_tls, outline.settings.get("TRUSTSTORE_PATH") or DEFAULT_PATH
         if expected:
             require_ssh(sight)
