@@ -79,7 +79,6 @@ class LocalStore:
         words = f"cannot write {name}"
         with ExitStack() as stack:
             with self._told(words):
-                make_folder(self._root)
                 folder, staging, handle = self._staged(stack, folders, last)
             try:
                 with _Writing(handle, f"{words} in {self._root}") as file:
@@ -93,10 +92,11 @@ class LocalStore:
 
     def _staged(self, stack: ExitStack, folders: Sequence[str], last: str) -> tuple[int, str, int]:
         while True:
-            folder = stack.enter_context(self._folder(folders, make=True))
-            _refuse_taken(folder, last)
-            # Somebody may have removed the folder again, since it was empty.
+            make_folder(self._root)
+            # Another machine may remove a folder again as long as it is empty.
             with suppress(FileNotFoundError):
+                folder = stack.enter_context(self._folder(folders, make=True))
+                _refuse_taken(folder, last)
                 return folder, *_stage(folder)
 
     def remove(self, name: str) -> None:
