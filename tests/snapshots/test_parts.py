@@ -10,13 +10,21 @@ from msgspec.structs import replace
 
 from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
-from maint.restore.plain_document import document_of
 from maint.restore.select_snapshot import chosen, clusters_in, manifest_fact, planned
-from maint.snapshots import diff, heal
+from maint.snapshots import diff
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.manifest import MANIFEST
-from maint.snapshots.parts import DEPLOYMENT, LICENSE, MANAGER_FILES, REDACTED_COPY, members, open_part, read_part
+from maint.snapshots.parts import (
+    DEPLOYMENT,
+    LICENSE,
+    MANAGER_FILES,
+    REDACTED_COPY,
+    members,
+    open_part,
+    read_deployment,
+    read_part,
+)
 from maint.snapshots.records import Record, read_records, write_record
 from maint.snapshots.verify import verdict_of, verify
 from tests.snapshots.liar import Liar
@@ -38,12 +46,11 @@ def sealed(place: Any, content: bytes) -> bytes:
 
 USES: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
     "the bytes that a restore sends": (DEPLOYMENT, lambda place, one: read_part(place, one, DEPLOYMENT)),
-    "a document to edit": (DEPLOYMENT, document_of),
+    "a document to edit or to heal": (DEPLOYMENT, read_deployment),
     "the outline of a restore": (DEPLOYMENT, verdict_of),
     "a comparison": (DEPLOYMENT, lambda place, one: diff.of_snapshot(place, one, redacted=False)),
     "a comparison of redacted copies": (REDACTED_COPY, lambda place, one: diff.of_snapshot(place, one, redacted=True)),
     "the names of the clusters": (REDACTED_COPY, clusters_in),
-    "a document to heal": (DEPLOYMENT, heal.document_of),
     "the manager's files": (MANAGER_FILES, lambda place, one: read_part(place, one, MANAGER_FILES)),
 }
 
