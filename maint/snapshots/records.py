@@ -84,6 +84,7 @@ def _read(sight: Sight, name: str) -> Record | None:
     return Record(read.kind, read.snapshot, read.site, read.at, read.facts)
 
 
+PRUNE = "prune"
 HOLD = "hold"
 RELEASE = "release"
 
