@@ -19,7 +19,7 @@ from maint.lab.manager.load import Options, load
 from maint.lab.manager.releases import announced, recorded_at
 from maint.lab.manager.storage import Storage
 from maint.lab.siteconfig import groups_of
-from maint.lab.virtual_clusters.planning import domain_of, plan
+from maint.lab.virtual_clusters.create import domain_of, plan
 
 _LICENSE_DAYS = 365
 _OWN_PORTS = range(20_000, 32_000)

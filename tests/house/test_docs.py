@@ -19,7 +19,7 @@ from maint.config.secrets import FORMS
 from maint.engine import load
 from maint.errors import MaintError
 from maint.lab.faults import FAULTS, TARGETS
-from maint.lab.hosts.ssh.faults import HOST_FAULTS
+from maint.lab.hosts.problems import HOST_FAULTS
 from maint.lab.switches import SWITCHES
 from maint.model.formatting import parse_duration
 from maint.steps.registry import STEPS

@@ -142,7 +142,7 @@ def break_(
     from maint.cli.screen import table
     from maint.lab import control
     from maint.lab.faults import FAULTS
-    from maint.lab.hosts.ssh.faults import HOST_FAULTS
+    from maint.lab.hosts.problems import HOST_FAULTS
 
     screen = flags.screen()
     if listed:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from maint.lab.hosts import kdc
+from maint.lab.hosts import kerberos
 from maint.lab.hosts.machine import TRUSTED, Machine
 
 _HOSTS, _OPTIONS = "/etc/hosts", "/etc/default/cloudera-scm-server"
@@ -106,13 +106,27 @@ class Ailments:
 
 _WITH_KEYTABS = ("/var/run/cloudera-scm-agent/process", "/opt/cloudera/cde")
 _SPOILING: dict[str, Callable[[bytes], bytes]] = {
-    "keytab-wrong-principal": kdc.with_wrong_principal,
-    "keytab-rc4": kdc.with_rc4_alone,
-    "keytab-stale": kdc.with_old_keys,
-    "keytab-truncated": kdc.cut_off,
+    "keytab-wrong-principal": kerberos.with_wrong_principal,
+    "keytab-rc4": kerberos.with_rc4_alone,
+    "keytab-stale": kerberos.with_old_keys,
+    "keytab-truncated": kerberos.cut_off,
 }
 _FACTS: dict[str, dict[str, str]] = {
     "kdc-silent": {"cut_off_from": "kdc"},
     "disk-97": {"disk_used_percent": "97"},
     "clock-7s": {"clock_drift": "7"},
+}
+
+
+HOST_FAULTS: dict[str, str] = {
+    "unreachable": "its SSH port is closed",
+    "slow": "every command waits two seconds before it begins",
+    "hangs-after-login": "login works, commands never answer",
+    "dies-mid-command": "the connection breaks in the middle of a command's answer",
+    "wrong-key": "it presents another host key than the known one",
+    "banner-junk": "it prints a line of junk before each command's answer, as some login scripts do",
+    "login-refused": "it lets nobody in",
+    "disk-full": "whatever writes fails: No space left on device",
+    "clock-skew": "its clock is off by the fact clock_skew (seconds)",
+    **AILMENTS,
 }
