@@ -1,17 +1,18 @@
 """Make a plan of steps that a command names itself, without a playbook: what users typed is never a template."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from maint.engine.run_conflicts import refuse_amid
+import msgspec
+from msgspec.structs import replace
+
+from maint.engine.run_conflicts import refuse_conflicting
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.plan import Phase, Plan
 from maint.ports import Sight
 from maint.steps.registry import STEPS
 
 
-class Line(Noun):
+class AdhocStep(msgspec.Struct, frozen=True):
     """One step.
 
     Attributes:
@@ -29,7 +30,7 @@ class Line(Noun):
     timeout: float | None = None
 
 
-def plan_of(source: str, lines: Sequence[Line], sight: Sight) -> Plan:
+def plan_of(source: str, lines: Sequence[AdhocStep], sight: Sight) -> Plan:
     """Return what these steps would do on a site.
 
     Args:
@@ -48,5 +49,5 @@ def plan_of(source: str, lines: Sequence[Line], sight: Sight) -> Plan:
     ordered = [action for phase in Phase for action in actions if action.phase is phase]
     locks = any(STEPS[action.kind].locks for action in ordered)
     plan = Plan(source, sight.settings.name, {}, tuple(ordered), locks)
-    refuse_amid(plan, sight.settings.state)
+    refuse_conflicting(plan, sight.settings.state)
     return plan

@@ -1,11 +1,11 @@
 """What is going to be done, as data: an Action each, in a Plan whose digest pins it down."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from enum import IntEnum, StrEnum
 
+import msgspec
+
 from maint.model.json import Json, digest
-from maint.model.noun import Noun
 
 
 class Effect(IntEnum):
@@ -24,14 +24,14 @@ class Phase(StrEnum):
     FINALLY = "finally"
 
 
-class Retry(Noun):
+class Retry(msgspec.Struct, frozen=True):
     """How often a reading action is tried, and how long to wait in between (seconds)."""
 
     attempts: int = 1
     pause: float = 5.0
 
 
-class Action(Noun):
+class Action(msgspec.Struct, frozen=True):
     """One thing to do.
 
     Attributes:
@@ -60,17 +60,17 @@ class Action(Noun):
     target: str
     effect: Effect
     summary: str
-    arguments: Mapping[str, Json] = field(default_factory=dict)
+    arguments: Mapping[str, Json] = {}
     late: Sequence[str] = ()
-    scope: Mapping[str, Json] = field(default_factory=dict)
+    scope: Mapping[str, Json] = {}
     undo: str | None = None
-    facts: Mapping[str, Json] = field(default_factory=dict)
+    facts: Mapping[str, Json] = {}
     confirm: str | None = None
     phase: Phase = Phase.MAIN
     when: str | None = None
     register: str | None = None
     timeout: float | None = None
-    retry: Retry = field(default_factory=Retry)
+    retry: Retry = Retry()
     lane: str = ""
     within: str = ""
 
@@ -107,7 +107,7 @@ class Action(Noun):
         return Action(**fields)  # type: ignore[arg-type]  # written by to_json
 
 
-class Plan(Noun):
+class Plan(msgspec.Struct, frozen=True):
     """All that a run will do, in order.
 
     Attributes:
@@ -134,6 +134,11 @@ class Plan(Noun):
         """The name that a DESTROY in this plan asks for; None, the site's, where lanes would ask for several."""
         asking = [action for action in self.actions if action.effect is Effect.DESTROY and action.confirm]
         return asking[0].confirm if len({action.lane for action in asking}) == 1 else None
+
+    @property
+    def one_off(self) -> bool:
+        """Whether a command named the steps itself: such a plan is called after its command, `vc job run`."""
+        return " " in self.source
 
     @property
     def fingerprint(self) -> str:

@@ -10,9 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+import msgspec
+
 from maint.model.json import Json
 from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
-from maint.model.noun import Noun
 from maint.model.secret import Secret, SecretBytes
 from maint.model.site import SiteSettings
 from maint.ports.hosts import Fleet as Fleet
@@ -37,8 +38,8 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None:
         """Wait."""
 
-    def limit(self, seconds: float | None) -> AbstractContextManager[None]:
-        """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit. Limits nest."""
+    def limit(self, seconds: float | None, of: float | None = None) -> AbstractContextManager[None]:
+        """Raise `DeadlinePassed` inside the block once the seconds, left `of` a limit, have passed; they nest."""
 
 
 class Secrets(Protocol):
@@ -59,7 +60,7 @@ class Secrets(Protocol):
         """
 
 
-class Body(Noun):
+class Body(msgspec.Struct, frozen=True):
     """A request body of known length, sent once.
 
     Attributes:

@@ -6,13 +6,13 @@ import shlex
 import tarfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.sign import load_or_make_signer
@@ -97,7 +97,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.time += timedelta(seconds=seconds)
 
-    def limit(self, seconds: float | None) -> AbstractContextManager[None]:
+    def limit(self, seconds: float | None, of: float | None = None) -> AbstractContextManager[None]:
         return nullcontext()
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from maint.errors import Invalid
-from maint.model.noun import Noun
 from maint.model.site import ManagerSettings
 
 _ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for
@@ -26,7 +27,7 @@ _REASONS = {
 }
 
 
-class Presented(Noun):
+class Presented(msgspec.Struct, frozen=True):
     """A certificate that a server showed, for people to look at."""
 
     subject: str

@@ -3,9 +3,9 @@
 import ssl
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from typing import cast
 
+import msgspec
 import requests
 import urllib3
 from requests.auth import AuthBase
@@ -16,12 +16,11 @@ from maint.adapters.manager.failure import root_of, words_for
 from maint.adapters.manager.wire import Wire
 from maint.errors import CannotReach, MaintError
 from maint.model.manager import Door
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.site import ManagerSettings
 
 
-class Timeouts(Noun):
+class Timeouts(msgspec.Struct, frozen=True):
     """How long to wait, in seconds.
 
     Attributes:
@@ -65,7 +64,7 @@ class Basic(AuthBase):
         return request
 
 
-class Call(Noun):
+class Call(msgspec.Struct, frozen=True):
     """One request to come.
 
     Attributes:
@@ -83,7 +82,7 @@ class Call(Noun):
     path: str
     read: float
     total: float | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     json: bytes | None = None
     file: tuple[str, str, bytes] | None = None
     blocks: Iterable[bytes] | None = None

@@ -6,9 +6,10 @@ can have slipped through in between; where it does not, the list is read again f
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.virtual_cluster import Object, part_of
 
 LIMIT = 100  # more is not allowed
@@ -16,7 +17,7 @@ _OVERLAP = 10  # items that may go between two pages without a fresh start
 _PASSES = 20  # fresh starts before a list counts as one that never rests
 
 
-class Page(Noun):
+class Page(msgspec.Struct, frozen=True):
     """One page of a list."""
 
     items: Sequence[Object]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
+import msgspec
 import requests
 
 from maint.adapters.manager.answers import body, status
@@ -14,7 +15,6 @@ from maint.adapters.manager.transport import Basic
 from maint.adapters.virtual_clusters.transport import Call
 from maint.errors import CannotReach, LoginRefused
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.site import VirtualClusterSettings
 from maint.ports import Clock, Secrets
@@ -26,7 +26,7 @@ _SHORTEST_MILLISECONDS = 10**12
 Send = Callable[[Call, Basic], requests.Response]
 
 
-class Token(Noun):
+class Token(msgspec.Struct, frozen=True):
     """A token and until when it is used.
 
     Attributes:

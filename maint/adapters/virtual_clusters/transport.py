@@ -3,10 +3,10 @@
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import cast
 from urllib.parse import urlsplit
 
+import msgspec
 import requests
 import urllib3
 from requests.auth import AuthBase
@@ -19,14 +19,13 @@ from maint.adapters.virtual_clusters.multipart import Form
 from maint.adapters.virtual_clusters.tls import rules
 from maint.adapters.virtual_clusters.wire import Wire, host_header
 from maint.errors import MaintError
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.site import VirtualClusterSettings
 
 _UNSENT = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError, ssl.SSLCertVerificationError)
 
 
-class Timeouts(Noun):
+class Timeouts(msgspec.Struct, frozen=True):
     """How long to wait, in seconds.
 
     Attributes:
@@ -52,7 +51,7 @@ class Bearer(AuthBase):
         return request
 
 
-class Call(Noun):
+class Call(msgspec.Struct, frozen=True):
     """One request to come.
 
     Attributes:
@@ -69,7 +68,7 @@ class Call(Noun):
     accept: str = "application/json"
     json: bytes | None = None
     form: Form | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
     @property
     def what(self) -> str:

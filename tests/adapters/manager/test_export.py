@@ -3,9 +3,9 @@ import socket
 import time
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.manager.stream import BLOCK

@@ -2,12 +2,12 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import trustme
+from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
 from maint.errors import CannotReach, Transient
