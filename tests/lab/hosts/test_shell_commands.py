@@ -96,6 +96,13 @@ def test_a_file_is_replaced_atomically_as_the_toolkit_does_it(ask: Ask) -> None:
     )
 
 
+def test_old_files_are_found_and_handed_to_a_command(machine: Machine, ask: Ask) -> None:
+    ask("touch /srv/.maint-old /srv/.maint-new /srv/other")
+    machine.files.touch("/srv/.maint-old", machine.clock() - 7200)
+    ask("find /srv -maxdepth 1 -type f -name '.maint-*' -mmin +60 -exec rm -f '{}' ';'")
+    assert ask("ls -A /srv") == ".maint-new\nother\n"
+
+
 def test_links_are_read_and_resolved(ask: Ask) -> None:
     ask("mkdir /srv/real; echo x > /srv/real/f; ln -s real /srv/link; ln -sf /srv/link/f /srv/f")
     assert ask("readlink /srv/f; readlink -f /srv/f; readlink -f /srv/link; cat /srv/f") == (

@@ -28,6 +28,7 @@ echo 'tab\there'
 x=1; echo $x ${x} "${x}y" $xy
 x=; echo "[${x:-default}]" "[${x-default}]" "[${x:+set}]" "[${x+set}]"
 unset x; echo ${x:?is missing}; echo not reached
+echo ${x:=assigned} $x; : "${x:=other}"; echo $x
 x=path/to/file.tar.gz; echo ${x%.*} ${x%%.*} ${x#*/} ${x##*/}
 x='a*b'; echo "${x%\**}" "${x#*'*'}"
 x=abc; y=b; echo "${x%$y*}" "${x#a"$y"}"

@@ -103,7 +103,7 @@ def test_it_is_not_atomic(master, cluster):
     words = f"{SCRIPT} init-user-in-virtual-cluster -h {cluster.identity.host} -u {USER}"
     assert call(master, f"{words} -p /root/principal -k /root/keytab")[0] == 0
     script = (
-        f"cd /tmp && cp /root/keytab etl---user-krb5-secret && {words} -p /root/principal -k etl---user-krb5-secret"
+        f"cd /tmp && cat /root/keytab > etl---user-krb5-secret && {words} -p /root/principal -k etl---user-krb5-secret"
     )
     status, _, err = call(master, script)
     assert status == 1

@@ -118,18 +118,21 @@ class Expander:
     def _parameter(self, part: Parameter) -> str:
         value, kind = self._lookup(part.name), part.operator.lstrip(":")
         if self._replaced(part):
-            return self.text(part.argument)
+            text = self.text(part.argument)
+            if kind == "=":
+                self._state.variables[part.name] = text
+            return text
         if kind == "+":
             return ""
-        if value is None and kind != "-" and "u" in self._state.options and part.name != "@":
+        if value is None and kind not in ("-", "=") and "u" in self._state.options and part.name != "@":
             raise ShellFailure(f"{part.name}: parameter not set")
         return _trimmed(value or "", self.pattern(part.argument), kind) if kind[:1] in ("#", "%") else value or ""
 
     def _replaced(self, part: Parameter) -> bool:
-        """Return whether the argument of `${name-argument}` or `${name+argument}` takes the value's place."""
+        """Return whether the argument of `${name-argument}`, or with `:=` or `+`, takes the value's place."""
         value = self._lookup(part.name)
         given = bool(value) if part.operator.startswith(":") else value is not None
-        return part.operator[-1:] in ("-", "+") and given == (part.operator[-1] == "+")
+        return part.operator[-1:] in ("-", "=", "+") and given == (part.operator[-1] == "+")
 
     def _lookup(self, name: str) -> str | None:
         state = self._state

@@ -19,7 +19,7 @@ BLANK = " \t"
 BREAK = " \t\n;&|()<>"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPECIAL = "@#?$!0123456789"
-_OPERATORS = (":-", ":+", "##", "%%", "-", "+", "#", "%")
+_OPERATORS = (":-", ":=", ":+", "##", "%%", "-", "+", "#", "%")
 
 
 class WordReader:

@@ -98,7 +98,8 @@ _Test = Callable[[str, Entry], bool]
 
 
 def find(call: Call) -> int:
-    """`find PATH… [-xdev] [-mindepth N] [-maxdepth N] [-name PATTERN] [-type f|d|l] [-print|-delete]`."""
+    """`find PATH… [-xdev] [-mindepth N] [-maxdepth N] [-name PATTERN] [-type f|d|l] [-mmin +N]
+    [-print|-delete|-exec COMMAND… ;]`."""
     args, paths = list(call.args), list[str]()
     while args and args[0][0] not in "-!(":
         paths.append(args.pop(0))
@@ -113,7 +114,7 @@ class _Find:
         self._call, self.status = call, 0
         self._least, self._most = 0, 1 << 30
         self._others: set[str] = set()  # with -xdev: where other volumes begin
-        self._delete = False
+        self._delete, self._command = False, list[str]()
         self._tests: list[_Test] = []
         while args:
             self._take(args.pop(0), args)
@@ -123,7 +124,10 @@ class _Find:
             self._others = {m.target for m in mounts(self._call)}
         elif word == "-delete":
             self._delete = True
-        elif word not in ("-mindepth", "-maxdepth", "-name", "-type", "-print"):
+        elif word == "-exec" and ";" in rest:
+            while (part := rest.pop(0)) != ";":
+                self._command.append(part)
+        elif word not in ("-mindepth", "-maxdepth", "-name", "-type", "-mmin", "-print"):
             raise NotSimulated(f"expression {word}")
         elif word != "-print" and not rest:
             raise Failed(f"missing argument to '{word}'")
@@ -131,6 +135,9 @@ class _Find:
             self._least = int(rest.pop(0))
         elif word == "-maxdepth":
             self._most = int(rest.pop(0))
+        elif word == "-mmin":
+            limit = self._call.machine.clock() - 60 * _more_than(rest.pop(0))
+            self._tests.append(lambda _, entry: entry.mtime <= limit)
         elif word == "-name":
             pattern = rest.pop(0)
             self._tests.append(lambda name, _: matches(pattern, name.rstrip("/").rsplit("/", 1)[-1]))
@@ -152,7 +159,9 @@ class _Find:
     def _act(self, name: str, entry: Entry, depth: int) -> None:
         if depth < self._least or not all(test(name, entry) for test in self._tests):
             return
-        if not self._delete:
+        if self._command:
+            self._call.runner.run_words([part.replace("{}", name) for part in self._command], self._call.state.copy())
+        elif not self._delete:
             self._call.out(name + "\n")
         elif entry.path in {m.target for m in mounts(self._call)}:
             self._call.say(f"cannot delete '{name}': Device or resource busy")
@@ -161,3 +170,9 @@ class _Find:
             self._call.files.remove_folder(entry.path)
         else:
             self._call.files.remove(entry.path)
+
+
+def _more_than(text: str) -> int:
+    if not re.fullmatch(r"\+\d+", text):
+        raise NotSimulated(f"-mmin {text}")
+    return int(text[1:])
