@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from maint.lab.running import SITE
+from maint.lab.siteconfig import SITE
 from tests.steps.ecs.hosts import DELETE, ONCE, ONE, RETIRE, STOP, TWO, did, machine, on, retire, trees, when_told
 from tests.steps.operator import Operator
 from tests.steps.test_kills import finish, kill_at, repeated, sample, start
