@@ -20,7 +20,6 @@ GONE = [
 # What rke2's own script takes off, and what the lab keeps in files though it is no file of a host.
 BESIDE = [
     "/etc/rancher",
-    "/opt/cloudera/parcels/ECS/bin/rke2-uninstall.sh",
     "/var/lib/rpm",
     "/proc",
     "/dev",
