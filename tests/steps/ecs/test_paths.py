@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint.errors import Refused
+from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import run
 from maint.model.manager import Cluster
 from maint.ports import Ran
@@ -28,7 +28,7 @@ class Host:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.machine = Machine("one", folder / "root", {})
-        furnish(self.machine)
+        furnish_host(self.machine)
         (folder / "outside").mkdir()
         (folder / "outside/kept").write_text("kept")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import run
 from maint.ports import Ran
 from maint.steps.ecs.paths import Removal, judged, to_unmount
@@ -82,7 +82,7 @@ def real(root: Path) -> Do:
 def simulated(root: Path) -> Do:
     """Return the same for a lab host."""
     machine = Machine("one", root, {})
-    furnish(machine)
+    furnish_host(machine)
     table = machine.files.read("/proc/mounts")
     rows = "".join(f"/dev/sdb {path} xfs rw 0 0\n" for path in ("/mnt/volume", "/var/lib/kubelet/pods/1"))
     machine.files.write("/proc/mounts", table + rows.encode())
