@@ -1,7 +1,7 @@
 """Verify a snapshot to a level, and never say more than was seen.
 
 1: the stored bytes of every part against the manifest, which the site's key has signed.
-2: everything decrypts, decompresses and parses, and holds what the manifest counts.
+2: everything decrypts and decompresses to what was captured; the deployment parses, and holds what is counted.
 3: the rules of a restore hold, judged again; the configured password opens an administrator; the licence is in date.
 
 Without a private key, levels 2 and 3 rest on the judgement made on the stream while the snapshot was taken: it stands
@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
-from maint.deployment.json_events import BLOCK, EventParser, blocks
+from maint.deployment.json_events import BLOCK, blocks
 from maint.deployment.judge import Judge, Verdict
 from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret
@@ -129,7 +129,7 @@ def _stands(sight: Sight, snapshot: Snapshot, part: Part) -> bool:
 
 
 def _open(sight: Sight, asked: _Asked) -> Content:
-    """Level 2: open every part, and parse what is JSON."""
+    """Level 2: open every part, and judge the deployment."""
     content = Content(())
     for part in asked.snapshot.parts:
         try:
@@ -158,7 +158,7 @@ def _open_part(sight: Sight, asked: _Asked, part: Part, content: Content) -> Con
                 raise WorkFailed("it holds no password")
         elif part.name == REDACTED_COPY:
             with seal.decompress(file) as stream:
-                _same(part, _parsed(Tally(stream.read)))
+                _same(part, drained(stream.read))
         elif part.name == MANAGER_FILES:
             with seal.unwrap(file, keys) as stream:
                 _listed(snapshot, part, Tally(stream.read))
@@ -188,14 +188,6 @@ def _listed(snapshot: Snapshot, part: Part, found: Tally) -> None:
 def _fed(tally: Tally, judge: Judge) -> Tally:
     while block := tally.read(BLOCK):
         judge.feed(block)
-    return tally
-
-
-def _parsed(tally: Tally) -> Tally:
-    parser = EventParser(lambda _: None)
-    while block := tally.read(BLOCK):
-        parser.feed(block)
-    parser.close()
     return tally
 
 
