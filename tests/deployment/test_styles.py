@@ -21,7 +21,7 @@ from maint.deployment.normalize import Tree, normalize
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import WorkFailed
-from maint.lab.manager import jackson
+from maint.lab.manager import document as jackson
 from maint.model.secret import Secret
 from tests.campaigns.size import size as of_campaign
 
