@@ -3,12 +3,12 @@ import socket
 import time
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from pytest_httpserver import HTTPServer
 
-from maint.adapters.manager.stream import BLOCK
+from maint.adapters.http.request import BLOCK
 from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
 from tests.adapters.manager.conftest import Bench, answer, request_head
 
@@ -115,7 +115,7 @@ def test_half_of_a_compressed_export_is_a_cut(bench: Bench, server: HTTPServer) 
 
 
 def test_an_export_that_stalls_runs_into_its_time_out(bench: Bench, raw: Raw) -> None:
-    bench.timeouts = replace(bench.timeouts, export=2)
+    bench.timeouts = structs.replace(bench.timeouts, export=2)
     port = scripted(raw, CHUNKED, chunk(DOCUMENT), wait=100)
     with pytest.raises(CannotReach, match="nothing more came in time"):
         export(bench, plain_port=port)

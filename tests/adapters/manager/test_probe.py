@@ -2,12 +2,12 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import trustme
+from msgspec import structs
 from pytest_httpserver import HTTPServer
 
 from maint.errors import CannotReach, Transient
@@ -118,7 +118,7 @@ def test_a_ca_file_that_is_no_pem_is_named(bench: Bench, tls: HTTPServer, tmp_pa
 
 
 def test_a_tls_port_that_never_answers_is_an_end_not_a_wait(bench: Bench, raw: Callable[..., int]) -> None:
-    bench.timeouts = replace(bench.timeouts, connect=0.3)
+    bench.timeouts = structs.replace(bench.timeouts, connect=0.3)
     with pytest.raises(CannotReach) as failure:
         bench.client(tls_port=raw(lambda _: time.sleep(100)), plain_port=closed_port()).log_in()
     assert any("no answer in" in line for line in failure.value.detail)
@@ -188,8 +188,8 @@ def test_proxies_and_netrc_of_the_environment_are_not_used(
 
 
 def test_public_authorities_are_not_added_to_the_configured_ca(secure: Bench) -> None:
-    from maint.adapters.manager import certificate
+    from maint.adapters.http import tls
 
-    context = certificate.rules(secure.settings)
+    context = tls.context(secure.settings.ca, insecure=False, hint="")
     assert context.cert_store_stats()["x509"] == 1
     assert context.verify_mode is ssl.CERT_REQUIRED

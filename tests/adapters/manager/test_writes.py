@@ -3,14 +3,14 @@ import re
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from maint.adapters.clock import SystemClock
-from maint.adapters.manager.stream import BLOCK
+from maint.adapters.http.request import BLOCK
 from maint.errors import AnswerMissing, CannotReach, DeadlinePassed, LoginRefused, WorkFailed
 from maint.ports import Answer, Body
 from tests.adapters.manager.conftest import Bench, answer, request_head
@@ -75,7 +75,7 @@ def test_a_change_that_is_redirected_is_sent_once_and_fails(
     with socket.socket() as held:  # closed, and nobody else is given it
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", port))
-        client = secure.client()
+        client = secure.client(allow_plain=True)
         client.log_in()
     tls.port = port
     tls.start()
@@ -260,7 +260,7 @@ def test_a_delete_that_takes_too_long_is_left_open(bench: Bench, raw: Raw) -> No
         else:
             connection.sendall(answer("200 OK", b"v49"))
 
-    bench.timeouts = replace(bench.timeouts, write=0.3)
+    bench.timeouts = structs.replace(bench.timeouts, write=0.3)
     with pytest.raises(AnswerMissing, match="no answer in"):
         bench.client(plain_port=raw(serve)).delete_cluster("c")
 
