@@ -10,9 +10,9 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from maint.adapters.atomic_files import create_once, read_private
 from maint.adapters.private_key import seed_of
 from maint.errors import Invalid, WorkFailed
+from maint.files import create, read_private
 from maint.model.secret import Secret
 
 NAMESPACE = "maint-manifest"
@@ -89,7 +89,7 @@ def load_or_make_signer(key: Secret | None, folder: Path, trusted: Sequence[str]
     path = folder / "signing"
     content = read_private(path) or _make(path, _fresh_private())
     signer = SshSigner(_parse_private(content, str(path)), trusted)
-    create_once(folder / "signing.pub", f"{signer.public_key} {NAMESPACE}\n".encode())
+    create(folder / "signing.pub", f"{signer.public_key} {NAMESPACE}\n".encode())
     return signer
 
 
@@ -108,7 +108,7 @@ def load_or_make_key(folder: Path, name: str) -> Secret:
 
 
 def _make(path: Path, content: bytes) -> bytes:
-    if create_once(path, content):
+    if create(path, content):
         return content
     winner = read_private(path)
     if not winner:

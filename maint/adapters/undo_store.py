@@ -5,8 +5,8 @@ import re
 import secrets
 from pathlib import Path
 
-from maint.adapters.atomic_files import create_once, read_private, sync_folder
 from maint.errors import Invalid
+from maint.files import create, read_private, sync_folder
 from maint.model.secret import Secret
 from maint.ports import Seal
 
@@ -36,7 +36,7 @@ class SealedUndo:
         recipient = self._seal.recipient_of(self._load_or_make_identity())
         self._seal.wrap(io.BytesIO(content).read, sealed, [recipient])
         name = name or secrets.token_hex(16)
-        if not create_once(self._path(name), sealed.getvalue()):
+        if not create(self._path(name), sealed.getvalue()):
             raise KeyError(name)
         return name
 
@@ -77,7 +77,7 @@ class SealedUndo:
         found = self._load_identity()
         if found is None:
             fresh, _ = self._seal.new_identity()
-            if create_once(self._key, fresh.reveal().encode() + b"\n"):
+            if create(self._key, fresh.reveal().encode() + b"\n"):
                 return fresh
             found = self._load_identity()
         if found is None:

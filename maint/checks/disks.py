@@ -1,8 +1,9 @@
 """Disks: room, inodes, how data is mounted, what became read-only."""
 
+import msgspec
+
 from maint.checks.check import FAIL, WARN, Check, Verdict, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
-from maint.model.noun import Noun
 
 PATHS = (
     "/", "/var", "/var/log", "/var/lib", "/opt", "/tmp", "/usr", "/var/log/cloudera-scm-agent", "/opt/cloudera/parcels",
@@ -28,7 +29,7 @@ QUESTIONS = {
 _REAL = ("ext2", "ext3", "ext4", "xfs", "btrfs")
 
 
-class Room(Noun):
+class Room(msgspec.Struct, frozen=True):
     """How full a folder's file system is; sizes in KiB."""
 
     path: str

@@ -1,18 +1,19 @@
 """Judge facts: run the chosen checks, and take accepted deviations into account."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.checks.check import Check, Verdict
 from maint.checks.facts import HostFacts, SiteFacts
 from maint.model.finding import Finding, State
-from maint.model.noun import Noun
 
 _FINE = Verdict(State.PASS, "")
 
 
-class Acceptance(Noun):
+class Acceptance(msgspec.Struct, frozen=True):
     """A known deviation.
 
     Attributes:

@@ -1,11 +1,11 @@
 """What hosts and manager answered, as checks read it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime
 
+import msgspec
+
 from maint.model.json import Json
-from maint.model.noun import Noun
 
 NOT_FOUND, TIMED_OUT = 127, 124
 
@@ -18,14 +18,14 @@ class NotApplicable(Exception):
     """A check has nothing to say about this host; the reason is for people."""
 
 
-class Answered(Noun):
+class Answered(msgspec.Struct, frozen=True):
     """What a question's command printed, and how it ended."""
 
     status: int
     out: str
 
 
-class HostFacts(Noun):
+class HostFacts(msgspec.Struct, frozen=True):
     """One host.
 
     Attributes:
@@ -145,7 +145,7 @@ def _blocks(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
-class ManagerFacts(Noun):
+class ManagerFacts(msgspec.Struct, frozen=True):
     """What the management API answered, or why it did not.
 
     Attributes:
@@ -173,7 +173,7 @@ class ManagerFacts(Noun):
         return self
 
 
-class Setting(Noun):
+class Setting(msgspec.Struct, frozen=True):
     """What is configured, as far as checks read it.
 
     Attributes:
@@ -196,13 +196,13 @@ class Setting(Noun):
     matrix: Mapping[str, Json] | None = None
 
 
-class SiteFacts(Noun):
+class SiteFacts(msgspec.Struct, frozen=True):
     """All hosts, the manager and the time of looking."""
 
     taken_at: datetime
     setting: Setting = Setting()
     manager: ManagerFacts = ManagerFacts()
-    hosts: list[HostFacts] = field(default_factory=list)
+    hosts: list[HostFacts] = []
 
     def answering(self, question: str) -> Iterator[HostFacts]:
         """Yield the hosts that answered a question."""

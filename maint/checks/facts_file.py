@@ -3,9 +3,10 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from maint.checks.check import PHASES, PROFILES
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts

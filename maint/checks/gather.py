@@ -4,6 +4,8 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+import msgspec
+
 from maint.checks.check import Check
 from maint.checks.facts import HostFacts, ManagerFacts, Setting, SiteFacts
 from maint.checks.plan import folders, repository
@@ -12,7 +14,6 @@ from maint.checks.script import parse, script
 from maint.errors import MaintError
 from maint.model.fleet import Reply
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Fleet, ManagerSight
 
@@ -56,7 +57,7 @@ def questions_of(checks: Sequence[Check], profiles: str) -> dict[str, str]:
     return {name: text for name, text in QUESTIONS.items() if name in wanted}
 
 
-class Enquiry(Noun):
+class Enquiry(msgspec.Struct, frozen=True):
     """What is asked of whom.
 
     Attributes:

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 from maint.checks.check import FAIL, WARN, Check, Verdict, broken, good, held
 from maint.checks.facts import HostFacts, NotApplicable, SiteFacts
 from maint.checks.thresholds import JAVA, REFERRALS
-from maint.model.noun import Noun
 
 QUESTIONS = {
     "java": 'for j in /usr/java/* /usr/lib/jvm/*; do [ -x $j/bin/java ] && [ ! -L $j ] || continue; echo "home=$j";'
@@ -19,7 +20,7 @@ QUESTIONS = {
 }
 
 
-class Java(Noun):
+class Java(msgspec.Struct, frozen=True):
     """A JDK of a host."""
 
     home: str

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from maint.checks.facts import Answered
-from maint.model.noun import Noun
 from maint.render import from_file
 
 FORMAT = 1
@@ -12,7 +13,7 @@ _LIMIT = 20  # seconds that a question may take which is known to hang at times
 _MOST = 1_000_000  # characters of one answer
 
 
-class Framed(Noun):
+class Framed(msgspec.Struct, frozen=True):
     """What a host's answer held.
 
     Attributes:

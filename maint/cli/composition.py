@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from maint.adapters.clock import SystemClock
 from maint.config.secrets import ReferencedSecrets

@@ -9,10 +9,10 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
-from maint.adapters.atomic_files import make_folder
+from msgspec.structs import replace
+
 from maint.cli.connection_options import Way
 from maint.cli.flags import Flags
 from maint.cli.paths import state_home
@@ -20,6 +20,7 @@ from maint.config.layers import Flags as ConfigFlags
 from maint.config.layers import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets, check_reference
 from maint.errors import Invalid, UsageError
+from maint.files import make_folder
 from maint.model.json import Json
 
 _UNSAID = "unsaid"  # stands for a site's name until the store has told it

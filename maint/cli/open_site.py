@@ -5,8 +5,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import bare_settings, way_on, with_store

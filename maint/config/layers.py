@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
+
+import msgspec
 
 from maint.config import rules, sites, yaml
 from maint.config.paths import config_file, expanded, state_folder
@@ -13,7 +14,6 @@ from maint.config.suggestions import did_you_mean, dotted
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.site import SiteSettings
 
 GENERAL: dict[str, str] = {
@@ -58,7 +58,7 @@ _NUMBERS = frozenset({"plain_port", "tls_port", "port", "at_once", "minimum"})
 _NO_CONFIG_HINT = "maint config init writes a first configuration; maint lab up brings up a manager to try things on"
 
 
-class Flags(Noun):
+class Flags(msgspec.Struct, frozen=True):
     """What was given on the command line.
 
     Attributes:
@@ -70,10 +70,10 @@ class Flags(Noun):
     state: str | None = None
     output: str | None = None
     color: str | None = None
-    values: Mapping[str, tuple[Json, str]] = field(default_factory=dict)
+    values: Mapping[str, tuple[Json, str]] = {}
 
 
-class Origin(Noun):
+class Origin(msgspec.Struct, frozen=True):
     """A value and where it came from; a secret is shown as its reference."""
 
     key: str
@@ -81,7 +81,7 @@ class Origin(Noun):
     origin: str
 
 
-class _Loaded(Noun):
+class _Loaded(msgspec.Struct, frozen=True):
     """A configuration file that was read, decoded and checked."""
 
     path: Path

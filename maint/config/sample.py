@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import get_origin
 
+import msgspec
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -14,7 +15,6 @@ from maint.config.schema import Config
 from maint.config.secrets import FORMS
 from maint.config.yaml import resolve
 from maint.model.json import Json
-from maint.model.noun import Noun
 
 SITE = "prod"
 _PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9_/.@:+-]*[A-Za-z0-9_/.@+-]|[A-Za-z0-9]")
@@ -27,7 +27,7 @@ _HEAD = f"""\
 """
 
 
-class Key(Noun):
+class Key(msgspec.Struct, frozen=True):
     """A key of the configuration, for the reference."""
 
     name: str

@@ -1,8 +1,9 @@
 """Turn the decoded configuration of a site into the settings that the rest of maint works with."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from maint.config import schema
 from maint.model.json import Json

@@ -1,17 +1,18 @@
 """Make a plan of steps that a command names itself, without a playbook: what users typed is never a template."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.engine.run_conflicts import refuse_amid
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.plan import Phase, Plan
 from maint.ports import Sight
 from maint.steps.registry import STEPS
 
 
-class Line(Noun):
+class Line(msgspec.Struct, frozen=True):
     """One step.
 
     Attributes:

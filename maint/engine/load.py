@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maint.config.strict import Duration, decode
@@ -13,7 +14,6 @@ from maint.config.yaml import load as load_yaml
 from maint.errors import Invalid, Position
 from maint.model.formatting import parse_duration
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.plan import Effect, Phase, Retry
 from maint.model.playbook import Parameter, ParameterType, Playbook, StepText
 from maint.render import expression, template
@@ -66,7 +66,7 @@ class _Playbook(_Model):
     finally_: list[_Step] = Field(default_factory=list, alias="finally")
 
 
-class Library(Noun):
+class Library(msgspec.Struct, frozen=True):
     """The playbooks that can be named, by name, as text."""
 
     texts: Mapping[str, str]

@@ -1,8 +1,9 @@
 """Make a plan of a playbook, by looking only."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
+import msgspec
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from maint.config.suggestions import did_you_mean
@@ -10,7 +11,6 @@ from maint.engine.load import Library, convert, is_template
 from maint.engine.run_conflicts import refuse_amid
 from maint.errors import Invalid, MaintError, Position
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.plan import Action, Phase, Plan
 from maint.model.playbook import Playbook, StepText
 from maint.ports import Sight
@@ -63,7 +63,7 @@ def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]
     }
 
 
-class _Frame(Noun):
+class _Frame(msgspec.Struct, frozen=True):
     """Where steps stand: in which phase, in which lane, in which included playbook."""
 
     phase: Phase = Phase.MAIN
@@ -71,7 +71,7 @@ class _Frame(Noun):
     within: str = ""
 
 
-class _Planner(Noun):
+class _Planner(msgspec.Struct, frozen=True):
     sight: Sight
     library: Library
     waived: str = ""

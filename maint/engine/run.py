@@ -1,7 +1,8 @@
 """Carry a plan out: intent on disk, then the act, then its outcome on disk; everything else follows from that."""
 
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from maint.engine.branches import entered, held_up, left_out, together
 from maint.engine.journal import Journal, Past, Record, Unwritten

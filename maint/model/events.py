@@ -3,8 +3,9 @@
 from datetime import datetime
 from enum import StrEnum
 
+import msgspec
+
 from maint.model.json import Json
-from maint.model.noun import Noun
 
 
 class Outcome(StrEnum):
@@ -25,7 +26,7 @@ class Happening(StrEnum):
     FINISHED = "finished"
 
 
-class Event(Noun):
+class Event(msgspec.Struct, frozen=True):
     """One thing that happened to one action.
 
     Attributes:
@@ -47,7 +48,7 @@ class Event(Noun):
     partly: bool = False
 
 
-class Result(Noun):
+class Result(msgspec.Struct, frozen=True):
     """What a step gives back when it ends without failing."""
 
     outcome: Outcome

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from maint.model.noun import Noun
+import msgspec
 
 
 class Severity(StrEnum):
@@ -23,7 +23,7 @@ class State(StrEnum):
     PASS = "pass"
 
 
-class Finding(Noun):
+class Finding(msgspec.Struct, frozen=True):
     """One check on one host.
 
     Attributes:
@@ -47,7 +47,7 @@ class Finding(Noun):
     host: str
 
 
-class Contact(Noun):
+class Contact(msgspec.Struct, frozen=True):
     """Whether a host gave its whole answer, and why not."""
 
     name: str

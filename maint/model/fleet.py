@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from maint.model.noun import Noun
+import msgspec
 
 
 class Standing(StrEnum):
@@ -14,7 +14,7 @@ class Standing(StrEnum):
     REVOKED = "revoked"
 
 
-class Reply(Noun):
+class Reply(msgspec.Struct, frozen=True):
     """What a host answered to its script.
 
     Attributes:
@@ -40,7 +40,7 @@ class Reply(Noun):
     login_seconds: float = 0.0
 
 
-class Presented(Noun):
+class Presented(msgspec.Struct, frozen=True):
     """The key that a host presents.
 
     Attributes:

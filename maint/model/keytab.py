@@ -2,9 +2,8 @@
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
-from maint.model.noun import Noun
+import msgspec
 
 _MAGIC, _NATIVE, _BIG = 5, 1, 2  # first byte; second byte: version 1 in the writer's byte order, version 2 big-endian
 USABLE = {17: "aes128-cts", 18: "aes256-cts", 19: "aes128-sha2", 20: "aes256-sha2"}
@@ -19,7 +18,7 @@ class BadKeytab(ValueError):
     """No keytab, or one that breaks off."""
 
 
-class Key(Noun):
+class Key(msgspec.Struct, frozen=True):
     """One key of a keytab.
 
     Attributes:
@@ -34,7 +33,10 @@ class Key(Noun):
     version: int
     enctype: int
     stamp: int
-    content: bytes = field(repr=False)
+    content: bytes
+
+    def __repr__(self) -> str:
+        return f"Key({self.principal!r}, {self.version}, {self.kind!r})"  # never the key itself
 
     @property
     def usable(self) -> bool:

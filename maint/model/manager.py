@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 
-from maint.model.noun import Noun
+import msgspec
 
 
 class Door(StrEnum):
@@ -14,7 +14,7 @@ class Door(StrEnum):
     CLOSED = "closed"  # neither
 
 
-class Presence(Noun):
+class Presence(msgspec.Struct, frozen=True):
     """What an anonymous knock on both ports found.
 
     Attributes:
@@ -32,14 +32,14 @@ class Presence(Noun):
     remedy: str | None = None
 
 
-class Account(Noun):
+class Account(msgspec.Struct, frozen=True):
     """An account that was let in: its name, and whether it is the bootstrap account of the config."""
 
     name: str
     bootstrap: bool
 
 
-class Service(Noun):
+class Service(msgspec.Struct, frozen=True):
     """A service of a cluster, or the management service."""
 
     name: str
@@ -52,7 +52,7 @@ class Service(Noun):
         return self.state in ("STOPPED", "NA")
 
 
-class Role(Noun):
+class Role(msgspec.Struct, frozen=True):
     """A role: where it runs and in what state."""
 
     name: str
@@ -61,7 +61,7 @@ class Role(Noun):
     host_id: str
 
 
-class Cluster(Noun):
+class Cluster(msgspec.Struct, frozen=True):
     """A cluster as `GET /clusters?clusterType=any` lists it; `name` is the immutable one."""
 
     name: str
@@ -76,7 +76,7 @@ class Cluster(Noun):
         return self.type == "EXPERIENCE_CLUSTER" or self.version.startswith(("EXPERIENCE", "DATA_SERVICES"))
 
 
-class Host(Noun):
+class Host(msgspec.Struct, frozen=True):
     """A host as the manager knows it."""
 
     host_id: str
@@ -85,7 +85,7 @@ class Host(Noun):
     cluster: str | None = None
 
 
-class Command(Noun):
+class Command(msgspec.Struct, frozen=True):
     """An asynchronous command (contract section 4)."""
 
     id: int
@@ -103,7 +103,7 @@ class Command(Noun):
         return "; ".join(dict.fromkeys(words)) or "no reason given"
 
 
-class License(Noun):
+class License(msgspec.Struct, frozen=True):
     """An installed licence."""
 
     owner: str
@@ -111,7 +111,7 @@ class License(Noun):
     expiration: str
 
 
-class Instance(Noun):
+class Instance(msgspec.Struct, frozen=True):
     """One server of a highly available manager (`GET /cm/instances`)."""
 
     name: str

@@ -1,11 +1,11 @@
 """What is going to be done, as data: an Action each, in a Plan whose digest pins it down."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from enum import IntEnum, StrEnum
 
+import msgspec
+
 from maint.model.json import Json, digest
-from maint.model.noun import Noun
 
 
 class Effect(IntEnum):
@@ -24,14 +24,14 @@ class Phase(StrEnum):
     FINALLY = "finally"
 
 
-class Retry(Noun):
+class Retry(msgspec.Struct, frozen=True):
     """How often a reading action is tried, and how long to wait in between (seconds)."""
 
     attempts: int = 1
     pause: float = 5.0
 
 
-class Action(Noun):
+class Action(msgspec.Struct, frozen=True):
     """One thing to do.
 
     Attributes:
@@ -60,17 +60,17 @@ class Action(Noun):
     target: str
     effect: Effect
     summary: str
-    arguments: Mapping[str, Json] = field(default_factory=dict)
+    arguments: Mapping[str, Json] = {}
     late: Sequence[str] = ()
-    scope: Mapping[str, Json] = field(default_factory=dict)
+    scope: Mapping[str, Json] = {}
     undo: str | None = None
-    facts: Mapping[str, Json] = field(default_factory=dict)
+    facts: Mapping[str, Json] = {}
     confirm: str | None = None
     phase: Phase = Phase.MAIN
     when: str | None = None
     register: str | None = None
     timeout: float | None = None
-    retry: Retry = field(default_factory=Retry)
+    retry: Retry = Retry()
     lane: str = ""
     within: str = ""
 
@@ -107,7 +107,7 @@ class Action(Noun):
         return Action(**fields)  # type: ignore[arg-type]  # written by to_json
 
 
-class Plan(Noun):
+class Plan(msgspec.Struct, frozen=True):
     """All that a run will do, in order.
 
     Attributes:

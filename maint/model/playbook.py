@@ -1,12 +1,12 @@
 """A playbook as it was written: parameters and steps, each with its place in the file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
+
+import msgspec
 
 from maint.errors import Position
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.plan import Phase, Retry
 
 
@@ -20,7 +20,7 @@ class ParameterType(StrEnum):
     LIST = "list"
 
 
-class Parameter(Noun):
+class Parameter(msgspec.Struct, frozen=True):
     """Something that the operator may set."""
 
     name: str
@@ -31,25 +31,25 @@ class Parameter(Noun):
     source: str | None = None  # the list that fills it where nothing is given
 
 
-class StepText(Noun):
+class StepText(msgspec.Struct, frozen=True):
     """One step as written; `do` names a step kind, `include` another playbook, and only one of them is set."""
 
     name: str
     at: Position
     do: str | None
     include: str | None
-    arguments: Mapping[str, Json] = field(default_factory=dict)
-    argument_places: Mapping[str, Position] = field(default_factory=dict)
+    arguments: Mapping[str, Json] = {}
+    argument_places: Mapping[str, Position] = {}
     when: str | None = None
     register: str | None = None
     timeout: float | None = None
-    retry: Retry = field(default_factory=Retry)
+    retry: Retry = Retry()
     each: Json = None
     apart: bool = False  # each item in a lane of its own
     phase: Phase = Phase.MAIN
 
 
-class Playbook(Noun):
+class Playbook(msgspec.Struct, frozen=True):
     """An ordered list of steps with its parameters."""
 
     name: str

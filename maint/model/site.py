@@ -4,21 +4,21 @@ Secrets are references (`file:…`, `env:…`); `ports.Secrets` turns one into a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 
+import msgspec
+
 from maint.errors import Invalid
-from maint.model.noun import Noun
 
 
-class Login(Noun):
+class Login(msgspec.Struct, frozen=True):
     """An account: its name, and a reference to its password."""
 
     username: str
     password: str
 
 
-class ManagerSettings(Noun):
+class ManagerSettings(msgspec.Struct, frozen=True):
     """How to reach a manager."""
 
     host: str
@@ -34,7 +34,7 @@ class ManagerSettings(Noun):
     allow_plain: bool = False  # passwords may go in clear although `ca` is set: --allow-plain
 
 
-class SshSettings(Noun):
+class SshSettings(msgspec.Struct, frozen=True):
     """How to reach hosts; time-outs in seconds."""
 
     user: str = "root"
@@ -49,7 +49,7 @@ class SshSettings(Noun):
     sudo_password: str | None = None  # reference
 
 
-class HostSettings(Noun):
+class HostSettings(msgspec.Struct, frozen=True):
     """One host by the name the config gives it."""
 
     name: str
@@ -58,7 +58,7 @@ class HostSettings(Noun):
     groups: Sequence[str] = ()
 
 
-class Keep(Noun):
+class Keep(msgspec.Struct, frozen=True):
     """How many snapshots of each kind stay."""
 
     last: int = 0
@@ -69,14 +69,14 @@ class Keep(Noun):
     yearly: int = 0
 
 
-class SftpSettings(Noun):
+class SftpSettings(msgspec.Struct, frozen=True):
     """How stores on other hosts are reached, where that differs from the site's hosts."""
 
     key: Path | None = None
     known_hosts: Path | None = None
 
 
-class S3Settings(Noun):
+class S3Settings(msgspec.Struct, frozen=True):
     """How S3-compatible stores are reached; without an endpoint it is the provider's own for the region."""
 
     endpoint: str | None = None
@@ -84,14 +84,14 @@ class S3Settings(Noun):
     access_key: str = "env:AWS_ACCESS_KEY_ID"  # reference
     secret_key: str = "env:AWS_SECRET_ACCESS_KEY"  # reference
     ca: Path | None = None
-    buckets: Mapping[str, "S3Settings"] = field(default_factory=dict)  # those that are reached in another way
+    buckets: Mapping[str, "S3Settings"] = {}  # those that are reached in another way
 
     def of(self, bucket: str) -> "S3Settings":
         """Return how a bucket is reached."""
         return self.buckets.get(bucket, self)
 
 
-class PartsSettings(Noun):
+class PartsSettings(msgspec.Struct, frozen=True):
     """Further parts of a snapshot: None: taken where they can be had; True: their lack is a problem; False: never."""
 
     license: bool | None = None
@@ -99,7 +99,7 @@ class PartsSettings(Noun):
     manager_files: bool | None = None
 
 
-class BackupSettings(Noun):
+class BackupSettings(msgspec.Struct, frozen=True):
     """Where backups go, for whom they are sealed, and what is kept."""
 
     store: str
@@ -112,19 +112,19 @@ class BackupSettings(Noun):
     minimum: int = 3
     fingerprint_key: str | None = None  # reference
     copies: Sequence[str] = ()  # further stores
-    parts: PartsSettings = field(default_factory=PartsSettings)
-    sftp: SftpSettings = field(default_factory=SftpSettings)
-    s3: S3Settings = field(default_factory=S3Settings)
+    parts: PartsSettings = PartsSettings()
+    sftp: SftpSettings = SftpSettings()
+    s3: S3Settings = S3Settings()
 
 
-class TlsPair(Noun):
+class TlsPair(msgspec.Struct, frozen=True):
     """A certificate, and a reference to its private key."""
 
     cert: Path
     key: str
 
 
-class VirtualClusterUser(Noun):
+class VirtualClusterUser(msgspec.Struct, frozen=True):
     """A user of a virtual cluster and the Kerberos identity that its jobs run with."""
 
     name: str
@@ -132,7 +132,7 @@ class VirtualClusterUser(Noun):
     keytab: str  # reference
 
 
-class VirtualClusterSettings(Noun):
+class VirtualClusterSettings(msgspec.Struct, frozen=True):
     """One virtual cluster of the Data Engineering service."""
 
     name: str
@@ -148,7 +148,7 @@ class VirtualClusterSettings(Noun):
     insecure: bool = False  # only as the vendor's own configuration says
 
 
-class SiteSettings(Noun):
+class SiteSettings(msgspec.Struct, frozen=True):
     """All that is configured for one site."""
 
     name: str
@@ -159,7 +159,7 @@ class SiteSettings(Noun):
     backup: BackupSettings | None = None
     virtual_clusters: Sequence[VirtualClusterSettings] = ()
     app_domain: str | None = None
-    accepted: Sequence[Mapping[str, object]] = field(default_factory=tuple)
+    accepted: Sequence[Mapping[str, object]] = ()
     metrics: Path | None = None  # file for Prometheus' textfile collector
 
     def virtual_cluster(self, name: str) -> VirtualClusterSettings:

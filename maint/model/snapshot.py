@@ -1,12 +1,12 @@
 """One backup: what was kept, how it was judged, and what became of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
+import msgspec
+
 from maint.model.json import Json
-from maint.model.noun import Noun
 
 FORMAT = "maint-snapshot/1"
 
@@ -34,7 +34,7 @@ class Trust(StrEnum):
     NOT_VERIFIED = "not verified"
 
 
-class Part(Noun):
+class Part(msgspec.Struct, frozen=True):
     """One stored file of a snapshot: name, size and SHA-256 of the stored bytes.
 
     `content_bytes` and `content_sha256` speak of what is inside, before compression and encryption.
@@ -48,7 +48,7 @@ class Part(Noun):
     restorable: bool = False
 
 
-class StoredFile(Noun):
+class StoredFile(msgspec.Struct, frozen=True):
     """A file of a virtual cluster as it lies in the store, once for all snapshots that list it."""
 
     id: str
@@ -56,7 +56,7 @@ class StoredFile(Noun):
     sha256: str
 
 
-class ClusterSummary(Noun):
+class ClusterSummary(msgspec.Struct, frozen=True):
     """What a snapshot tells of one virtual cluster.
 
     Attributes:
@@ -77,7 +77,7 @@ class ClusterSummary(Noun):
     doubt: str = ""
 
 
-class Finding(Noun):
+class Finding(msgspec.Struct, frozen=True):
     """One rule of restorability and what it found; `passed` None means that it could not tell."""
 
     rule: str
@@ -85,7 +85,7 @@ class Finding(Noun):
     words: str
 
 
-class Judgement(Noun):
+class Judgement(msgspec.Struct, frozen=True):
     """What the stream told while it was captured (verification levels 2 and 3)."""
 
     redaction: Redaction
@@ -95,7 +95,7 @@ class Judgement(Noun):
     findings: Sequence[Finding] = ()
 
 
-class Snapshot(Noun):
+class Snapshot(msgspec.Struct, frozen=True):
     """One backup; it exists only if its manifest exists."""
 
     id: str
@@ -108,11 +108,11 @@ class Snapshot(Noun):
     judgement: Judgement
     account: str = ""  # the account that took it
     uncovered: Sequence[str] = ()  # what the export cannot hold, in words
-    host_files: Mapping[str, Json] = field(default_factory=dict)  # path → what was seen on the manager host
+    host_files: Mapping[str, Json] = {}  # path → what was seen on the manager host
     recipients: Sequence[str] = ()
     manager: str = ""  # host name of the manager it came from
     manager_files: Sequence[str] = ()  # paths of what the part with the manager's own files holds
-    healed_from: Mapping[str, str] = field(default_factory=dict)  # where a healed one comes from: redacted, from, at
+    healed_from: Mapping[str, str] = {}  # where a healed one comes from: redacted, from, at
     virtual_clusters: Sequence[ClusterSummary] = ()
     objects: Sequence[StoredFile] = ()  # the files of its virtual clusters
 

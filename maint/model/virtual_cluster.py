@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from maint.model.json import Json
-from maint.model.noun import Noun
 
 Object = Mapping[str, Json]
 
@@ -77,7 +78,7 @@ def _items(raw: Object, key: str) -> Sequence[Object]:
     return tuple(item for item in value if isinstance(item, Mapping))
 
 
-class File(Noun):
+class File(msgspec.Struct, frozen=True):
     """A file of a resource."""
 
     raw: Object
@@ -94,7 +95,7 @@ class File(Noun):
         return number_of(self.raw, "sizeBytes")
 
 
-class Resource(Noun):
+class Resource(msgspec.Struct, frozen=True):
     """A container of files, or a Python environment."""
 
     raw: Object
@@ -121,7 +122,7 @@ class Resource(Noun):
         return next((file for file in self.files if file.path == path), None)
 
 
-class Job(Noun):
+class Job(msgspec.Struct, frozen=True):
     """A definition of what can be run."""
 
     raw: Object
@@ -158,7 +159,7 @@ class Job(Noun):
         return text_of(part_of(self.raw, "spark"), "file") or text_of(part_of(self.raw, "airflow"), "dagFile")
 
 
-class Run(Noun):
+class Run(msgspec.Struct, frozen=True):
     """One execution of a job."""
 
     raw: Object

@@ -10,9 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+import msgspec
+
 from maint.model.json import Json
 from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
-from maint.model.noun import Noun
 from maint.model.secret import Secret, SecretBytes
 from maint.model.site import SiteSettings
 from maint.ports.hosts import Fleet as Fleet
@@ -59,7 +60,7 @@ class Secrets(Protocol):
         """
 
 
-class Body(Noun):
+class Body(msgspec.Struct, frozen=True):
     """A request body of known length, sent once.
 
     Attributes:

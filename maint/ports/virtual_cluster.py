@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
+import msgspec
+
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.site import VirtualClusterSettings
 from maint.model.virtual_cluster import Job, Object, Resource, Run
 from maint.ports.streams import Answer
 
 
-class Content(Noun):
+class Content(msgspec.Struct, frozen=True):
     """The bytes of a file to upload.
 
     Attributes:
@@ -23,7 +24,7 @@ class Content(Noun):
     size: int
 
 
-class Start(Noun):
+class Start(msgspec.Struct, frozen=True):
     """A run to be started.
 
     Attributes:

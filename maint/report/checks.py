@@ -4,10 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from maint.model.finding import Contact, Finding, State
 from maint.model.host_ranges import fold
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.render import from_file
 
 ORDER = (State.FAIL, State.ERROR, State.WARN, State.SKIP, State.PASS)
@@ -19,7 +20,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"
 _NAGIOS = {State.FAIL: (2, "CRITICAL"), State.ERROR: (3, "UNKNOWN"), State.WARN: (1, "WARNING")}
 
 
-class Group(Noun):
+class Group(msgspec.Struct, frozen=True):
     """Findings that say the same of several hosts."""
 
     finding: Finding

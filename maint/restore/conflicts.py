@@ -1,14 +1,14 @@
 """Decide what becomes of each job and resource of a snapshot in a virtual cluster, before anything is touched."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import cast
+
+import msgspec
 
 from maint.errors import Refused
 from maint.model.formatting import show_count
 from maint.model.job_definition import sendable_job
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.model.virtual_cluster import Job, Object, Resource, part_of, text_of
 from maint.ports import Sight, VirtualClusterSight
@@ -22,7 +22,7 @@ _LONGEST_DAG = 4 * 1024 * 1024  # bytes
 _SHOWN = 10
 
 
-class Decided(Noun):
+class Resolution(msgspec.Struct, frozen=True):
     """What becomes of what: all that is not named here is created under its own name.
 
     Attributes:
@@ -36,8 +36,8 @@ class Decided(Noun):
     skipped_jobs: Sequence[str] = ()
     replaced_resources: Sequence[str] = ()
     replaced_jobs: Sequence[str] = ()
-    resource_names: Mapping[str, str] = field(default_factory=dict)
-    job_names: Mapping[str, str] = field(default_factory=dict)
+    resource_names: Mapping[str, str] = {}
+    job_names: Mapping[str, str] = {}
     left_out: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Json]:
@@ -53,9 +53,9 @@ class Decided(Noun):
         }
 
     @staticmethod
-    def from_json(value: Json) -> "Decided":
+    def from_json(value: Json) -> "Resolution":
         """Read back what `to_json` wrote."""
-        return Decided(**cast(dict[str, Sequence[str]], value))  # type: ignore[arg-type]  # written by to_json
+        return Resolution(**cast(dict[str, Sequence[str]], value))  # type: ignore[arg-type]  # written by to_json
 
     def resource(self, name: str) -> str:
         """Return what a resource is called here."""
@@ -112,7 +112,7 @@ def decide(
     dags: Mapping[str, Dag | None],
     *,
     accept_race: bool,
-) -> Decided:
+) -> Resolution:
     """Return what becomes of each name.
 
     Args:
@@ -131,15 +131,15 @@ def decide(
     alone = left_out(document, dags, accept_race=accept_race)
     if policy == "refuse":
         _refuse(resources, jobs)
-        return Decided(left_out=alone)
+        return Resolution(left_out=alone)
     if policy == "skip":
-        return Decided(skipped_resources=resources, skipped_jobs=jobs, left_out=alone)
+        return Resolution(skipped_resources=resources, skipped_jobs=jobs, left_out=alone)
     if policy == "replace":
-        return Decided(replaced_resources=resources, replaced_jobs=jobs, left_out=alone)
+        return Resolution(replaced_resources=resources, replaced_jobs=jobs, left_out=alone)
     new_resources = _fresh_names(resources, {*names[0], *there[0]})
     new_jobs = _fresh_names(jobs, {*names[1], *there[1]})
     _refuse_broken(new_jobs, dags, alone)
-    return Decided(resource_names=new_resources, job_names=new_jobs, left_out=alone)
+    return Resolution(resource_names=new_resources, job_names=new_jobs, left_out=alone)
 
 
 def left_out(document: ClusterDocument, dags: Mapping[str, Dag | None], *, accept_race: bool) -> list[str]:
@@ -214,21 +214,21 @@ def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[s
     return None
 
 
-def definition_of(job: Job, decided: Decided) -> dict[str, Json]:
+def definition_of(job: Job, resolution: Resolution) -> dict[str, Json]:
     """Return what is sent to create a job again: under its name here, with the mounts' names here, paused."""
     made = sendable_job(job.raw)
-    made["name"] = decided.job(job.name)
+    made["name"] = resolution.job(job.name)
     mounts = made.get("mounts")
     if isinstance(mounts, list):
-        made["mounts"] = [_moved(mount, "resourceName", decided) for mount in mounts]
-    made = cast(dict[str, Json], _moved(made, "runtimeImageResourceName", decided))
+        made["mounts"] = [_moved(mount, "resourceName", resolution) for mount in mounts]
+    made = cast(dict[str, Json], _moved(made, "runtimeImageResourceName", resolution))
     for kind in ("spark", "airflow"):
         inner = part_of(made, kind)
         if inner:
-            changed = cast(dict[str, Json], _moved(inner, "pythonEnvResourceName", decided))
+            changed = cast(dict[str, Json], _moved(inner, "pythonEnvResourceName", resolution))
             files = changed.get("fileMounts")
             if isinstance(files, list):
-                changed["fileMounts"] = [_moved(mount, "resourceName", decided) for mount in files]
+                changed["fileMounts"] = [_moved(mount, "resourceName", resolution) for mount in files]
             made[kind] = changed
     schedule = part_of(made, "schedule")
     if schedule.get("enabled") is True:
@@ -236,10 +236,10 @@ def definition_of(job: Job, decided: Decided) -> dict[str, Json]:
     return made
 
 
-def _moved(raw: Json, key: str, decided: Decided) -> Json:
+def _moved(raw: Json, key: str, resolution: Resolution) -> Json:
     if not isinstance(raw, Mapping) or not isinstance(raw.get(key), str):
         return raw
-    return {**raw, key: decided.resource(str(raw[key]))}
+    return {**raw, key: resolution.resource(str(raw[key]))}
 
 
 def refuse_second_life(document: ClusterDocument, live: VirtualClusterSight, *, source_gone: bool) -> None:
@@ -258,11 +258,11 @@ def refuse_second_life(document: ClusterDocument, live: VirtualClusterSight, *, 
         )
 
 
-def awake_jobs(document: ClusterDocument, decided: Decided) -> Sequence[str]:
+def awake_jobs(document: ClusterDocument, resolution: Resolution) -> Sequence[str]:
     """Return the names here of the restored jobs whose schedules were awake, spark jobs first."""
-    left = {*decided.skipped_jobs, *decided.left_out}
+    left = {*resolution.skipped_jobs, *resolution.left_out}
     awake = [job for job in document.jobs if job.name not in left and was_awake(job)]
-    return [decided.job(job.name) for job in sorted(awake, key=lambda job: (job.type == "airflow", job.name))]
+    return [resolution.job(job.name) for job in sorted(awake, key=lambda job: (job.type == "airflow", job.name))]
 
 
 def was_awake(job: Job) -> bool:

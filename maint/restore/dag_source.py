@@ -3,12 +3,12 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from maint.model.noun import Noun
+import msgspec
 
 _NEVER = (None, "")  # as the schedule of a DAG: only ever by hand
 
 
-class Dag(Noun):
+class Dag(msgspec.Struct, frozen=True):
     """What a DAG's source tells.
 
     Attributes:

@@ -8,7 +8,7 @@ from maint.restore.select_snapshot import chosen
 from maint.snapshots.parts import LICENSE, read_part
 
 
-def content_of(sight: Sight, *, file: str, snapshot: str | None) -> tuple[bytes, str]:
+def license_content(sight: Sight, *, file: str, snapshot: str | None) -> tuple[bytes, str]:
     """Return a licence and where it comes from: the named file, else the config's, else the snapshot's part.
 
     Args:

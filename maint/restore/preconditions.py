@@ -1,19 +1,20 @@
 """The ladder of contract section 8: what must hold before a deployment is sent, each rung with what to do about it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from maint.deployment.deployment_summary import Outline
+import msgspec
+
+from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Redaction, Snapshot
 from maint.restore.select_snapshot import GUARDED
-from maint.snapshots.host_notes import CERTMANAGER, GUID, kept, present
-from maint.snapshots.verification import Verification
+from maint.snapshots.extra_parts import CERTMANAGER, GUID, present
+from maint.snapshots.parts import kept
+from maint.snapshots.records import Verification
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(msgspec.Struct, frozen=True):
     """What the server to restore onto shows now.
 
     Attributes:
@@ -33,12 +34,12 @@ class Server:
     licensed: bool
     commands: Sequence[str] = ()
     running: Sequence[str] = ()
-    host_files: Mapping[str, Json] | None = field(default_factory=dict)
+    host_files: Mapping[str, Json] | None = {}
     unseen: str = ""
 
 
 def ready(
-    snapshot: Snapshot, outline: Outline, verification: Verification, server: Server, *, whole: bool = True
+    snapshot: Snapshot, summary: DeploymentSummary, verification: Verification, server: Server, *, whole: bool = True
 ) -> Sequence[Finding]:
     """Climb the ladder and return every rung; `passed` False forbids the restore, None could not be told.
 
@@ -58,7 +59,7 @@ def ready(
         _licensed(server),
         _commands(server),
         _clusters(server),
-        *(_host(snapshot, outline, server) if whole else ()),
+        *(_host(snapshot, summary, server) if whole else ()),
     ]
 
 
@@ -139,18 +140,18 @@ def _clusters(server: Server) -> Finding:
     return Finding("clusters", False, f"{', '.join(server.running)} not stopped; maint cluster stop {first}")
 
 
-def _host(snapshot: Snapshot, outline: Outline, server: Server) -> Iterator[Finding]:
+def _host(snapshot: Snapshot, summary: DeploymentSummary, server: Server) -> Iterator[Finding]:
     """What the export cannot hold must already lie on the manager host (contract sections 2.1, 8.3, 11)."""
     if server.host_files is None:
-        if outline.hosts or outline.web_tls:
+        if summary.hosts or summary.web_tls:
             reason = server.unseen or "no `ssh:` is configured"
             yield Finding("host files", None, f"GUID and TLS files on the manager host were not looked for: {reason}")
         return
-    if outline.hosts:
+    if summary.hosts:
         yield _guid(snapshot, server, server.host_files)
-    if outline.auto_tls:
+    if summary.auto_tls:
         yield _certmanager(snapshot, server.host_files)
-    for path in outline.key_files():
+    for path in summary.key_files():
         yield _key_file(snapshot, path, server.host_files)
 
 

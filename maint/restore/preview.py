@@ -2,28 +2,30 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 
-from maint.deployment.compare import Comparison, Difference, compare
+import msgspec
+
+from maint.deployment.compare import VOLATILE, Comparison, Difference, compare, masked, reason
 from maint.deployment.fingerprint import site_fingerprint
-from maint.deployment.mask_secrets import scrubbed
-from maint.deployment.secret_index import Known
+from maint.deployment.json_events import blocks
+from maint.deployment.normalize import Tree, normalize
+from maint.deployment.secret_index import SecretIndex
 from maint.errors import Refused
 from maint.model.formatting import show_duration
-from maint.model.json import Json
+from maint.model.json import Json, digest
 from maint.model.manager import Presence
-from maint.model.noun import Noun
 from maint.model.site import SiteSettings
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
-from maint.restore.live_state import meaning, tree_of_server
 from maint.restore.payload import Outgoing
 from maint.restore.subset import same_places
-from maint.snapshots.ids import show_time
+from maint.snapshots.manifest import show_time
 
 _SHOWN = 20  # differences that people see; programs get all
 
 
-class HostFate(Noun):
+class HostFate(msgspec.Struct, frozen=True):
     """One host of the document that is sent: where it was, where it will be, and whether the manager knows it."""
 
     name: str
@@ -33,7 +35,7 @@ class HostFate(Noun):
     known: bool
 
 
-class Preview(Noun):
+class Preview(msgspec.Struct, frozen=True):
     """What a restore would meet and do.
 
     Attributes:
@@ -154,7 +156,7 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
     Raises:
         Refused: the configuration changed while the plan was made.
     """
-    known = Known()
+    known = SecretIndex()
     wanted, present = out.tree(sight, known), tree_of_server(sight, known)
     if meaning(present) != seen:
         raise Refused(
@@ -163,7 +165,7 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
             hint="find out who works on it, then make the plan again",
         )
     losses = compare(present if out.whole else same_places(present, wanted), wanted)
-    losses.differences = scrubbed(losses.differences, [known], site_fingerprint(sight))
+    losses.differences = masked(losses.differences, [known], site_fingerprint(sight))
     return Preview(
         out=out,
         settings=sight.settings,
@@ -213,3 +215,34 @@ def _counts(snapshot: Snapshot) -> Mapping[str, int]:
 
 def _worst_first(one: Difference) -> int:
     return 0 if one.after is None else 1 if one.before is not None else 2
+
+
+_LAST = frozenset(one.path.rpartition("/")[2] for one in VOLATILE)
+
+
+def tree_of_server(sight: Sight, known: SecretIndex | None = None) -> dict[str, Tree]:
+    """Return the present deployment as a tree; secrets are fingerprints, and noted in `known` for who shows texts."""
+    fingerprint = site_fingerprint(sight)
+    with sight.manager.deployment() as answer:
+        return normalize(blocks(answer.read), fingerprint if known is None else known.noting(fingerprint))
+
+
+def meaning(tree: dict[str, Tree]) -> str:
+    """Return a digest of a tree that neither order nor volatile values change."""
+    return digest(sorted("\n".join((*path, value)) for path, value in _lasting(tree, ())))
+
+
+def _lasting(tree: dict[str, Tree], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    for key, value in tree.items():
+        here = (*path, key)
+        if _may_vary(key) and reason(here):
+            continue
+        if isinstance(value, dict):
+            yield from _lasting(value, here)
+        else:
+            yield here, value
+
+
+@lru_cache(maxsize=4096)  # few names, very often; most of them end no volatile place
+def _may_vary(key: str) -> bool:
+    return any(key == last or (last.endswith("*") and key.startswith(last[:-1])) for last in _LAST)

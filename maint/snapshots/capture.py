@@ -1,34 +1,36 @@
 """Take a snapshot: one pass over the network, two copies, read back before anything is promised."""
 
 import os
+import shlex
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from datetime import datetime
 
+import msgspec
+from msgspec.structs import replace
+
 from maint import __version__
-from maint.deployment.judge import Judge, Verdict
-from maint.errors import Invalid, WorkFailed
+from maint.deployment.judge import DeploymentSummary, Judge, Verdict
+from maint.deployment.sensitive import readable
+from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.formatting import show_size
 from maint.model.manager import Account
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
-from maint.ports import Sight, Site
-from maint.snapshots import host_notes
-from maint.snapshots.catalogue import sweep
-from maint.snapshots.extra_parts import take_further, truststore
-from maint.snapshots.failover import or_elsewhere
-from maint.snapshots.ids import new_id
-from maint.snapshots.parts import TRUSTSTORE
-from maint.snapshots.upload_marker import storing
-from maint.snapshots.verification import Verification
+from maint.ports import Sight, Site, Work
+from maint.snapshots.catalogue import load, sweep
+from maint.snapshots.extra_parts import manager_paths, truststore_finding, try_look_at_host, wanted_parts, without_kept
+from maint.snapshots.in_progress import storing
+from maint.snapshots.manifest import new_id
+from maint.snapshots.parts import DEPLOYMENT, LICENSE, MANAGER_FILES, TRUSTSTORE
+from maint.snapshots.records import Verification
+from maint.snapshots.replicate import with_failover
 from maint.snapshots.verify import record, release_of, verify
 from maint.snapshots.virtual_clusters.capture import take_clusters
-from maint.snapshots.writer import Writing
+from maint.snapshots.writer import SnapshotWriter
 
 
-class Taken(Noun):
+class Taken(msgspec.Struct, frozen=True):
     """A snapshot that is stored, and what the read-back proved."""
 
     snapshot: Snapshot
@@ -72,10 +74,10 @@ def take(
     order = _Order(purpose, redacted, accept_empty, recipients, snapshot_id, chance)
     if purpose is not Purpose.BACKUP:  # a safety copy must lie where whoever destroys looks for it
         return (yield from _take_into(site, order))
-    return (yield from or_elsewhere(site, lambda place: _take_into(place, order)))
+    return (yield from with_failover(site, lambda place: _take_into(place, order)))
 
 
-class _Order(Noun):
+class _Order(msgspec.Struct, frozen=True):
     """What was asked for."""
 
     purpose: Purpose
@@ -134,31 +136,31 @@ class _Run:
     def __init__(self, site: Site, order: _Order, snapshot_id: str, now: datetime) -> None:
         self._site, self._order, self._recipients = site, order, order.recipients
         self._id, self._now = snapshot_id, now
-        self._writing = Writing(site, snapshot_id, order.recipients)
-        self.commit, self.undo = self._writing.commit, self._writing.undo
+        self._writer = SnapshotWriter(site, snapshot_id, order.recipients)
+        self.commit, self.undo = self._writer.commit, self._writer.undo
 
     def capture(self) -> Generator[str, None, Snapshot]:
         """Store all parts and return what the manifest will say."""
-        manager, writing = self._site.manager, self._writing
+        manager, writer = self._site.manager, self._writer
         account = manager.log_in()
         api = manager.require_api(self._site.settings.manager.deployment_api)
         release = manager.release()
         yield f"exporting from {self._site.settings.manager.host} (release {release}, API {api}) as {account.name}"
-        judge = Judge(account.name, _password(self._site, account), writing.known)
+        judge = Judge(account.name, _password(self._site, account), writer.known)
         begun = self._site.clock.monotonic()
         with manager.deployment(redacted=self._order.redacted) as answer:
-            part = writing.raw(answer.read)
+            part = writer.raw(answer.read)
         took = self._site.clock.monotonic() - begun
         yield f"{show_size(part.content_bytes)} received and stored in {took:.2f} s"
-        part, verdict = writing.judged(judge)
+        part, verdict = writer.judged(judge)
         yield _said(verdict)
-        writing.redacted_copy(part)
-        host_files, uncovered = host_notes.try_look(self._site, verdict.outline)
-        further = yield from take_further(self._site, writing, verdict.outline)
+        writer.redacted_copy(part)
+        host_files, uncovered = try_look_at_host(self._site, verdict.summary)
+        further = yield from take_extra_parts(self._site, writer, verdict.summary)
         clusters = yield from take_clusters(
-            self._site, writing, self._recipients, self._clusters(), self._order.accept_empty
+            self._site, writer, self._recipients, self._clusters(), self._order.accept_empty
         )
-        told = truststore(verdict.outline, any(part.name == TRUSTSTORE for part in writing.parts))
+        told = truststore_finding(verdict.summary, any(part.name == TRUSTSTORE for part in writer.parts))
         beside = [*([told] if told else []), release_of(verdict, release)]
         snapshot = Snapshot(
             id=self._id,
@@ -171,7 +173,7 @@ class _Run:
             judgement=replace(verdict.judgement, findings=(*verdict.judgement.findings, *beside)),
             account=account.name,
             uncovered=(
-                *host_notes.without_kept(uncovered, further.manager_files),
+                *without_kept(uncovered, further.manager_files),
                 *further.missing,
                 *clusters.uncovered,
             ),
@@ -182,13 +184,93 @@ class _Run:
             virtual_clusters=clusters.summaries,
             objects=clusters.objects,
         )
-        return writing.with_recipe(snapshot)
+        return writer.with_recipe(snapshot)
 
     def _clusters(self) -> Sequence[str]:
         """Return the virtual clusters to take: none into a safety copy, which is about the manager alone."""
         if self._order.purpose is not Purpose.BACKUP:
             return ()
         return [cluster.name for cluster in self._site.settings.virtual_clusters]
+
+
+class ExtraParts(msgspec.Struct, frozen=True):
+    """What came of it: the paths of the manager's files that are kept, and words on each part that is not there."""
+
+    manager_files: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+
+class _Absent(Exception):
+    """There is nothing to take, and nothing went wrong."""
+
+
+def take_extra_parts(
+    site: Site, writer: SnapshotWriter, summary: DeploymentSummary
+) -> Generator[str, None, ExtraParts]:
+    """Store the further parts that the config wants; yields words on those that cannot be had.
+
+    Args:
+        site: the site.
+        writer: the snapshot being written.
+        outline: what is in its deployment.
+    """
+    wanted, kept, missing = wanted_parts(site.settings), list[str](), list[str]()
+    ways: dict[str, tuple[bool | None, Callable[[], None]]] = {
+        LICENSE: (wanted.license, lambda: _take_license(site, writer)),
+        TRUSTSTORE: (wanted.truststore_password, lambda: _take_truststore(site, writer)),
+        MANAGER_FILES: (wanted.manager_files, lambda: kept.extend(_take_manager_files(site, writer, summary))),
+    }
+    for name, (choice, write) in ways.items():
+        if choice is False:
+            missing.append(f"{name}: switched off in the config (backup.parts)")
+            continue
+        try:
+            write()
+        except StoreFailed:
+            raise
+        except _Absent as reason:
+            missing.append(f"{name}: {reason}")
+        except (CannotReach, WorkFailed, Invalid) as failure:
+            missing.append(f"{name}: {failure.message}")
+            yield f"{name} is left out: {failure.message}"
+    _, *others = site.settings.hosts_in("manager") or (None,)
+    if kept and others:
+        missing.append(f"{MANAGER_FILES}: those of {', '.join(one.name for one in others if one)} are not kept")
+    return ExtraParts(tuple(kept), tuple(missing))
+
+
+def _take_license(site: Site, writer: SnapshotWriter) -> None:
+    path = site.settings.manager.license
+    if path is None:
+        raise _Absent("the config names no licence")
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        raise Invalid(f"{path} cannot be read: {problem.strerror}") from None
+    writer.sealed(LICENSE, content)
+
+
+def _take_truststore(site: Site, writer: SnapshotWriter) -> None:
+    password = site.manager.truststore_password()
+    if password is None or not readable(password.reveal()):
+        raise _Absent("the manager gives none: Auto-TLS is off, its API is older than v41, or it redacts")
+    writer.sealed(TRUSTSTORE, password.reveal().encode())
+
+
+def _take_manager_files(site: Site, writer: SnapshotWriter, summary: DeploymentSummary) -> Sequence[str]:
+    if site.settings.ssh is None:
+        raise _Absent("no `ssh:` is configured")
+    host = site.settings.hosts_in("manager")[0].name
+    there = _there(site, host, manager_paths(summary))
+    if not there:
+        raise _Absent(f"none of them is on {host}")
+    operands = " ".join(shlex.quote(path.lstrip("/")) for path in there)
+    with site.shell.stream(host, f"tar -C / -cf - -- {operands}") as output:
+        return writer.archive(MANAGER_FILES, output.read)
+
+
+def _there(sight: Sight, host: str, paths: Sequence[str]) -> Sequence[str]:
+    return [path for path in paths if sight.shell.ask(host, f"test -e {shlex.quote(path)}").ok]
 
 
 def _password(site: Site, account: Account) -> Secret:
@@ -202,3 +284,56 @@ def _said(verdict: Verdict) -> str:
     if verdict.restorable:
         return "unredacted, restorable"
     return "audit-only: " + ("; ".join(failed) or "nothing tells that it is not redacted")
+
+
+_NOTE = "snapshot"  # the id, written down before anything is stored
+_SOUND = 2  # the level to which what was just stored must be proven
+
+
+def taken_once(
+    site: Site, work: Work, purpose: Purpose, *, accept_empty: bool = False
+) -> Generator[str, None, Snapshot]:
+    """Take a snapshot, unless an earlier life of this action has committed one; it is sound to level 2.
+
+    Raises:
+        WorkFailed: the export was cut, or what is stored does not open, parse and count as it should.
+    """
+    found = committed(site, work)
+    if found is not None:
+        return found
+    snapshot_id = new_id(site.clock.now(), os.urandom)
+    work.note(_NOTE, snapshot_id)
+    taken = yield from take(site, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id)
+    if taken.verification.depth < _SOUND:
+        raise WorkFailed(
+            f"snapshot {taken.snapshot.id} is stored, and is not sound",
+            detail=[taken.verification.words],
+            hint="look at the health of the store, then `maint playbook resume`",
+        )
+    return taken.snapshot
+
+
+def committed(site: Site, work: Work) -> Snapshot | None:
+    """Return the snapshot that an earlier life of this action has committed, None where there is no sound one."""
+    noted = work.noted(_NOTE)
+    if not isinstance(noted, str):
+        return None
+    try:
+        snapshot = load(site, noted)
+    except WorkFailed:
+        return None
+    return snapshot if verify(site, noted, _SOUND).depth >= _SOUND else None
+
+
+def described(snapshot: Snapshot) -> str:
+    """Return a snapshot in one line: its id, size and worth."""
+    size = show_size(snapshot.part(DEPLOYMENT).content_bytes)
+    if snapshot.restorable:
+        return f"snapshot {snapshot.id}: {size}, restorable"
+    broken = [finding for finding in snapshot.judgement.findings if finding.passed is False]
+    if snapshot.judgement.redaction is Redaction.REDACTED:
+        why = "the manager redacts its API: "
+        broken = [finding for finding in broken if finding.rule == "redaction"]  # the other rules break in its wake
+    else:
+        why = "it breaks a rule: " if broken else "nothing in it tells that its secrets are readable"
+    return f"snapshot {snapshot.id}: {size}, audit-only, cannot be restored: {why}" + "; ".join(f.words for f in broken)

@@ -4,28 +4,25 @@ A damaged one is listed with its problem: hidden it would be missed too late, an
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.drills import Drill, drills_in
-from maint.snapshots.holds import Hold, held
-from maint.snapshots.ids import is_id, time_of
 from maint.snapshots.in_progress import end, unfinished
-from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, decode
-from maint.snapshots.records import Record, read_records
-from maint.snapshots.verification import BYTES
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, decode, is_id, time_of
+from maint.snapshots.records import BYTES, Drill, Hold, Record, drills_in, held, read_records
 
 _TOLD = 3  # snapshots of which it is told why they are not offered
 _UNTRUSTED = "by a key that is not trusted"  # as whoever checks signatures says it
 ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
 
 
-class Verified(Noun):
+class Verified(msgspec.Struct, frozen=True):
     """What a verification of a snapshot said.
 
     Attributes:
@@ -38,7 +35,7 @@ class Verified(Noun):
     broken: bool = False
 
 
-class Entry(Noun):
+class Entry(msgspec.Struct, frozen=True):
     """A snapshot in the list: either what its manifest says, or why that cannot be believed.
 
     Attributes:

@@ -1,76 +1,28 @@
-"""The parts beside the export: the licence, the truststore password, the manager's own files.
+"""Judge what belongs to a snapshot beside the export: the licence, the truststore password, files on the host."""
 
-Each is taken where it can be had. What cannot be had is said and left out: a backup without it is better than none.
-"""
-
+import json
 import shlex
-from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
-from maint.deployment.deployment_summary import Outline
+import msgspec
+
+from maint.deployment.judge import DeploymentSummary
 from maint.deployment.sensitive import readable
-from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
-from maint.model.noun import Noun
+from maint.errors import CannotReach, Invalid, TimedOut
+from maint.model.json import Json
 from maint.model.site import PartsSettings, SiteSettings
 from maint.model.snapshot import Finding, Snapshot
-from maint.ports import Sight, Site
-from maint.snapshots.host_notes import CERTMANAGER
+from maint.ports import Sight
 from maint.snapshots.parts import LICENSE, MANAGER_FILES, TRUSTSTORE
-
-if TYPE_CHECKING:
-    from maint.snapshots.writer import Writing
 
 SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (contract sections 12, 13.4)
 OPTIONS = "/etc/default/cloudera-scm-server"
 
 
-class Further(Noun):
-    """What came of it: the paths of the manager's files that are kept, and words on each part that is not there."""
-
-    manager_files: Sequence[str] = ()
-    missing: Sequence[str] = ()
-
-
-class _Absent(Exception):
-    """There is nothing to take, and nothing went wrong."""
-
-
-def take_further(site: Site, writing: "Writing", outline: Outline) -> Generator[str, None, Further]:
-    """Store the further parts that the config wants; yields words on those that cannot be had.
-
-    Args:
-        site: the site.
-        writing: the snapshot being written.
-        outline: what is in its deployment.
-    """
-    wanted, kept, missing = _wanted(site.settings), list[str](), list[str]()
-    ways: dict[str, tuple[bool | None, Callable[[], None]]] = {
-        LICENSE: (wanted.license, lambda: _license(site, writing)),
-        TRUSTSTORE: (wanted.truststore_password, lambda: _truststore(site, writing)),
-        MANAGER_FILES: (wanted.manager_files, lambda: kept.extend(_manager_files(site, writing, outline))),
-    }
-    for name, (choice, write) in ways.items():
-        if choice is False:
-            missing.append(f"{name}: switched off in the config (backup.parts)")
-            continue
-        try:
-            write()
-        except StoreFailed:
-            raise
-        except _Absent as reason:
-            missing.append(f"{name}: {reason}")
-        except (CannotReach, WorkFailed, Invalid) as failure:
-            missing.append(f"{name}: {failure.message}")
-            yield f"{name} is left out: {failure.message}"
-    _, *others = site.settings.hosts_in("manager") or (None,)
-    if kept and others:
-        missing.append(f"{MANAGER_FILES}: those of {', '.join(one.name for one in others if one)} are not kept")
-    return Further(tuple(kept), tuple(missing))
-
-
 def lacking(settings: SiteSettings, snapshot: Snapshot) -> Sequence[str]:
     """Return the parts that the config demands (`true`, not left out) and that a snapshot does not have."""
-    wanted = _wanted(settings)
+    wanted = wanted_parts(settings)
     demanded = {
         LICENSE: wanted.license,
         TRUSTSTORE: wanted.truststore_password,
@@ -79,16 +31,16 @@ def lacking(settings: SiteSettings, snapshot: Snapshot) -> Sequence[str]:
     return [name for name, choice in demanded.items() if choice and not snapshot.has(name)]
 
 
-def truststore(outline: Outline, part: bool) -> Finding | None:
+def truststore_finding(summary: DeploymentSummary, part: bool) -> Finding | None:
     """Say whether the password of the shared truststore is at hand; None where Auto-TLS needs none (contract 11).
 
     Args:
         outline: what is in the deployment.
         part: whether the snapshot has the part of its own.
     """
-    if not outline.auto_tls:
+    if not summary.auto_tls:
         return None
-    if outline.truststore_password or part:
+    if summary.truststore_password or part:
         return Finding("truststore", True, "the truststore password is in the snapshot")
     words = "Auto-TLS is on, and the truststore password is neither in the document nor a part of the snapshot"
     return Finding("truststore", False, words)
@@ -100,45 +52,157 @@ def usable(password: bytes) -> bool:
     return readable(text) and not text.lstrip().startswith(("<", "{"))
 
 
-def manager_paths(outline: Outline) -> Sequence[str]:
+def manager_paths(summary: DeploymentSummary) -> Sequence[str]:
     """Return what belongs to the manager on its host: folders and files, none of which lies in another."""
     whole = (SETTINGS, OPTIONS, CERTMANAGER)
-    return (*whole, *(path for path in outline.key_files() if not path.startswith(tuple(f"{one}/" for one in whole))))
+    return (*whole, *(path for path in summary.key_files() if not path.startswith(tuple(f"{one}/" for one in whole))))
 
 
-def _wanted(settings: SiteSettings) -> PartsSettings:
+def wanted_parts(settings: SiteSettings) -> PartsSettings:
+    """Return which of them the config wants: `true`, `false`, or None for "where it can be had"."""
     return settings.backup.parts if settings.backup else PartsSettings()
 
 
-def _license(site: Site, writing: "Writing") -> None:
-    path = site.settings.manager.license
-    if path is None:
-        raise _Absent("the config names no licence")
+GUID = "/etc/cloudera-scm-server/uuid"
+CERTMANAGER = "/var/lib/cloudera-scm-server/certmanager"
+
+OWN_FILES = (
+    "the manager's own files: /etc/cloudera-scm-server, /etc/default/cloudera-scm-server, "
+    "/var/lib/cloudera-scm-server (with certmanager), db.properties"
+)
+# Contract sections 7, 8.3, 8.5, 8.7, 11 and 13.4.
+UNCOVERED = (
+    "monitoring history, audit, command history, alerts and dashboards",
+    "Kerberos credentials, key and certificate files on the hosts",
+    "the data of the clusters, and the databases of their services",
+    OWN_FILES,
+)
+NO_GUID = f"the server's GUID: {GUID} does not exist on the manager host (it is in the database, CM_VERSION.GUID)"
+
+
+def look_at_host(sight: Sight, summary: DeploymentSummary) -> Mapping[str, Json]:
+    """Return what is on the manager host: path → `{present, value?}`.
+
+    Raises:
+        CannotReach: the host does not let us in.
+        TimedOut: it does not answer in time.
+    """
+    host = sight.settings.hosts_in("manager")[0].name
+    guid = sight.shell.read_file(host, GUID)
+    seen: dict[str, Json] = {GUID: {"present": guid is not None}}
+    if guid is not None:
+        seen[GUID] = {"present": True, "value": guid.decode(errors="replace").strip()}
+    for path in (CERTMANAGER, *summary.key_files()):
+        seen[path] = {"present": sight.shell.ask(host, f"test -e {shlex.quote(path)}").ok}
+    return seen
+
+
+def try_look_at_host(sight: Sight, summary: DeploymentSummary) -> tuple[Mapping[str, Json], tuple[str, ...]]:
+    """Return what is on the manager host, and words on what the snapshot does not cover; a lost host is words only."""
+    if sight.settings.ssh is None:
+        return {}, (*UNCOVERED, "the files on the manager host were not looked for: no `ssh:` is configured")
     try:
-        content = path.read_bytes()
-    except OSError as problem:
-        raise Invalid(f"{path} cannot be read: {problem.strerror}") from None
-    writing.sealed(LICENSE, content)
+        seen = look_at_host(sight, summary)
+    except (CannotReach, TimedOut, Invalid) as failure:
+        return {}, (*UNCOVERED, f"the files on the manager host were not looked for: {failure.message}")
+    return seen, UNCOVERED if present(seen, GUID) else (*UNCOVERED, NO_GUID)
 
 
-def _truststore(site: Site, writing: "Writing") -> None:
-    password = site.manager.truststore_password()
-    if password is None or not readable(password.reveal()):
-        raise _Absent("the manager gives none: Auto-TLS is off, its API is older than v41, or it redacts")
-    writing.sealed(TRUSTSTORE, password.reveal().encode())
+def without_kept(uncovered: tuple[str, ...], kept: Sequence[str]) -> tuple[str, ...]:
+    """Return what a snapshot does not cover that keeps some of the manager's own files."""
+    if not kept:
+        return uncovered
+    rest = f"what else lies on the manager host than the {len(kept)} files that are kept"
+    return tuple(rest if words == OWN_FILES else words for words in uncovered)
 
 
-def _manager_files(site: Site, writing: "Writing", outline: Outline) -> Sequence[str]:
-    if site.settings.ssh is None:
-        raise _Absent("no `ssh:` is configured")
-    host = site.settings.hosts_in("manager")[0].name
-    there = _there(site, host, manager_paths(outline))
-    if not there:
-        raise _Absent(f"none of them is on {host}")
-    operands = " ".join(shlex.quote(path.lstrip("/")) for path in there)
-    with site.shell.stream(host, f"tar -C / -cf - -- {operands}") as output:
-        return writing.archive(MANAGER_FILES, output.read)
+def present(seen: Mapping[str, Json], path: str) -> bool | None:
+    """Return whether a file was there when looked for; None where nobody looked."""
+    note = seen.get(path)
+    return bool(note.get("present")) if isinstance(note, Mapping) else None
 
 
-def _there(sight: Sight, host: str, paths: Sequence[str]) -> Sequence[str]:
-    return [path for path in paths if sight.shell.ask(host, f"test -e {shlex.quote(path)}").ok]
+_DAY = timedelta(days=1)
+
+
+class LicenseText(msgspec.Struct, frozen=True):
+    """What a licence file says of itself; its signature is the vendor's affair.
+
+    Attributes:
+        expiration: as it is written.
+        starts, ends: its first and its last day, None where none can be read.
+        deactivated: the day on which it ceases to do anything, likewise.
+    """
+
+    owner: str
+    uuid: str
+    expiration: str
+    starts: datetime | None
+    ends: datetime | None
+    deactivated: datetime | None = None
+
+    def objection(self, now: datetime) -> str:
+        """Why it is not in date, "" where it is; without days it counts as in date, since the manager decides."""
+        if self.starts is not None and self.starts > now:
+            return f"is not valid before {self.starts:%Y-%m-%d}"
+        if self.deactivated is not None and self.deactivated + _DAY <= now:
+            return f"was deactivated on {self.deactivated:%Y-%m-%d}"
+        if self.ends is not None and self.ends + _DAY <= now:
+            return f"expired on {self.ends:%Y-%m-%d}"
+        return ""
+
+
+def parse_license(content: bytes, source: str) -> LicenseText:
+    """Read a licence file.
+
+    Raises:
+        Invalid: it holds no licence.
+    """
+    fields = _inner(content)
+    if fields is None or not {"name", "uuid", "expirationDate"} <= fields.keys():
+        raise Invalid(
+            f"{source} is no licence file",
+            detail=["a licence is a clear-signed text with name, uuid and expirationDate in JSON"],
+            hint="use the file as the vendor sent it",
+        )
+    return _license_text(fields)
+
+
+def license_finding(content: bytes, now: datetime) -> Finding:
+    """Judge a licence file: is it one, and is it in date?"""
+    fields = _inner(content)
+    if fields is None:
+        return Finding("license", False, "the licence file holds no readable licence")
+    found = _license_text(fields)
+    if objection := found.objection(now):
+        return Finding("license", False, f"the licence {objection}")
+    if found.ends is None:
+        return Finding("license", None, "the licence file names no day on which it expires")
+    return Finding("license", True, f"the licence is valid until {found.ends:%Y-%m-%d}")
+
+
+def _license_text(fields: Mapping[str, object]) -> LicenseText:
+    expiration = str(fields.get("expirationDate", ""))
+    owner, uuid = str(fields.get("name", "")), str(fields.get("uuid", ""))
+    days = (_day(fields.get("startDate")), _day(expiration), _day(fields.get("deactivationDate")))
+    return LicenseText(owner, uuid, expiration, *days)
+
+
+def _inner(content: bytes) -> Mapping[str, object] | None:
+    text = content.decode(errors="replace")
+    start = text.find("{")
+    try:
+        fields, _ = json.JSONDecoder().raw_decode(text, start) if start >= 0 else (None, 0)
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _day(value: object) -> datetime | None:
+    """Read the day at the beginning of a date, in either way in which they are written."""
+    for form in ("%Y-%m-%d", "%m/%d/%Y"):
+        try:
+            return datetime.strptime(str(value)[:10], form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    return None

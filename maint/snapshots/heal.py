@@ -5,49 +5,47 @@ judged like every export. The healed snapshot bears the time of the redacted one
 was in force; its secrets are those of the source, which may have been changed since.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any, TypeAlias
 
+import msgspec
+from msgspec.structs import replace
+
 from maint import __version__
+from maint.deployment.document import Document, spell
 from maint.deployment.judge import Judge
 from maint.deployment.normalize import identity
 from maint.deployment.sensitive import REDACTED, hidden, masked, readable
-from maint.errors import Invalid, Refused, WorkFailed
-from maint.model.noun import Noun
+from maint.errors import Invalid, Refused
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
-from maint.ports import Sight, Site
+from maint.ports import Site
 from maint.snapshots.capture import recipients_of
-from maint.snapshots.extra_parts import truststore
-from maint.snapshots.ids import new_id, show_time
+from maint.snapshots.extra_parts import truststore_finding
+from maint.snapshots.in_progress import storing
+from maint.snapshots.manifest import new_id, show_time
 from maint.snapshots.parts import (
-    DEPLOYMENT,
     LICENSE,
     MANAGER_FILES,
     TRUSTSTORE,
     from_bytes,
-    open_deployment,
     open_part,
+    read_deployment,
     read_part,
 )
-from maint.snapshots.upload_marker import storing
-from maint.snapshots.verification import Verification
+from maint.snapshots.records import Verification
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
-from maint.snapshots.writer import Writing
+from maint.snapshots.writer import SnapshotWriter
 
-Document: TypeAlias = dict[str, Any]  # Any: a document as `json` reads it
 Scalar: TypeAlias = str | int | bool
 
 _ACCOUNT = ("pwHash", "pwSalt", "pwLogin")  # what redacted views leave out of accounts (contract section 7.1)
 
 
-class Healed(Noun):
+class Healed(msgspec.Struct, frozen=True):
     """What came of it: the new snapshot, what its verification said, how many values were filled, which are left."""
 
     snapshot: Snapshot
@@ -82,7 +80,7 @@ def heal(
     if redacted.judgement.redaction is not Redaction.REDACTED:
         hint = f"`maint restore plan --snapshot {redacted.id}` shows what bringing it back would do"
         raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal", hint=hint)
-    document = document_of(site, redacted)
+    document = read_deployment(site, redacted)
     filled, left = fill(document, values)
     if not filled:
         raise Refused(
@@ -93,42 +91,21 @@ def heal(
     yield f"{filled} values filled from {source}, {len(left)} left"
     recipients = recipients_of(site)
     snapshot_id = new_id(redacted.taken_at, chance)
-    writing = Writing(site, snapshot_id, recipients)
+    writer = SnapshotWriter(site, snapshot_id, recipients)
     try:
         with storing(site) if redacted.objects else nullcontext():
-            snapshot = _written(site, writing, redacted, document)
+            snapshot = _written(site, writer, redacted, document)
             told = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
             named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=told)
-            snapshot = writing.with_recipe(named)
-            writing.commit(snapshot)
+            snapshot = writer.with_recipe(named)
+            writer.commit(snapshot)
     except BaseException:
-        writing.undo()
+        writer.undo()
         raise
     verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2)
     record(site, verification)
     yield verification.words
     return Healed(snapshot, verification, filled, left)
-
-
-def document_of(sight: Sight, snapshot: Snapshot) -> Document:
-    """Return the raw document of a snapshot.
-
-    Raises:
-        Refused: no private key is at hand.
-        WorkFailed: it is damaged, or no deployment.
-    """
-    with open_deployment(sight, snapshot) as stream:
-        content = stream.read()
-    if hashlib.sha256(content).hexdigest() != snapshot.part(DEPLOYMENT).content_sha256:
-        words = f"the deployment of snapshot {snapshot.id} is not what was stored"
-        raise WorkFailed(words, hint="choose another: `maint backup list`")
-    try:
-        document = json.loads(content)
-    except ValueError:
-        raise WorkFailed(f"the deployment of snapshot {snapshot.id} is no JSON document") from None
-    if not isinstance(document, dict):
-        raise WorkFailed(f"the deployment of snapshot {snapshot.id} is JSON, but no deployment")
-    return document
 
 
 def values_of(document: Document) -> Mapping[str, Scalar]:
@@ -205,22 +182,22 @@ def _settled(document: Document, path: str) -> bool:
     return key in ("password", "pwLogin") or (readable(user.get("pwHash")) and readable(user.get(key)))
 
 
-def _written(site: Site, writing: Writing, redacted: Snapshot, document: Document) -> Snapshot:
-    content = json.dumps(document, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
+def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: Document) -> Snapshot:
+    content = spell(document)
     login = site.settings.manager.login
-    judge = Judge(login.username, _password(site), writing.known)
-    part, verdict = writing.deployment(from_bytes(content), judge)
-    writing.redacted_copy(part)
+    judge = Judge(login.username, _password(site), writer.known)
+    part, verdict = writer.deployment(from_bytes(content), judge)
+    writer.redacted_copy(part)
     for name in (LICENSE, TRUSTSTORE):
         if redacted.has(name):
-            writing.sealed(name, read_part(site, redacted, name))
+            writer.sealed(name, read_part(site, redacted, name))
     if redacted.has(MANAGER_FILES):
         with open_part(site, redacted, MANAGER_FILES) as stream:
-            writing.archive(MANAGER_FILES, stream.read)
+            writer.archive(MANAGER_FILES, stream.read)
     for cluster in clusters_in(redacted):
         with open_part(site, redacted, part_name(cluster)) as stream:
-            writing.document(part_name(cluster), stream.read())
-    told = truststore(verdict.outline, redacted.has(TRUSTSTORE))
+            writer.document(part_name(cluster), stream.read())
+    told = truststore_finding(verdict.summary, redacted.has(TRUSTSTORE))
     return replace(
         redacted,
         restorable=verdict.restorable and (told is None or told.passed is not False),

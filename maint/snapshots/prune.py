@@ -7,15 +7,14 @@ from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.catalogue import Entry, entries, files, folders
-from maint.snapshots.ids import time_of
-from maint.snapshots.manifest import MANIFEST
+from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.replicate import SiteWithStore
 from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide
-from maint.snapshots.store_view import Elsewhere
 from maint.snapshots.verify import record, verify
+from maint.snapshots.virtual_clusters.blobs import collect
 from maint.snapshots.virtual_clusters.document import part_name
-from maint.snapshots.virtual_clusters.garbage_collect import collect
 
 PRUNE = "prune"
 _BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
@@ -201,7 +200,7 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
     gone, floor = pruned(site), {one.id for one in _floor(site)}
     problems = []
     for copy in site.copies:
-        other = Elsewhere(site, copy)
+        other = SiteWithStore(site, copy)
         try:
             going = sorted(gone & set(folders(other)))
             if going and (lacking := sorted(floor - _sound(other))):

@@ -4,31 +4,30 @@ Named `<site>/records/<time>-<kind>-<id>.json`, the signature in `….json.sig`,
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import field
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
+from maint.model.snapshot import Finding, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.ids import show_time, stamp
+from maint.snapshots.manifest import show_time, stamp
 
 FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
 
 
-class Record(Noun):
+class Record(msgspec.Struct, frozen=True):
     """One entry: what kind of happening, to which snapshot, when, and what is told of it."""
 
     kind: str
     snapshot: str
     site: str
     at: datetime
-    facts: Mapping[str, Json] = field(default_factory=dict)
+    facts: Mapping[str, Json] = {}
 
 
 class _Read(msgspec.Struct, frozen=True):
@@ -83,3 +82,226 @@ def _read(sight: Sight, name: str) -> Record | None:
 def _content(sight: Sight, name: str) -> bytes:
     with sight.store.open(name) as file:
         return file.read(LARGEST)
+
+
+HOLD = "hold"
+RELEASE = "release"
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """Why a snapshot must stay, since when, on whose word, and until when (None: until it is released)."""
+
+    reason: str
+    at: datetime
+    by: str = ""
+    until: datetime | None = None
+
+    def stands(self, now: datetime) -> bool:
+        """Whether it has not run out."""
+        return self.until is None or now < self.until
+
+    @property
+    def words(self) -> str:
+        """The hold in one line."""
+        end = f" until {self.until:%Y-%m-%d %H:%M} UTC" if self.until else ""
+        return f"held{f' by {self.by}' if self.by else ''}{end}: {self.reason}"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON, as it also stands in records."""
+        return {
+            "reason": self.reason,
+            "at": show_time(self.at),
+            "by": self.by,
+            "until": show_time(self.until) if self.until else None,
+        }
+
+
+def end_of(day: date) -> datetime:
+    """Return the moment at which a hold "until this day" runs out: the day itself still counts, UTC."""
+    return datetime.combine(day + timedelta(days=1), time(), UTC)
+
+
+def add_hold(site: Site, snapshot_id: str, reason: str, until: datetime | None, by: str) -> str:
+    """Keep a snapshot from being pruned; return the name of the record.
+
+    Args:
+        site: the site; its lock is the caller's affair.
+        snapshot_id: the whole id.
+        reason: why, in the operator's words.
+        until: when it runs out, None for never.
+        by: who says so.
+    """
+    now = site.clock.now()
+    facts = Hold(reason, now, by, until).to_json()
+    return write_record(site, Record(HOLD, snapshot_id, site.settings.name, now, facts))
+
+
+def release_holds(site: Site, snapshot_id: str, reason: str, by: str) -> str:
+    """End all holds of a snapshot; return the name of the record. See `hold` for the arguments."""
+    now = site.clock.now()
+    return write_record(site, Record(RELEASE, snapshot_id, site.settings.name, now, {"reason": reason, "by": by}))
+
+
+def held(records: Iterable[Record]) -> Mapping[str, tuple[Hold, ...]]:
+    """Return the holds of each snapshot that nobody has released, those that have run out among them.
+
+    Args:
+        records: all records, in order of time.
+    """
+    found: dict[str, tuple[Hold, ...]] = {}
+    for record in records:
+        if record.kind == HOLD:
+            found[record.snapshot] = (*found.get(record.snapshot, ()), _hold_of(record))
+        elif record.kind == RELEASE:
+            found.pop(record.snapshot, None)
+    return found
+
+
+def _hold_of(record: Record) -> Hold:
+    """Return the hold in a record; an end that cannot be read counts as none, since a hold errs towards keeping."""
+    reason, by, until = (record.facts.get(name) for name in ("reason", "by", "until"))
+    return Hold(str(reason or "no reason given"), record.at, str(by or ""), _moment(until))
+
+
+def _moment(text: Json) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
+    return moment if moment is None or moment.tzinfo else None
+
+
+DRILL = "drill"
+PASSED, FAILED = "passed", "failed"
+
+
+class Drill(msgspec.Struct, frozen=True):
+    """One drill as its record tells it.
+
+    Attributes:
+        snapshot: the id.
+        at: when it ended.
+        passed: whether the snapshot came back whole.
+        reason: why not, or what was found.
+        rto_seconds: from opening the snapshot to the configuration read back; None where it did not get there.
+    """
+
+    snapshot: str
+    at: datetime
+    passed: bool
+    reason: str
+    rto_seconds: float | None
+
+    def to_json(self, now: datetime) -> dict[str, Json]:
+        """Return it as JSON, its age in seconds."""
+        return {
+            "snapshot": self.snapshot,
+            "at": show_time(self.at),
+            "age": round((now - self.at).total_seconds(), 3),
+            "result": PASSED if self.passed else FAILED,
+            "reason": self.reason,
+            "rto_seconds": self.rto_seconds,
+        }
+
+
+def drills_in(past: Iterable[Record]) -> Sequence[Drill]:
+    """Return the drills among records, in their order."""
+    return [_drill(record) for record in past if record.kind == DRILL]
+
+
+def drills(sight: Sight) -> Sequence[Drill]:
+    """Return all drills of the site whose records are signed by a trusted key, in order of time."""
+    return drills_in(read_records(sight))
+
+
+def last_good(found: Sequence[Drill]) -> Drill | None:
+    """Return the newest drill that passed, None where none did."""
+    return next((one for one in reversed(found) if one.passed), None)
+
+
+def _drill(record: Record) -> Drill:
+    seconds = record.facts.get("rto_seconds")
+    return Drill(
+        record.snapshot,
+        record.at,
+        record.facts.get("result") == PASSED,
+        str(record.facts.get("reason") or ""),
+        float(seconds) if isinstance(seconds, int | float) else None,
+    )
+
+
+# The rules of levels 1 and 2: all others judge what the document says.
+BYTES = frozenset({"manifest", "parts", "part", "content", "counts"})
+DEPTHS = {
+    1: "stored bytes against the signed manifest",
+    2: "decrypted, decompressed, parsed, counted",
+    3: "rules of a restore",
+}
+
+
+class Verification(msgspec.Struct, frozen=True):
+    """The result of a verification.
+
+    Attributes:
+        snapshot: the id.
+        level: how deep it was asked to go.
+        depth: how deep it went with everything well.
+        parts_checked, parts: N of N.
+        on_capture: levels 2 and 3 rest on what was judged when it was taken, recorded in the signed manifest.
+        findings: one per rule.
+        doubts: why virtual clusters in it are not taken for the truth, although nothing is wrong with the bytes.
+    """
+
+    snapshot: str
+    level: int
+    depth: int
+    parts_checked: int
+    parts: int
+    at: datetime
+    on_capture: bool = False
+    findings: Sequence[Finding] = ()
+    doubts: Sequence[str] = ()
+
+    @property
+    def result(self) -> Trust:
+        """Failed when anything is wrong; verified when all was seen; not verified when something could not be told."""
+        if self.failures:
+            return Trust.FAILED
+        return Trust.VERIFIED if self.proven and not self.doubts else Trust.NOT_VERIFIED
+
+    @property
+    def proven(self) -> bool:
+        """Whether all was seen as deep as asked, whatever is doubted of virtual clusters: it speaks of the manager."""
+        return not self.failures and self.depth >= self.level
+
+    @property
+    def failures(self) -> Sequence[Finding]:
+        """What is wrong."""
+        return [finding for finding in self.findings if finding.passed is False]
+
+    @property
+    def broken_bytes(self) -> Sequence[Finding]:
+        """What is wrong with the bytes themselves, whatever they say."""
+        return [finding for finding in self.failures if finding.rule in BYTES]
+
+    @property
+    def words(self) -> str:
+        """The result in one line; always with depth and parts."""
+        how = ", contents as judged when it was taken" if self.on_capture and self.depth > 1 else ""
+        line = f"{self.result}: level {self.depth} of {self.level}, {self.parts_checked} of {self.parts} parts{how}"
+        return "; ".join([line, *(finding.words for finding in self.failures), *self.doubts])
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON, as it also stands in records."""
+        return {
+            "snapshot": self.snapshot,
+            "level": self.level,
+            "depth": self.depth,
+            "result": self.result.value,
+            "parts_checked": self.parts_checked,
+            "parts": self.parts,
+            "at": show_time(self.at),
+            "on_capture": self.on_capture,
+            "findings": [{"rule": f.rule, "passed": f.passed, "words": f.words} for f in self.findings],
+            "doubts": list(self.doubts),
+        }

@@ -6,22 +6,25 @@ record (`detour`) until it has come home (`home`); so what was pruned from the f
 A copy that was found damaged is looked at again, and taken anew once the original has proven sound, manifest first.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 from maint.deployment.json_events import BLOCK
 from maint.errors import StoreFailed, WorkFailed
+from maint.model.json import Json
+from maint.model.secret import Secret
+from maint.model.site import SiteSettings
 from maint.model.snapshot import Part, Snapshot, StoredFile
-from maint.ports import Site
+from maint.ports import Clock, Manager, Seal, Secrets, Shell, Sign, Site, Store, Undo, VirtualCluster
 from maint.snapshots.catalogue import Entry, entries, files, sweep
+from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import MANIFEST, SIGNATURE
 from maint.snapshots.parts import Tally
-from maint.snapshots.records import Record, read_records, write_record
-from maint.snapshots.store_view import Elsewhere
-from maint.snapshots.upload_marker import storing
-from maint.snapshots.verification import Verification
+from maint.snapshots.records import Record, Verification, read_records, write_record
 from maint.snapshots.verify import record, verify
-from maint.snapshots.virtual_clusters.blobs import crew, object_name, objects_in
+from maint.snapshots.virtual_clusters.blobs import object_name, objects_in, worker_pool
 from maint.snapshots.virtual_clusters.verify import spoiled_files
 
 DETOUR = "detour"
@@ -29,14 +32,14 @@ HOME = "home"
 _OWN = frozenset({"verify", DETOUR, HOME})  # records that speak of one store's bytes, and go nowhere
 
 
-def spread(site: Site) -> Generator[str, None, Sequence[str]]:
+def replicate(site: Site) -> Generator[str, None, Sequence[str]]:
     """Copy to every store what it lacks; yields words on the progress.
 
     Returns:
         What could not be done, one line each; the next run tries it again.
     """
     problems: list[str] = []
-    stores: list[Site] = [site, *(Elsewhere(site, copy) for copy in site.copies)]
+    stores: list[Site] = [site, *(SiteWithStore(site, copy) for copy in site.copies)]
     working = [store for store in stores if _works(store, problems)]
     if working[:1] == [site]:
         for copy in working[1:]:
@@ -181,7 +184,7 @@ def _copy_objects(source: Site, target: Site, snapshot: Snapshot) -> None:
     """Copy the files that a snapshot shares with others; they must stand before its manifest names them."""
     listed = [entry.snapshot.objects for entry in entries(target) if entry.snapshot is not None]
     known = {one.id for objects in listed for one in objects} & set(objects_in(target))
-    with crew() as (hands, _):
+    with worker_pool() as (hands, _):
         lacking = [one for one in snapshot.objects if one.id not in known]
         list(hands.map(lambda one: _copy_object(source, target, one), lacking))
 
@@ -209,3 +212,121 @@ def _committed(site: Site) -> set[str]:
 
 def _words(failure: WorkFailed) -> str:
     return ": ".join([failure.message, *failure.detail])
+
+
+class SiteWithStore:
+    """`ports.Site`: the same site, whose snapshots lie in one of its further stores.
+
+    Args:
+        site: the site.
+        store: the store that is meant.
+    """
+
+    def __init__(self, site: Site, store: Store) -> None:
+        self._site, self._store = site, store
+
+    @property
+    def store(self) -> Store:
+        """The store that is meant."""
+        return self._store
+
+    @property
+    def copies(self) -> Sequence[Store]:
+        """None: a copy is copied no further."""
+        return ()
+
+    @property
+    def settings(self) -> SiteSettings:
+        """The site's own."""
+        return self._site.settings
+
+    @property
+    def clock(self) -> Clock:
+        """The site's own."""
+        return self._site.clock
+
+    @property
+    def secrets(self) -> Secrets:
+        """The site's own."""
+        return self._site.secrets
+
+    @property
+    def sign(self) -> Sign:
+        """The site's own."""
+        return self._site.sign
+
+    @property
+    def seal(self) -> Seal:
+        """The site's own."""
+        return self._site.seal
+
+    @property
+    def manager(self) -> Manager:
+        """The site's own."""
+        return self._site.manager
+
+    @property
+    def shell(self) -> Shell:
+        """The site's own."""
+        return self._site.shell
+
+    @property
+    def undo(self) -> Undo:
+        """The site's own."""
+        return self._site.undo
+
+    @property
+    def state(self) -> Path:
+        """The site's own."""
+        return self._site.state
+
+    @property
+    def fingerprint_key(self) -> Secret:
+        """The site's own."""
+        return self._site.fingerprint_key
+
+    def identities(self) -> Sequence[Secret]:
+        """Return the site's own."""
+        return self._site.identities()
+
+    def virtual_cluster(self, name: str) -> VirtualCluster:
+        """Return one of the site's own."""
+        return self._site.virtual_cluster(name)
+
+    def find_at(self, name: str, values: Mapping[str, Json]) -> None:
+        """Let the site look for it elsewhere."""
+        self._site.find_at(name, values)
+
+
+class Stored(Protocol):
+    """What came of taking a snapshot."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is stored now."""
+
+
+T = TypeVar("T", bound=Stored)
+
+
+def with_failover(site: Site, take: Callable[[Site], Generator[str, None, T]]) -> Generator[str, None, T]:
+    """Take a snapshot into the first store, else into the first copy that can hold it; yields words on the progress.
+
+    Raises:
+        StoreFailed: neither the first store nor any copy could hold it.
+    """
+    try:
+        return (yield from take(site))
+    except StoreFailed as first:
+        failure = first
+    for copy in site.copies:
+        yield f"{': '.join([failure.message, *failure.detail])}; storing in {copy.location} instead"
+        target = SiteWithStore(site, copy)
+        try:
+            taken = yield from take(target)
+        except StoreFailed as further:
+            failure = further
+            continue
+        note_detour(target, taken.snapshot.id, site.store.location)
+        return taken
+    raise failure

@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+import msgspec
+
 from maint.errors import Refused
-from maint.model.noun import Noun
 from maint.model.site import Keep
-from maint.snapshots.holds import Hold
+from maint.snapshots.records import Hold
 
 OWN_LIFE = timedelta(days=30)  # how long a snapshot stays that is counted by nobody
 LEVEL = 3  # the depth of verification from which on a restorable snapshot counts
@@ -34,7 +35,7 @@ _PERIODS: Mapping[str, Callable[[datetime], tuple[int, ...]]] = {
 }
 
 
-class Candidate(Noun):
+class Candidate(msgspec.Struct, frozen=True):
     """What retention has to know of a snapshot.
 
     Attributes:
@@ -52,7 +53,7 @@ class Candidate(Noun):
     damage: str | None = None
 
 
-class Decision(Noun):
+class Decision(msgspec.Struct, frozen=True):
     """What becomes of one snapshot, and why."""
 
     id: str
@@ -60,7 +61,7 @@ class Decision(Noun):
     reasons: tuple[str, ...]
 
 
-class Verdict(Noun):
+class Verdict(msgspec.Struct, frozen=True):
     """What becomes of every snapshot, the oldest first."""
 
     decisions: tuple[Decision, ...]
@@ -146,7 +147,7 @@ def _first_of_each(good: Sequence[Candidate], period: Callable[[datetime], tuple
             yield one
 
 
-class _Newer(Noun):
+class _Newer(msgspec.Struct, frozen=True):
     """Tells why a snapshot stays that nobody counts."""
 
     good: Sequence[Candidate]

@@ -1,37 +1,44 @@
 """Write one snapshot: its parts one after the other, read back where a second look is due, the manifest last."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.redacted_copy import RedactedCopy
-from maint.deployment.secret_index import Known
+from maint.deployment.secret_index import SecretIndex
 from maint.errors import StoreFailed, WorkFailed
+from maint.model.json import Json
+from maint.model.site import SiteSettings
 from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
-from maint.snapshots.archive import paths
+from maint.render import from_file
 from maint.snapshots.in_progress import begin, end
-from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode, show_time
 from maint.snapshots.parts import (
     DEPLOYMENT,
+    LICENSE,
     RECIPE,
     REDACTED_COPY,
+    TRUSTSTORE,
     Pack,
     Read,
     Tally,
     drained,
     from_bytes,
+    kept,
+    paths,
     plain,
     stored,
     write_part,
 )
-from maint.snapshots.restore_guide import recipe
+from maint.snapshots.virtual_clusters.document import part_name
 
 
-class Writing:
+class SnapshotWriter:
     """One snapshot being written; remembers what it has stored, to take it back when something fails.
 
     What must be read back is encrypted for one recipient more, whose private key is only in memory and soon forgotten:
@@ -49,7 +56,7 @@ class Writing:
         self._folder = f"{site.settings.name}/{snapshot_id}"
         self._identity, self._recipient = site.seal.new_identity()
         self._stored: list[str] = []
-        self.known = Known()
+        self.known = SecretIndex()
         self.parts: list[Part] = []
 
     def deployment(self, read: Read, judge: Judge) -> tuple[Part, Verdict]:
@@ -144,7 +151,7 @@ class Writing:
     def with_recipe(self, snapshot: Snapshot) -> Snapshot:
         """Store RESTORE.txt, which names all parts before it; return the snapshot with all its parts."""
         snapshot = replace(snapshot, parts=tuple(self.parts))
-        text = recipe(snapshot, self._site.settings, self._site.store.location).encode()
+        text = restore_guide(snapshot, self._site.settings, self._site.store.location).encode()
         self.write(RECIPE, from_bytes(text), plain)
         return replace(snapshot, parts=tuple(self.parts))
 
@@ -182,3 +189,53 @@ class Writing:
                 f"{part.name} is not what was written to {self._site.store.location}",
                 hint="do not trust this disk; look at its health, then take the backup again",
             )
+
+
+def restore_guide(snapshot: Snapshot, settings: SiteSettings, location: str) -> str:
+    """Return the text for one snapshot; it names everything and holds no secret."""
+    if not snapshot.has(DEPLOYMENT):
+        return from_file("RESTORE-vc.txt.j2", _common(snapshot, location))
+    return from_file("RESTORE.txt.j2", {**_common(snapshot, location), **_values(snapshot, settings)})
+
+
+def _common(snapshot: Snapshot, location: str) -> Mapping[str, object]:
+    return {
+        "id": snapshot.id,
+        "site": snapshot.site,
+        "store": location,
+        "taken_at": show_time(snapshot.taken_at),
+        "recipients": list(snapshot.recipients),
+        "parts": [{"name": part.name, "bytes": part.bytes, "sha256": part.sha256} for part in snapshot.parts],
+        "clusters": [one for one in snapshot.virtual_clusters if snapshot.has(part_name(one.name))],
+        "uncovered": list(snapshot.uncovered),
+    }
+
+
+def _values(snapshot: Snapshot, settings: SiteSettings) -> Mapping[str, object]:
+    deployment = snapshot.part(DEPLOYMENT)
+    return {
+        "restorable": snapshot.restorable,
+        "redaction": snapshot.judgement.redaction.value,
+        "account": snapshot.account,
+        "host": snapshot.manager,
+        "plain_port": settings.manager.plain_port,
+        "tls_port": settings.manager.tls_port,
+        "release": snapshot.versions["manager"],
+        "api": snapshot.versions["api"],
+        "content_bytes": deployment.content_bytes,
+        "content_sha256": deployment.content_sha256,
+        "has_license": snapshot.has(LICENSE),
+        "has_truststore": snapshot.has(TRUSTSTORE),
+        "manager_files": list(snapshot.manager_files),
+        "host_files": [_host_file(snapshot, path, note) for path, note in snapshot.host_files.items()],
+    }
+
+
+def _host_file(snapshot: Snapshot, path: str, note: Json) -> Mapping[str, object]:
+    fields = note if isinstance(note, Mapping) else {}
+    return {
+        "path": path,
+        "present": bool(fields.get("present")),
+        "value": fields.get("value") or "",
+        "kept": kept(snapshot, path),
+    }

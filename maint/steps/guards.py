@@ -24,14 +24,12 @@ from maint.model.manager import Cluster
 from maint.model.plan import Action
 from maint.model.snapshot import Purpose
 from maint.ports import Sight, Site, Work
-from maint.restore.cluster_names import clusters_in
-from maint.restore.select_snapshot import GUARDED
-from maint.snapshots.capture import recipients_of
+from maint.restore.select_snapshot import GUARDED, clusters_in
+from maint.snapshots.capture import committed, described, recipients_of, taken_once
 from maint.snapshots.catalogue import Entry, entries
-from maint.snapshots.verification import Verification
+from maint.snapshots.records import Verification
 from maint.snapshots.verify import verify
 from maint.steps.manager.window import OpenWindow, close, remembered
-from maint.steps.snapshots.capture_once import committed, described, taken_once
 from maint.steps.step import Arguments, NoArguments
 
 MAX_AGE = 86400.0  # seconds; a day: what a nightly backup can keep

@@ -65,7 +65,7 @@ STEPS = Kinds(
         "ecs.reboot": "ecs.after.RebootHosts",
         "ecs.verify": "ecs.after.VerifyGone",
         "snapshot.take": "snapshots.snapshot.TakeSnapshot",
-        "snapshot.copy": "snapshots.replicate.CopySnapshots",
+        "snapshot.copy": "snapshots.snapshot.CopySnapshots",
         "backup.require": "snapshots.snapshot.RequireBackup",
         "snapshot.hold": "snapshots.retention.HoldSnapshot",
         "snapshot.release": "snapshots.retention.ReleaseSnapshot",

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from maint.adapters.ssh.shell import FabricShell
-from maint.restore.host_files import THERE, putting_back
-from maint.snapshots.archive import Kind, Member
-from maint.steps.restore.manager_files import lacking
+from maint.snapshots.parts import Kind, Member
+from maint.steps.restore.manager_files import THERE, lacking, putting_back
 from tests.adapters.ssh.test_shell_contract import folder, lab, openssh, shell
 
 __all__ = ["folder", "lab", "openssh", "shell"]

@@ -18,8 +18,7 @@ from maint.model.snapshot import Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, folders
 from maint.snapshots.manifest import MANIFEST
-from maint.snapshots.replicate import spread
-from maint.snapshots.store_view import Elsewhere
+from maint.snapshots.replicate import SiteWithStore, replicate
 from maint.snapshots.verify import verify
 from tests.campaigns.size import size
 from tests.campaigns.test_flips import run
@@ -27,7 +26,7 @@ from tests.snapshots.conftest import EXAMPLE, Place
 
 CALLS = frozenset({"write", "fsync", "link", "unlink", "mkdir", "rename", "open", "stat"})
 STRIDE = size(13, 1)  # calls between two that fail
-LAYERS = ("maint.adapters.stores.local", "maint.adapters.atomic_files")
+LAYERS = ("maint.adapters.stores.local", "maint.files")
 
 
 class Disk:
@@ -139,20 +138,20 @@ def test_a_copy_whose_disk_fails_at_any_call_is_whole_or_absent_and_the_next_run
     snapshot = run(take(place)).snapshot.id
     disk.break_at(0, 0, lasting=False)
     place.copies = [LocalStore(tmp_path / "measured")]
-    run(spread(place))
+    run(replicate(place))
     for number, (at, error, lasting) in enumerate(moments(disk.calls)):
         root = tmp_path / f"copy{number}"
         place.copies = [LocalStore(root)]
-        copy: Any = Elsewhere(place, place.copies[0])
+        copy: Any = SiteWithStore(place, place.copies[0])
         disk.break_at(at, error, lasting=lasting)
         try:
-            run(spread(place))
+            run(replicate(place))
         except WorkFailed as failure:  # the first store's own disk is the same one
             assert failure.message
         disk.repair()
         assert set(sound(copy)) <= {snapshot}
         assert sound(place) == [snapshot]
         place.clock.sleep(60)
-        assert run(spread(place)) == []
+        assert run(replicate(place)) == []
         assert sound(copy) == [snapshot]
         assert left_over(copy, root) == []

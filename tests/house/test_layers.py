@@ -48,12 +48,6 @@ HOMES = {
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
     "botocore": ("maint.adapters.stores.s3",),
     "ijson": ("maint.deployment.json_events",),
-    "msgspec": (
-        "maint.deployment.records",
-        "maint.snapshots.manifest",
-        "maint.snapshots.records",
-        "maint.snapshots.virtual_clusters.document",
-    ),
 }
 
 

@@ -6,13 +6,13 @@ import shlex
 import tarfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.sign import load_or_make_signer

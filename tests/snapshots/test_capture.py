@@ -4,11 +4,11 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model.secret import Secret

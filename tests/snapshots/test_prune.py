@@ -3,25 +3,24 @@
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
 from maint.errors import Refused
 from maint.model.site import Keep
 from maint.model.snapshot import Purpose, Trust
-from maint.snapshots import holds, prune
+from maint.snapshots import prune, records
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import Entry, entries, sweep
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import Record, read_records, write_record
-from maint.snapshots.replicate import spread
-from maint.snapshots.store_view import Elsewhere
+from maint.snapshots.replicate import SiteWithStore, replicate
 from maint.snapshots.verify import record, verify
 
 Place = Any  # the fixture of this folder's conftest.py
@@ -119,16 +118,16 @@ def test_parts_of_a_capture_under_way_are_no_leftovers_of_a_removal(aged: Place)
 
 def test_a_held_snapshot_stays_until_it_is_released(aged: Place) -> None:
     oldest = ids(aged)[0]
-    holds.hold(aged, oldest, "asked for by audit", None, "ops")
+    records.add_hold(aged, oldest, "asked for by audit", None, "ops")
     assert oldest not in prune.verdict(aged).removed
     aged.clock.time += timedelta(seconds=1)
-    holds.release(aged, oldest, "audit is over", "ops")
+    records.release_holds(aged, oldest, "audit is over", "ops")
     assert oldest in prune.verdict(aged).removed
 
 
 def test_a_hold_until_a_day_counts_through_that_day(aged: Place) -> None:
     oldest, today = ids(aged)[0], aged.clock.now().date()
-    holds.hold(aged, oldest, "audit", holds.end_of(today), "ops")
+    records.add_hold(aged, oldest, "audit", records.end_of(today), "ops")
     aged.clock.time = aged.clock.time.replace(hour=23, minute=59)
     assert oldest not in prune.verdict(aged).removed
     aged.clock.time += timedelta(minutes=1)
@@ -137,7 +136,7 @@ def test_a_hold_until_a_day_counts_through_that_day(aged: Place) -> None:
 
 def test_a_hold_whose_record_was_edited_holds_nothing(aged: Place) -> None:
     oldest = ids(aged)[0]
-    name = holds.hold(aged, oldest, "audit", None, "ops")
+    name = records.add_hold(aged, oldest, "audit", None, "ops")
     path = aged.root / name
     path.write_bytes(path.read_bytes().replace(b"audit", b"other"))
     assert entries(aged)[0].holds == ()
@@ -190,30 +189,30 @@ def test_a_copy_that_lacks_what_always_stays_keeps_what_was_pruned(
 ) -> None:
     aged.copies = [LocalStore(tmp_path / "copy")]
     before = ids(aged)
-    run(spread(aged))
+    run(replicate(aged))
     shutil.rmtree(tmp_path / "copy/prod" / before[-1])  # as if the copy had been down that day
     prune_all(aged)
     (problem,) = run(prune.follow(aged))
     assert f"keeps 3 pruned snapshots: it lacks {before[-1]}" in problem
-    assert [one.id for one in entries(Elsewhere(aged, aged.copies[0]))] == before[:-1]
+    assert [one.id for one in entries(SiteWithStore(aged, aged.copies[0]))] == before[:-1]
     aged.clock.time += DAY
-    run(spread(aged))
+    run(replicate(aged))
     assert run(prune.follow(aged)) == []
-    assert [one.id for one in entries(Elsewhere(aged, aged.copies[0]))] == before[3:]
+    assert [one.id for one in entries(SiteWithStore(aged, aged.copies[0]))] == before[3:]
 
 
 def test_a_copy_follows_what_was_pruned_and_loses_nothing_else(aged: Place, tmp_path: Path) -> None:
     aged.copies = [LocalStore(tmp_path / "copy")]
-    list(spread(aged))
+    list(replicate(aged))
     before = ids(aged)
     prune_all(aged)
     list(prune.follow(aged))
-    assert [one.id for one in entries(Elsewhere(aged, aged.copies[0]))] == before[3:]
+    assert [one.id for one in entries(SiteWithStore(aged, aged.copies[0]))] == before[3:]
     for path in (aged.root / "prod").iterdir():
         if path.name in before:
             shutil.rmtree(path)
     list(prune.follow(aged))
-    assert [one.id for one in entries(Elsewhere(aged, aged.copies[0]))] == before[3:]
+    assert [one.id for one in entries(SiteWithStore(aged, aged.copies[0]))] == before[3:]
 
 
 def shrunk(entry: Entry, **counts: int) -> Entry:

@@ -15,8 +15,7 @@ from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.records import Record, read_records, write_record
-from maint.snapshots.replicate import spread
-from maint.snapshots.store_view import Elsewhere
+from maint.snapshots.replicate import SiteWithStore, replicate
 from maint.snapshots.verify import record, verify
 
 Run = Callable[..., Any]
@@ -51,23 +50,23 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def ids(place: Any, store: Any) -> list[str]:
-    return [entry.id for entry in entries(Elsewhere(place, store))]
+    return [entry.id for entry in entries(SiteWithStore(place, store))]
 
 
 def test_a_copy_holds_the_same_bytes_and_is_verified_on_its_own(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
-    assert run(spread(place)) == []
+    assert run(replicate(place)) == []
     assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
-    (kept,) = [one for one in read_records(Elsewhere(place, place.copies[0])) if one.kind == "verify"]
+    (kept,) = [one for one in read_records(SiteWithStore(place, place.copies[0])) if one.kind == "verify"]
     assert (kept.facts["level"], kept.facts["result"]) == (3, Trust.VERIFIED.value)
 
 
 def test_copying_again_changes_nothing(place: Any, second: Path, run: Run) -> None:
     taken(place, run)
-    run(spread(place))
+    run(replicate(place))
     before = sorted(path for path in second.rglob("*"))
     place.clock.sleep(60)
-    assert run(spread(place)) == []
+    assert run(replicate(place)) == []
     assert sorted(path for path in second.rglob("*")) == before
 
 
@@ -76,38 +75,38 @@ def test_a_copy_that_was_down_is_told_and_brought_up_to_date_by_the_next_run(
 ) -> None:
     block(second)
     first = taken(place, run)
-    (problem,) = run(spread(place))
+    (problem,) = run(replicate(place))
     assert str(second) in problem
     unblock(second)
     later = taken(place, run)
-    assert run(spread(place)) == []
+    assert run(replicate(place)) == []
     assert ids(place, place.copies[0]) == [first, later]
 
 
 def test_a_copy_cut_short_is_no_snapshot_and_is_completed_by_the_next_run(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
-    run(spread(place))
+    run(replicate(place))
     (second / "prod" / snapshot / MANIFEST).unlink()
     (second / "prod" / snapshot / "RESTORE.txt").unlink()
     assert ids(place, place.copies[0]) == []
     place.clock.sleep(60)
-    assert run(spread(place)) == []
-    assert verify(Elsewhere(place, place.copies[0]), snapshot, 1).result is Trust.VERIFIED
+    assert run(replicate(place)) == []
+    assert verify(SiteWithStore(place, place.copies[0]), snapshot, 1).result is Trust.VERIFIED
 
 
 def test_when_the_first_store_is_down_the_snapshot_goes_into_the_copy_and_comes_home_later(
     place: Any, second: Path, run: Run
 ) -> None:
     before = taken(place, run)
-    run(spread(place))
+    run(replicate(place))
     block(place.root)
     stray = taken(place, run)
     assert stray in ids(place, place.copies[0])
-    assert run(spread(place)) != []
+    assert run(replicate(place)) != []
     unblock(place.root)
     place.clock.sleep(60)
     assert ids(place, place.store) == [before]
-    assert run(spread(place)) == []
+    assert run(replicate(place)) == []
     assert ids(place, place.store) == [before, stray]
     assert verify(place, stray, 3).result is Trust.VERIFIED
 
@@ -118,12 +117,12 @@ def test_while_the_first_store_is_down_a_copy_leads_the_others(
     place.copies.append(LocalStore(tmp_path / "third"))
     block(place.root)
     stray = taken(place, run)
-    (problem,) = run(spread(place))
+    (problem,) = run(replicate(place))
     assert str(place.root) in problem
     assert ids(place, place.copies[1]) == [stray]
     unblock(place.root)
     place.clock.sleep(60)
-    assert run(spread(place)) == []
+    assert run(replicate(place)) == []
     assert ids(place, place.store) == [stray]
 
 
@@ -135,11 +134,11 @@ def test_what_was_pruned_from_the_first_store_does_not_come_back_from_a_copy(
     unblock(place.root)
     place.root.mkdir(exist_ok=True)
     ordinary = taken(place, run)
-    run(spread(place))
+    run(replicate(place))
     for snapshot in (stray, ordinary):
         shutil.rmtree(place.folder(snapshot))
     place.clock.sleep(60)
-    assert run(spread(place)) == []
+    assert run(replicate(place)) == []
     assert ids(place, place.store) == []
     assert ids(place, place.copies[0]) == [stray, ordinary]
 
@@ -161,8 +160,8 @@ def test_a_safety_snapshot_makes_no_detour(place: Any, second: Path, run: Run) -
 def test_a_rule_that_no_longer_holds_says_nothing_against_a_copy(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
     place.clock.sleep(-86_400)  # so that it seems to come from the future, which breaks a rule
-    assert run(spread(place)) == []
-    (kept,) = [one for one in read_records(Elsewhere(place, place.copies[0])) if one.kind == "verify"]
+    assert run(replicate(place)) == []
+    (kept,) = [one for one in read_records(SiteWithStore(place, place.copies[0])) if one.kind == "verify"]
     assert (kept.snapshot, kept.facts["level"], kept.facts["result"]) == (snapshot, 1, Trust.VERIFIED.value)
 
 
@@ -170,18 +169,18 @@ def test_rotten_bytes_are_not_copied(place: Any, second: Path, run: Run) -> None
     snapshot = taken(place, run)
     part = place.folder(snapshot) / "deployment.json.zst.age"
     part.write_bytes(part.read_bytes()[:-1] + b"?")
-    (problem,) = run(spread(place))
+    (problem,) = run(replicate(place))
     assert "is not what was stored" in problem
     assert ids(place, place.copies[0]) == []
 
 
 def test_a_copy_that_rots_is_told_apart_from_its_original(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
-    run(spread(place))
+    run(replicate(place))
     part = second / "prod" / snapshot / "deployment.json.zst.age"
     part.write_bytes(part.read_bytes()[:-1] + b"?")
     assert verify(place, snapshot, 1).result is Trust.VERIFIED
-    assert verify(Elsewhere(place, place.copies[0]), snapshot, 1).result is Trust.FAILED
+    assert verify(SiteWithStore(place, place.copies[0]), snapshot, 1).result is Trust.FAILED
 
 
 def rot(part: Path) -> bytes:
@@ -193,7 +192,7 @@ def rot(part: Path) -> bytes:
 
 def found_damaged(place: Any, store: Any, snapshot: str) -> None:
     place.clock.sleep(60)
-    copy: Any = Elsewhere(place, store)
+    copy: Any = SiteWithStore(place, store)
     verification = verify(copy, snapshot, 1)
     assert verification.result is Trust.FAILED
     record(copy, verification)
@@ -203,43 +202,43 @@ def found_damaged(place: Any, store: Any, snapshot: str) -> None:
 @pytest.mark.parametrize("name", ["deployment.json.zst.age", "RESTORE.txt", "manifest.json", "manifest.json.sig"])
 def test_a_copy_that_was_found_damaged_is_taken_anew(place: Any, second: Path, run: Run, name: str) -> None:
     snapshot = taken(place, run)
-    run(spread(place))
+    run(replicate(place))
     rot(second / "prod" / snapshot / name)
     found_damaged(place, place.copies[0], snapshot)
-    assert run(spread(place)) == []
+    assert run(replicate(place)) == []
     assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
-    (entry,) = entries(Elsewhere(place, place.copies[0]))
+    (entry,) = entries(SiteWithStore(place, place.copies[0]))
     assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
     place.clock.sleep(60)
-    assert run(spread(place)) == []
+    assert run(replicate(place)) == []
 
 
 def test_where_the_original_is_damaged_too_neither_is_touched_and_every_run_says_so(
     place: Any, second: Path, run: Run
 ) -> None:
     snapshot = taken(place, run)
-    run(spread(place))
+    run(replicate(place))
     rot(second / "prod" / snapshot / "deployment.redacted.json.zst")
     rot(place.folder(snapshot) / "deployment.json.zst.age")
     before = bytes_of(second / "prod" / snapshot), bytes_of(place.folder(snapshot))
     found_damaged(place, place.copies[0], snapshot)
     for _ in range(2):
-        (problem,) = run(spread(place))
+        (problem,) = run(replicate(place))
         assert "is damaged, and so is what" in problem
     assert (bytes_of(second / "prod" / snapshot), bytes_of(place.folder(snapshot))) == before
 
 
 def test_a_copy_that_could_only_not_be_read_then_stays(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
-    run(spread(place))
+    run(replicate(place))
     part = second / "prod" / snapshot / "RESTORE.txt"
     whole = rot(part)
     found_damaged(place, place.copies[0], snapshot)
     part.write_bytes(whole)
     inode = part.stat().st_ino
-    assert run(spread(place)) == []
+    assert run(replicate(place)) == []
     assert part.stat().st_ino == inode
-    (entry,) = entries(Elsewhere(place, place.copies[0]))
+    (entry,) = entries(SiteWithStore(place, place.copies[0]))
     assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
 
 
@@ -250,18 +249,18 @@ def test_what_could_not_come_home_is_tried_again(place: Any, second: Path, run: 
     place.root.mkdir(exist_ok=True)
     part = second / "prod" / stray / "deployment.json.zst.age"
     whole = rot(part)
-    (problem,) = run(spread(place))
+    (problem,) = run(replicate(place))
     assert "is not what was stored" in problem
     part.write_bytes(whole)
     place.clock.sleep(60)
-    assert run(spread(place)) == []
+    assert run(replicate(place)) == []
     assert ids(place, place.store) == [stray]
 
 
 def test_holds_go_along_and_verifications_do_not(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
     write_record(place, Record("hold", snapshot, "prod", place.clock.now() + timedelta(seconds=1), {"reason": "audit"}))
-    run(spread(place))
-    kinds = [record.kind for record in read_records(Elsewhere(place, place.copies[0]))]
+    run(replicate(place))
+    kinds = [record.kind for record in read_records(SiteWithStore(place, place.copies[0]))]
     assert sorted(kinds) == ["hold", "verify"]
     assert kinds.count("verify") < 2

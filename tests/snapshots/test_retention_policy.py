@@ -1,16 +1,16 @@
 """Retention as a pure function: what must hold for any snapshots, any policy and any time."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from maint.errors import Refused
 from maint.model.site import Keep
-from maint.snapshots.holds import Hold
+from maint.snapshots.records import Hold
 from maint.snapshots.retention_policy import OWN_LIFE, Candidate, Verdict, decide
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -8,8 +8,8 @@ import pytest
 
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, sweep
-from maint.snapshots.ids import new_id, stamp
 from maint.snapshots.in_progress import begin, unfinished
+from maint.snapshots.manifest import new_id, stamp
 
 Run = Callable[..., Any]
 

@@ -17,11 +17,10 @@ from maint.model.site import Login
 from maint.model.snapshot import Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find, newest_restorable
-from maint.snapshots.contents import verdict_of
 from maint.snapshots.manifest import decode
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.verification import Verification
-from maint.snapshots.verify import record, verify
+from maint.snapshots.records import Verification
+from maint.snapshots.verify import record, verdict_of, verify
 
 Run = Callable[[Any], Any]
 
@@ -66,7 +65,7 @@ def test_what_is_in_the_parts_is_found_out_once_for_the_same_bytes_and_password(
     once = place.seal.opened
     assert once > 0
     assert verify(place, taken.id) == first
-    assert verdict_of(place, taken).outline.administrators
+    assert verdict_of(place, taken).summary.administrators
     assert place.seal.opened == once
     place.manage(login=Login("admin", "text:another"))
     assert verify(place, taken.id).findings != first.findings

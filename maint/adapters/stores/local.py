@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from maint.adapters.atomic_files import make_folder, publish, write_all
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
 from maint.errors import StoreFailed
+from maint.files import make_folder, publish, write_all
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _KEPT = 1  # levels of folders that stay, though empty: a site's own

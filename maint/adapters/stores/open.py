@@ -1,20 +1,20 @@
 """Open the store that a location names."""
 
 import getpass
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+import msgspec
+from msgspec.structs import replace
+
 from maint.adapters.stores.local import LocalStore
 from maint.errors import Invalid
-from maint.model.noun import Noun
 from maint.model.site import BackupSettings, HostSettings, SshSettings
 from maint.ports import Secrets, Store
 
 
-class Access(Noun):
+class Access(msgspec.Struct, frozen=True):
     """What opens a store that is not a local folder.
 
     Attributes:
@@ -61,7 +61,7 @@ def _open_local(location: str, access: Access | None) -> Store:  # noqa: ARG001 
 
 def _open_sftp(location: str, access: Access | None) -> Store:
     # Late, here and below: most runs need neither library.
-    from maint.adapters.ssh.connection import Lines
+    from maint.adapters.ssh.connections import Connections, KeptConnection
     from maint.adapters.ssh.sftp import Sessions
     from maint.adapters.stores.sftp import SftpStore
 
@@ -79,10 +79,12 @@ def _open_sftp(location: str, access: Access | None) -> Store:
         jump=None,  # the way to the site's hosts; a backup host is no such
         sudo=False,
     )
-    lines = Lines(settings, lambda: None, time.monotonic, None)
-    host = HostSettings(parts.hostname, parts.hostname, parts.port or 22)
+    connections = Connections(settings)
+    kept = KeptConnection(
+        connections, connections.address(HostSettings(parts.hostname, parts.hostname, parts.port or 22))
+    )
     root = path.removeprefix("/~/") if path.startswith("/~/") else path
-    return SftpStore(Sessions(lines.line(host), settings.command_timeout), root, location)
+    return SftpStore(Sessions(kept, settings.command_timeout), root, location)
 
 
 def _open_s3(location: str, access: Access | None) -> Store:

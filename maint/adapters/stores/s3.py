@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, BinaryIO, cast
 
+import msgspec
+
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
 from maint.adapters.stores.stale_uploads import is_left_over
 from maint.errors import Invalid, MaintError, StoreFailed
-from maint.model.noun import Noun
 from maint.model.secret import Secret
 
 try:
@@ -35,7 +36,7 @@ _HINTS = {
 }
 
 
-class Service(Noun):
+class Service(msgspec.Struct, frozen=True):
     """Where and how an S3-compatible service is reached; no endpoint is Amazon's own."""
 
     endpoint: str | None

@@ -23,6 +23,7 @@ from maint.model.json import Json
 from maint.model.site import VirtualClusterSettings
 from maint.model.virtual_cluster import Object
 from maint.ports import Clock, Secrets
+from maint.retry import delays
 
 _AT_ONCE = 16  # connections that are kept open
 _NOTICED = 5.0  # seconds from which on a wait that the server asks for is shown
@@ -49,9 +50,9 @@ class Patience(Struct, frozen=True):
     longest: float = 60.0
     throttled: float = 7200.0
 
-    def pause(self, attempt: int) -> float:
-        """Return the seconds before a further try, counted from 1."""
-        return min(self.first * 2.0 ** (attempt - 1), self.longest)
+    def pauses(self, times: int) -> list[float]:
+        """Return the seconds before each of so many further tries."""
+        return list(delays(self.first, self.longest, times=times))
 
 
 class Calls:
@@ -91,12 +92,9 @@ class Calls:
 
     def url(self, *segments: str, path: str = "", query: Query = ()) -> str:
         """Return an address below `base_url`: segments are encoded whole, `path` keeps its slashes (J3.1)."""
-        parts = [
-            self.settings.base_url.rstrip("/"),
-            *(quote(segment, safe="", errors="surrogatepass") for segment in segments),
-        ]
+        parts = [self.settings.base_url.rstrip("/"), *(_quoted(segment, "") for segment in segments)]
         if path:
-            parts.append(quote(path, safe="/", errors="surrogatepass"))
+            parts.append(_quoted(path, "/"))
         asked = urlencode(list(query), quote_via=quote, safe="", errors="surrogatepass")
         return "/".join(parts) + (f"?{asked}" if asked else "")
 
@@ -262,7 +260,7 @@ class Calls:
             self._answered.add(_host(call))
             if isinstance(found, requests.Response) or found.status != 429:
                 return found
-            seconds = _asked(found, self._patience.pause(3))
+            seconds = _asked(found, self._patience.pauses(3)[-1])
             if waited + seconds > self._patience.throttled:
                 raise TimedOut(
                     f"{call.what}: the virtual cluster throttles us, and asks for {seconds:g} s more",
@@ -297,9 +295,9 @@ class _Waits:
             why: what became of the last one.
         """
         if attempt > 1:
-            left = sum(self._patience.pause(one) for one in range(attempt, limit + 1))
+            left = sum(self._patience.pauses(limit)[attempt - 1 :])
             self._say(f"{why}; it is asked again, for {show_duration(left)} at the most")
-        self._clock.sleep(self._patience.pause(attempt))
+        self._clock.sleep(self._patience.pauses(attempt)[-1])
 
     def asked(self, seconds: float, what: str) -> None:
         """Wait as a server asked that throttles us."""
@@ -320,6 +318,10 @@ def _asked(reply: Reply, otherwise: float) -> float:
     """Return the seconds that a throttled call is to wait (J3.5)."""
     said = reply.retry_after.strip()
     return max(float(said) if re.fullmatch(r"\d{1,6}(\.\d{1,9})?", said) else otherwise, 0.1)
+
+
+def _quoted(name: str, safe: str) -> str:
+    return quote(name, safe=safe, errors="surrogatepass")
 
 
 def _host(call: Call) -> str:

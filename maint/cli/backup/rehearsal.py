@@ -7,9 +7,10 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+
+from msgspec.structs import replace
 
 from maint.config.secrets import FACTORY
 from maint.errors import WorkFailed

@@ -15,9 +15,9 @@ from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.snapshot import Trust
 from maint.snapshots.catalogue import Entry, entries, sweep
-from maint.snapshots.drills import Drill, drills, last_good
-from maint.snapshots.ids import show_time
+from maint.snapshots.manifest import show_time
 from maint.snapshots.prune import lines, newest_good, verdict
+from maint.snapshots.records import Drill, drills, last_good
 from maint.snapshots.verify import record, verify
 
 _HEADINGS = ["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "SIZE", "NOTE"]

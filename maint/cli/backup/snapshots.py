@@ -9,8 +9,7 @@ from maint.model.formatting import show_size
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Purpose, Snapshot, Trust
 from maint.snapshots.catalogue import Entry, entries, find_id
-from maint.snapshots.ids import show_time
-from maint.snapshots.manifest import clusters_json
+from maint.snapshots.manifest import clusters_json, show_time
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.verify import record, verify
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 import maint
 from maint.errors import UsageError
-from maint.model.noun import Noun
 
 _EXITS = (
     ("0", "done, or nothing to do"),
@@ -22,14 +23,14 @@ _EXITS = (
 SHELLS = ("bash", "zsh", "fish")
 
 
-class Option(Noun):
+class Option(msgspec.Struct, frozen=True):
     """An option or an argument as the manual shows it."""
 
     names: str
     help: str
 
 
-class Told(Noun):
+class Told(msgspec.Struct, frozen=True):
     """A command as the manual shows it."""
 
     name: str

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from maint.checks.check import RUNNING, Check
 from maint.checks.evaluate import Acceptance, acceptances, judge
 from maint.checks.facts import ManagerFacts, SiteFacts
@@ -19,7 +21,6 @@ from maint.errors import Invalid, MaintError, UsageError
 from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.site import HostSettings
 from maint.report import checks as reports
 
@@ -28,7 +29,7 @@ _UNKNOWN = 3
 _SLOW_LOGIN = 1.0  # seconds
 
 
-class Wish(Noun):
+class Wish(msgspec.Struct, frozen=True):
     """What the operator asked for; see the command's options."""
 
     hosts: Sequence[str] = ()
@@ -200,7 +201,7 @@ def _asked(site: ConfiguredSite, enquiry: Enquiry, limit: float | None, tell: "T
         facts = gather(enquiry, fleet, site.clock.now(), ManagerFacts(), timeout=limit)
         manager = asked.result()
     whole = SiteFacts(site.clock.now(), facts.setting, manager)
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     whole.hosts.extend(replace(host, site=whole) for host in facts.hosts)
     return whole

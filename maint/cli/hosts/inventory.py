@@ -1,7 +1,8 @@
 """Which hosts there are: from the config, from the manager, or from a snapshot when the manager is gone."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from maint.cli.composition import ConfiguredSite
 from maint.config.suggestions import did_you_mean
@@ -45,10 +46,11 @@ def _from_manager(site: ConfiguredSite) -> Sequence[HostSettings]:
 
 
 def _from_snapshot(site: ConfiguredSite) -> Sequence[HostSettings]:
-    from maint.restore.plain_document import document_of, items_of, text_of
+    from maint.deployment.document import items_of, text_of
     from maint.snapshots.catalogue import newest_restorable
+    from maint.snapshots.parts import read_deployment
 
-    document = document_of(site, newest_restorable(site))
+    document = read_deployment(site, newest_restorable(site))
     roles: dict[str, set[str]] = {}
     for cluster in items_of(document.get("clusters")):
         for service in items_of(cluster.get("services")):

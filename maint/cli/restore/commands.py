@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
+import msgspec
 import typer
 
 from maint.cli.connection_options import MANAGER
@@ -11,7 +12,6 @@ from maint.cli.flags import Flags, command
 from maint.cli.no_safety_net import NoSafetyNet, lifted
 from maint.errors import MaintError, Unfinished
 from maint.model.json import Json
-from maint.model.noun import Noun
 
 group = typer.Typer(no_args_is_help=True, help="From an empty manager back to a snapshot.")
 SnapshotOption = Annotated[str, typer.Option("--snapshot", help="Its id; else the newest restorable one.")]
@@ -118,7 +118,7 @@ def _way_round() -> Iterator[None]:
         raise
 
 
-class _Asked(Noun):
+class _Asked(msgspec.Struct, frozen=True):
     """What the operator wants restored."""
 
     snapshot: str

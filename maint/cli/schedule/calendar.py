@@ -2,16 +2,17 @@
 
 import re
 
+import msgspec
+
 from maint.errors import UsageError
 from maint.model.formatting import parse_duration
-from maint.model.noun import Noun
 
 USUAL = "02:15"
 _AT = re.compile(r"(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01]\d|2[0-3]):([0-5]\d)")
 _MOST_JITTER = 900.0
 
 
-class Calendar(Noun):
+class Calendar(msgspec.Struct, frozen=True):
     """A rhythm: systemd's `OnCalendar`, the five fields of cron, and how far runs may be spread (seconds)."""
 
     systemd: str

@@ -5,20 +5,21 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
+import msgspec
+
 from maint.cli.composition import ConfiguredSite
 from maint.cli.screen import Screen
 from maint.engine import journal
 from maint.errors import MaintError, UsageError
 from maint.model.formatting import parse_duration, show_duration
-from maint.model.noun import Noun
 from maint.model.snapshot import Purpose
 from maint.snapshots.catalogue import Entry, entries
-from maint.snapshots.drills import drills, last_good
+from maint.snapshots.records import drills, last_good
 
 STATES = ("done", "failed", "interrupted", "refused", "unfinished")
 
 
-class Figures(Noun):
+class Figures(msgspec.Struct, frozen=True):
     """The figures of one site, times in seconds since 1970 (None: never)."""
 
     site: str

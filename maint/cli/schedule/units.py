@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from maint.cli.schedule.calendar import Calendar
 from maint.config.layers import Settings
 from maint.errors import Refused, WorkFailed
-from maint.model.noun import Noun
 from maint.model.site import BackupSettings, SiteSettings
 from maint.render import from_file
 
@@ -20,7 +21,7 @@ STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
 MARK = "# maint-schedule"
 
 
-class Wanted(Noun):
+class Wanted(msgspec.Struct, frozen=True):
     """How the schedule is to be.
 
     Attributes:
@@ -40,7 +41,7 @@ class Wanted(Noun):
     folder: Path | None = None
 
 
-class _Job(Noun):
+class _Job(msgspec.Struct, frozen=True):
     """Something that runs by itself: its name, when, what it does, and its commands after `--site NAME`."""
 
     name: str
@@ -49,7 +50,7 @@ class _Job(Noun):
     commands: Sequence[Sequence[str]]
 
 
-class File(Noun):
+class File(msgspec.Struct, frozen=True):
     """A file of the schedule."""
 
     path: Path

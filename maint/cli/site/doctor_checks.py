@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from maint.cli.composition import ConfiguredSite
 from maint.cli.flags import Flags
 from maint.cli.open_site import opened, settings_of
@@ -19,7 +21,6 @@ from maint.engine.lock import holder
 from maint.engine.session import abandoned_window
 from maint.errors import MaintError, UsageError
 from maint.model.formatting import parse_duration, show_duration, show_size
-from maint.model.noun import Noun
 from maint.ports import StoreSight
 from maint.snapshots.catalogue import entries
 from maint.snapshots.manifest import MANIFEST
@@ -32,7 +33,7 @@ _SKEW = timedelta(minutes=5)
 _ROOM = 3  # times the newest snapshot that should be free
 
 
-class Line(Noun):
+class Line(msgspec.Struct, frozen=True):
     """One thing that was looked at."""
 
     label: str

@@ -42,7 +42,7 @@ def drift(
     from maint.cli.screen import table
     from maint.errors import Differences
     from maint.restore.conflicts import chosen_cluster
-    from maint.snapshots.virtual_clusters.compare import drift_of
+    from maint.snapshots.virtual_clusters.document import drift_of
     from maint.snapshots.virtual_clusters.verify import read_document
 
     name = chosen(vc)

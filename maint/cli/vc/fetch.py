@@ -7,7 +7,7 @@ from pathlib import Path
 from maint.errors import Refused, WorkFailed
 from maint.ports import Clock, VirtualClusterSight
 from maint.ports.streams import Answer
-from maint.snapshots.retry import until_whole
+from maint.snapshots.virtual_clusters.blobs import retry_truncated
 
 _BLOCK = 256 * 1024  # bytes
 
@@ -27,7 +27,7 @@ def fetch(cluster: VirtualClusterSight, clock: Clock, resource: str, path: str, 
         raise Refused(f"{place} is there already", hint="name a new file; nothing is overwritten")
     staging = place.with_name(f".{place.name}-{os.getpid()}")
     try:
-        size, signature = until_whole(clock, lambda: _arrived(cluster, resource, path, staging))
+        size, signature = retry_truncated(clock, lambda: _arrived(cluster, resource, path, staging))
         if file.signature and signature != file.signature:
             raise WorkFailed(
                 f"{resource}/{path} is not what its signature says",

@@ -10,16 +10,20 @@ import hashlib
 import hmac
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeVar, cast
+
+import msgspec
 
 from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
-from maint.ports import Sight, Site, VirtualClusterSight
+from maint.ports import Clock, Sight, Site, VirtualClusterSight
+from maint.ports.streams import Cut
 from maint.snapshots.catalogue import entries
+from maint.snapshots.in_progress import others_storing
 from maint.snapshots.parts import Tally
 
 AT_ONCE = 8  # files that are moved at the same time
@@ -32,7 +36,7 @@ class Stopped(Exception):
 
 
 @contextmanager
-def crew() -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
+def worker_pool() -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
     """Give hands for files; whatever ends the block sets the event, and what is still waiting is not begun."""
     stop = threading.Event()
     hands = ThreadPoolExecutor(AT_ONCE)
@@ -154,3 +158,83 @@ def open_object(sight: Sight, object_id: str) -> Iterator[BinaryIO]:
         except FileNotFoundError:
             raise WorkFailed(f"object {object_id} is missing in {sight.store.location}") from None
         yield stack.enter_context(sight.seal.decrypt(file, identities))
+
+
+_TIMES = 9
+_LONGEST = 60.0  # seconds before it is asked for anew
+
+T = TypeVar("T")
+
+
+def retry_truncated(clock: Clock, fetch: Callable[[], T]) -> T:
+    """Return what `fetch` returns; where it says that a body was cut, it is called again.
+
+    Args:
+        clock: for the pauses: 1, 2, 4 s and so on.
+        fetch: begins from the start each time that it is called, and leaves nothing behind when it fails.
+
+    Raises:
+        Cut: it was cut each time.
+    """
+    for attempt in range(_TIMES):
+        try:
+            return fetch()
+        except Cut:
+            clock.sleep(min(2.0**attempt, _LONGEST))
+    return fetch()
+
+
+class Unused(msgspec.Struct, frozen=True):
+    """What no snapshot of a store needs.
+
+    Attributes:
+        names: of the files.
+        waits: why none of them may go now; empty where they may.
+    """
+
+    names: Sequence[str] = ()
+    waits: str = ""
+
+
+def unused(sight: Sight, going: Collection[str] = ()) -> Unused:
+    """Return the stored files that no manifest of this store lists.
+
+    Whatever the purpose of a snapshot, and whether it is held or not: as long as it is there, its files are. Where one
+    cannot be believed nobody knows what it needs, and where somebody else is storing files nobody knows it yet.
+
+    The order makes it safe against machines that share no lock: a backup that raises its flag after it was looked for
+    stores under names that are not among those that were listed before, and reuses only what manifests list.
+
+    Args:
+        sight: the store.
+        going: ids of snapshots that are about to go.
+    """
+    there = objects_in(sight)
+    if not there:
+        return Unused()
+    if busy := others_storing(sight):
+        return Unused(waits=f"another machine has been storing files since {busy[0]}")
+    kept = [entry for entry in entries(sight) if entry.id not in going]
+    doubtful = [entry.id for entry in kept if entry.snapshot is None]
+    if doubtful:
+        return Unused(waits=f"{doubtful[0]} cannot be believed, and may need them")
+    needed = {one.id for entry in kept if entry.snapshot is not None for one in entry.snapshot.objects}
+    return Unused(tuple(there[one] for one in sorted(set(there) - needed)))
+
+
+def collect(site: Site) -> Generator[str, None, int]:
+    """Remove them, and return how many there were; yields words. The caller holds the site's lock.
+
+    Killed midway it leaves some of them, which are as unneeded as before.
+
+    Raises:
+        StoreFailed: the store says no.
+    """
+    found = unused(site)
+    if found.waits:
+        yield f"files of virtual clusters in {site.store.location} stay for now: {found.waits}"
+    with worker_pool() as (hands, _):
+        list(hands.map(site.store.remove, found.names))
+    if found.names:
+        yield f"removed {len(found.names)} files of virtual clusters that no snapshot needs from {site.store.location}"
+    return len(found.names)

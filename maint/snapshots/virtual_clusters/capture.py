@@ -1,27 +1,31 @@
 """Take virtual clusters into a snapshot: those of a site beside its manager, or one alone."""
 
 import os
+import threading
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+
+import msgspec
 
 from maint import __version__
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
-from maint.model.formatting import show_size
-from maint.model.noun import Noun
+from maint.model.formatting import show_count, show_size
+from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Judgement, Purpose, Redaction, Snapshot, StoredFile
-from maint.ports import Sight, Site
+from maint.model.virtual_cluster import File, Job, Object, Resource, joint_signature, part_of, text_of
+from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.snapshots.catalogue import entries, sweep
-from maint.snapshots.failover import or_elsewhere
-from maint.snapshots.ids import new_id
-from maint.snapshots.upload_marker import storing
-from maint.snapshots.verification import Verification
+from maint.snapshots.in_progress import storing
+from maint.snapshots.manifest import new_id, show_time
+from maint.snapshots.records import Verification
+from maint.snapshots.replicate import with_failover
 from maint.snapshots.verify import record, verify
-from maint.snapshots.virtual_clusters.blobs import Objects
-from maint.snapshots.virtual_clusters.document import ClusterDocument, encode, part_name
-from maint.snapshots.virtual_clusters.read import read_cluster
-from maint.snapshots.writer import Writing
+from maint.snapshots.virtual_clusters.blobs import Objects, retry_truncated, worker_pool
+from maint.snapshots.virtual_clusters.document import NOT_IN_THE_API, ClusterDocument, encode, part_name
+from maint.snapshots.writer import SnapshotWriter
 
 
-class Clusters(Noun):
+class Clusters(msgspec.Struct, frozen=True):
     """What came of the virtual clusters: a line each, the files they need, and what is not covered."""
 
     summaries: Sequence[ClusterSummary] = ()
@@ -30,13 +34,13 @@ class Clusters(Noun):
 
 
 def take_clusters(
-    site: Site, writing: Writing, recipients: Sequence[str], names: Sequence[str], accept_empty: bool
+    site: Site, writer: SnapshotWriter, recipients: Sequence[str], names: Sequence[str], accept_empty: bool
 ) -> Generator[str, None, Clusters]:
     """Store a part for each virtual cluster; one that cannot be had is said, and the others are taken.
 
     Args:
         site: the site.
-        writing: the snapshot being written.
+        writer: the snapshot being written.
         recipients: for whom it is encrypted.
         names: which virtual clusters.
         accept_empty: the operator's word that what is found is true, however little it is.
@@ -59,7 +63,7 @@ def take_clusters(
             address = site.settings.virtual_cluster(name).base_url
             summaries.append(ClusterSummary(name, address, problems=(failure.message,)))
             continue
-        writing.document(part_name(name), encode(document))
+        writer.document(part_name(name), encode(document))
         summary = _summary(site, document, accept_empty)
         yield from (f"virtual cluster {name}: {words}" for words in _told(summary))
         summaries.append(summary)
@@ -112,7 +116,7 @@ def _doubt(document: ClusterDocument, before: ClusterSummary | None) -> str:
     return ""
 
 
-class TakenClusters(Noun):
+class TakenClusters(msgspec.Struct, frozen=True):
     """A snapshot of virtual clusters alone that is stored, and what the read-back proved."""
 
     snapshot: Snapshot
@@ -142,26 +146,26 @@ def take_alone(
 
     if purpose is not Purpose.BACKUP:
         return (yield from take(site))
-    return (yield from or_elsewhere(site, take))
+    return (yield from with_failover(site, take))
 
 
 def _take_into(
     site: Site, name: str, recipients: Sequence[str], purpose: Purpose, accept_empty: bool, snapshot_id: str
 ) -> Generator[str, None, TakenClusters]:
     sweep(site, site.clock.now())
-    writing = Writing(site, snapshot_id, recipients)
+    writer = SnapshotWriter(site, snapshot_id, recipients)
     try:
         with storing(site):
-            taken = yield from take_clusters(site, writing, recipients, [name], accept_empty)
-            if not writing.parts:
+            taken = yield from take_clusters(site, writer, recipients, [name], accept_empty)
+            if not writer.parts:
                 raise WorkFailed(
                     f"virtual cluster {name} could not be read: {taken.summaries[0].problems[0]}",
                     hint="`maint vc status` shows whether it can be reached",
                 )
-            snapshot = writing.with_recipe(_snapshot(site, snapshot_id, purpose, recipients, taken))
-            writing.commit(snapshot)
+            snapshot = writer.with_recipe(_snapshot(site, snapshot_id, purpose, recipients, taken))
+            writer.commit(snapshot)
     except BaseException:
-        writing.undo()
+        writer.undo()
         raise
     yield f"stored as {snapshot.id}"
     verification = verify(site, snapshot.id, level=3, opening=False, reading=False)
@@ -190,3 +194,182 @@ def _snapshot(site: Site, snapshot_id: str, purpose: Purpose, recipients: Sequen
         virtual_clusters=tuple(taken.summaries),
         objects=tuple(taken.objects),
     )
+
+
+_ROUNDS = 5  # looks before a virtual cluster counts as one that never rests
+_TRIES = 2  # for a file: it may be replaced while it is read
+_REQUIREMENTS = "requirements.txt"
+
+
+def read_cluster(site: Site, name: str, objects: Objects) -> Generator[str, None, ClusterDocument]:
+    """Read all of a virtual cluster, its files into the store; yields words on the progress.
+
+    Args:
+        site: the site.
+        name: which virtual cluster.
+        objects: where files go; one that is there is not fetched.
+
+    Raises:
+        CannotReach, LoginRefused, WorkFailed: the virtual cluster; a file that cannot be read is a problem noted.
+        StoreFailed: the store.
+    """
+    cluster = site.virtual_cluster(name)
+    settings, now, info = cluster.settings, site.clock.now(), cluster.info()
+    with worker_pool() as (hands, stop):
+        reading = _Reading(cluster, objects, site.clock, hands, stop)
+        yield from reading.all()
+    resources = [reading.resources[key] for key in sorted(reading.resources)]
+    return ClusterDocument(
+        name=settings.name,
+        base_url=settings.base_url,
+        taken_at=show_time(now),
+        user=settings.login.username,
+        info=info,
+        resources=resources,
+        jobs=reading.jobs,
+        users=tuple(user.name for user in settings.users),
+        objects={file.signature: objects.id_of(file) for _, file in _files(resources) if objects.has(file)},
+        uncovered=(*NOT_IN_THE_API, *reading.elsewhere()),
+        problems=tuple(reading.problems()),
+    )
+
+
+def wanted_resources(job: Job) -> Sequence[str]:
+    """Return the names of all that a job needs: mounts, also of single files, its environment and its image."""
+    inner = [part_of(job.raw, kind) for kind in ("spark", "airflow")]
+    environments = [text_of(one, "pythonEnvResourceName") for one in inner]
+    single = [text_of(mount, "resourceName") for one in inner for mount in _mappings(one.get("fileMounts"))]
+    named = [*job.mounts, *environments, *single, text_of(job.raw, "runtimeImageResourceName")]
+    return list(dict.fromkeys(one for one in named if one))
+
+
+def _mappings(value: Json) -> Sequence[Object]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _files(resources: Sequence[Resource]) -> Sequence[tuple[Resource, File]]:
+    return [(resource, file) for resource in resources for file in resource.files]
+
+
+def _state(resource: Resource) -> tuple[str, str]:
+    return resource.signature, text_of(resource.raw, "modified")
+
+
+class _Reading:
+    """What has been seen so far."""
+
+    def __init__(
+        self,
+        cluster: VirtualClusterSight,
+        objects: Objects,
+        clock: Clock,
+        hands: ThreadPoolExecutor,
+        stop: threading.Event,
+    ) -> None:
+        self._cluster, self._objects, self._clock = cluster, objects, clock
+        self._hands, self._stop = hands, stop
+        self.resources: dict[str, Resource] = {}
+        self.jobs: Sequence[Job] = ()
+        self._unlisted: set[str] = set()  # what jobs need and the list does not show
+        self._unread: dict[tuple[str, str], str] = {}
+        self._restless = False
+
+    def all(self) -> Generator[str, None, None]:
+        """Look until nothing has changed since the look before."""
+        listed = self._cluster.resources()
+        for _ in range(_ROUNDS):
+            self._describe(listed)
+            self.jobs = self._cluster.jobs()
+            self._look_for_hidden()
+            yield f"{show_count(len(self.jobs), 'job')}, {show_count(len(self.resources), 'resource')}"
+            yield from self._fetch()
+            again = self._cluster.resources()
+            if self._agrees(again):
+                return
+            listed = again
+        self._restless = True
+
+    def _describe(self, listed: Sequence[Resource]) -> None:
+        """Ask for the files of resources that are new or have changed."""
+        names = {one.name for one in listed}
+        self.resources = {name: one for name, one in self.resources.items() if name in names}
+        fresh = [one.name for one in listed if not self._same(one)]
+        for name, found in zip(fresh, self._hands.map(self._cluster.resource, fresh), strict=True):
+            self.resources.pop(name, None)
+            if found is not None:  # else it went meanwhile; the next look tells
+                self.resources[name] = found
+
+    def _same(self, listed: Resource) -> bool:
+        held = self.resources.get(listed.name)
+        return held is not None and _state(held) == _state(listed)
+
+    def _look_for_hidden(self) -> None:
+        """Ask by name for what jobs need and the list does not show: it may be hidden, or a git repository."""
+        named = {name for job in self.jobs for name in wanted_resources(job)} - set(self.resources)
+        self._unlisted = named
+        for name in sorted(named):
+            found = self._cluster.resource(name)
+            if found is not None:
+                self.resources[name] = found
+
+    def _fetch(self) -> Generator[str, None, None]:
+        """Store the files that are not stored yet, several at once."""
+        self._unread = {}
+        wanted = dict[str, tuple[str, File]]()
+        for resource, file in _files(list(self.resources.values())):
+            if not file.signature:
+                self._unread[resource.name, file.path] = "it has no signature, so that nothing proves it"
+            elif not self._objects.has(file):
+                wanted.setdefault(self._objects.key(file), (resource.name, file))
+        if not wanted:
+            return
+        yield f"fetching {show_count(len(wanted), 'file')} not stored yet"
+        under_way: dict[Future[str], tuple[str, str]] = {
+            self._hands.submit(self._fetched, resource, file): (resource, file.path)
+            for resource, file in sorted(wanted.values(), key=lambda one: -one[1].size)  # none is long alone at the end
+        }
+        for future in as_completed(under_way):
+            if problem := future.result():
+                self._unread[under_way[future]] = problem
+
+    def _fetched(self, resource: str, file: File) -> str:
+        """Store one file; return why it could not be read, else nothing."""
+        problem = ""
+        for _ in range(_TRIES):
+            try:
+                retry_truncated(self._clock, lambda: self._objects.fetch(self._cluster, resource, file, self._stop))
+            except StoreFailed:
+                raise
+            except (WorkFailed, CannotReach, Invalid) as failure:
+                problem = failure.message
+            else:
+                return ""
+        return problem
+
+    def _agrees(self, again: Sequence[Resource]) -> bool:
+        """Whether resources and jobs are what they were."""
+        hidden = self._unlisted & set(self.resources)
+        if {one.name for one in again} | hidden != set(self.resources) or not all(map(self._same, again)):
+            return False
+        for name in hidden:
+            live = self._cluster.resource(name, files=False)
+            if live is None or not self._same(live):
+                return False
+        before = [(job.name, text_of(job.raw, "modified"), job.paused) for job in self.jobs]
+        return before == [(job.name, text_of(job.raw, "modified"), job.paused) for job in self._cluster.jobs()]
+
+    def elsewhere(self) -> Sequence[str]:
+        """Name what jobs need and the API does not show as a resource."""
+        missing = sorted(self._unlisted - set(self.resources))
+        return [f"what jobs call {name}: no resource of that name (a git repository?)" for name in missing]
+
+    def problems(self) -> Sequence[str]:
+        """Name what could not be read."""
+        found = [f"{resource}/{path}: {words}" for (resource, path), words in sorted(self._unread.items())]
+        for resource in self.resources.values():
+            signature = joint_signature((file.path, file.signature) for file in resource.files)
+            if resource.signature and signature != resource.signature:
+                found.append(f"resource {resource.name}: its files are not those that its signature speaks of")
+            if resource.type == "python-env" and resource.signature and resource.file(_REQUIREMENTS) is None:
+                found.append(f"environment {resource.name}: the API shows no {_REQUIREMENTS}, from which it is built")
+        return [*found, *(["it changed while it was read, time and again"] if self._restless else [])]

@@ -10,7 +10,7 @@ from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Sight
 from maint.snapshots.parts import Tally, drained, open_part
-from maint.snapshots.virtual_clusters.blobs import crew, object_name, open_object
+from maint.snapshots.virtual_clusters.blobs import object_name, open_object, worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument, clusters_in, decode, part_name
 
 
@@ -42,7 +42,7 @@ def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Iterator
     """Level 1: every file is in the store; with `reading`, byte for byte as it was stored."""
     if not snapshot.objects:
         return
-    with crew() as (hands, _):
+    with worker_pool() as (hands, _):
         wrong = list(hands.map(lambda one: _stored_file(sight, snapshot.site, one, reading), snapshot.objects))
     found = [words for words in wrong if words]
     yield from (Finding("part", False, words) for words in found)
@@ -53,7 +53,7 @@ def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Iterator
 
 def spoiled_files(sight: Sight, snapshot: Snapshot) -> Sequence[StoredFile]:
     """Return the files that a store lacks, or holds with other bytes."""
-    with crew() as (hands, _):
+    with worker_pool() as (hands, _):
         wrong = list(hands.map(lambda one: _stored_file(sight, snapshot.site, one, True), snapshot.objects))
     return [one for one, words in zip(snapshot.objects, wrong, strict=True) if words]
 
@@ -102,7 +102,7 @@ def _files(sight: Sight, document: ClusterDocument, listed: set[str]) -> Iterato
     if unexplained:
         yield Finding("content", False, f"virtual cluster {document.name}: {lacking[0].path} is not stored")
     here = [file for file in files.values() if document.objects.get(file.signature) in listed]
-    with crew() as (hands, _):
+    with worker_pool() as (hands, _):
         wrong = [one for one in hands.map(lambda file: _opened(sight, document, file), here) if one]
     yield from (Finding("content", False, f"virtual cluster {document.name}: {words}") for words in wrong)
 

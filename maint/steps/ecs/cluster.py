@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
+import msgspec
+
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.manager import Cluster, Host
-from maint.model.noun import Noun
 from maint.ports import ManagerSight, Sight
 from maint.steps.hosts.selection import configured_as
 from maint.steps.manager.clusters import resolve, restless
@@ -16,7 +17,7 @@ from maint.steps.manager.server import require_ssh
 _DATA = {"DOCKER": ("defaultDataPath",), "ECS": ("defaultDataPath", "lsoDataPath")}
 
 
-class Ecs(Noun):
+class Ecs(msgspec.Struct, frozen=True):
     """An ECS cluster.
 
     Attributes:

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+
+import msgspec
+from msgspec.structs import asdict
 
 from maint.model.json import Json
-from maint.model.noun import Noun
 
 LISTED = (
     "/var/lib/longhorn", "/var/lib/calico", "/var/lib/docker", "/var/lib/docker_server", "/var/log/pods",
@@ -33,14 +34,14 @@ _CONTAINERS = re.compile(r"overlay|tmpfs|nsfs|proc|sysfs|mqueue|cgroup2?|devpts|
 _ODD = re.compile(r"[\x00-\x1f\x7f]")
 
 
-class Mount(Noun):
+class Mount(msgspec.Struct, frozen=True):
     """A file system: where it is mounted, and of which kind."""
 
     target: str
     kind: str
 
 
-class Found(Noun):
+class Found(msgspec.Struct, frozen=True):
     """What a host says about one path.
 
     Attributes:
@@ -56,7 +57,7 @@ class Found(Noun):
     leads: str = ""
 
 
-class Removal(Noun):
+class Removal(msgspec.Struct, frozen=True):
     """What goes from a host.
 
     Attributes:

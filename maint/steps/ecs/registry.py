@@ -2,10 +2,11 @@
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 
+import msgspec
+
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Cluster
-from maint.model.noun import Noun
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.ecs.cluster import UNCLEANED, ecs_cluster
@@ -20,7 +21,7 @@ _ABSENT = 5  # status of the script where docker does not answer
 _LIMIT = 300.0  # seconds for one host
 
 
-class Container(Noun):
+class Container(msgspec.Struct, frozen=True):
     """A container as `docker ps` shows it."""
 
     id: str

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.ports import ShellSight, Sight
 from maint.steps.ecs.cluster import UNCLEANED, Ecs
 from maint.steps.ecs.paths import LISTED, UNMOUNTED, Found, Mount, Removal, judged, spelled
@@ -17,7 +18,7 @@ PACKAGE = "iscsi-initiator-utils"
 _BEGIN, _END = b"maint-ecs 1\0", b"end\0"
 
 
-class Survey(Noun):
+class Survey(msgspec.Struct, frozen=True):
     """What is on one host.
 
     Attributes:

@@ -7,10 +7,11 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.formatting import show_size
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.hosts import undo
@@ -25,7 +26,7 @@ MODE = re.compile(r"[0-7]{3,4}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 
 
-class Stat(Noun):
+class Stat(msgspec.Struct, frozen=True):
     """What a file on a host is; only a `file` has the rest.
 
     Attributes:

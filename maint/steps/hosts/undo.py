@@ -4,17 +4,18 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from maint.model.noun import Noun
+import msgspec
+from msgspec.structs import asdict
+
 from maint.ports import Site
 
 _RECORD = "host-files.json"
 _AT_MOST = 5  # of each thing; what is older is forgotten
 
 
-class Kept(Noun):
+class Kept(msgspec.Struct, frozen=True):
     """One thing that was on a host.
 
     Attributes:

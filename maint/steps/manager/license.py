@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from maint.errors import AnswerMissing, Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.restore.license import content_of
-from maint.snapshots.license import parse
+from maint.restore.license import license_content
+from maint.snapshots.extra_parts import parse_license
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 
@@ -27,8 +27,8 @@ class UploadLicense(Step[LicenseArguments]):
 
     def plan(self, args: LicenseArguments, sight: Sight) -> Iterable[Action]:
         """Plan the upload; an unreadable or expired file is refused here."""
-        content, source = content_of(sight, file=args.file, snapshot=args.snapshot)
-        license_ = parse(content, source)
+        content, source = license_content(sight, file=args.file, snapshot=args.snapshot)
+        license_ = parse_license(content, source)
         if objection := license_.objection(sight.clock.now()):
             raise Refused(
                 f"the licence in {source} is out of date",
@@ -49,8 +49,8 @@ class UploadLicense(Step[LicenseArguments]):
         if present is not None and present.uuid == uuid:
             return unchanged(f"the manager has the licence of {present.owner} already")
         file, snapshot = action.arguments["file"], action.arguments["snapshot"]
-        content, source = content_of(site, file=str(file), snapshot=None if snapshot is None else str(snapshot))
-        if parse(content, source).uuid != uuid:
+        content, source = license_content(site, file=str(file), snapshot=None if snapshot is None else str(snapshot))
+        if parse_license(content, source).uuid != uuid:
             raise Refused(f"the licence in {source} is another one than planned", hint="make the plan again")
         yield "uploading the licence"
         said = ""

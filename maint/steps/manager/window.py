@@ -6,10 +6,11 @@ import os
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Instance
-from maint.model.noun import Noun
 from maint.model.plan import Action, Effect
 from maint.model.site import HostSettings, SiteSettings
 from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
@@ -23,7 +24,7 @@ _ABSENT = "absent"
 CLOSE_COMMAND = "maint manager export --close-window"
 
 
-class Window(Noun):
+class Window(msgspec.Struct, frozen=True):
     """An open window, as the state folder remembers it.
 
     Attributes:

@@ -9,8 +9,8 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight, Site, Work
-from maint.restore.live_state import meaning, tree_of_server
 from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
+from maint.restore.preview import meaning, tree_of_server
 from maint.restore.select_snapshot import chosen
 from maint.restore.subset import refuse_existing
 from maint.snapshots.manifest import MANIFEST

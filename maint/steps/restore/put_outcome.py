@@ -5,14 +5,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
+import msgspec
+
 from maint.deployment.compare import Comparison, compare
-from maint.deployment.tree import Tree
+from maint.deployment.normalize import Tree
 from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
 from maint.model.formatting import show_duration
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.ports import Sight, Site, Work
-from maint.restore.live_state import tree_of_server
+from maint.restore.preview import tree_of_server
 from maint.steps.manager.commands import pauses
 from maint.steps.manager.server import invocations
 
@@ -35,7 +36,7 @@ class Evidence(Protocol):
         """Look; whether the deployment is in force."""
 
 
-class Seen(Noun):
+class Seen(msgspec.Struct, frozen=True):
     """What a read of the present deployment shows, held against the one that is wanted."""
 
     comparison: Comparison

@@ -8,10 +8,10 @@ from maint.errors import Invalid, Refused
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.snapshots import holds, prune
+from maint.snapshots import prune, records
 from maint.snapshots.catalogue import entries, find_id
 from maint.snapshots.retention_policy import Verdict
-from maint.snapshots.virtual_clusters.garbage_collect import collect, unused
+from maint.snapshots.virtual_clusters.blobs import collect, unused
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 # Runs with one of these may still need any snapshot that is there now.
@@ -134,7 +134,7 @@ class HoldSnapshot(Step[HoldArguments]):
             raise Invalid(f"snapshot {snapshot_id} is gone", hint="maint backup list")
         if any((one.reason, one.until) == (reason, until) for one in known):
             return unchanged(f"{snapshot_id} is held already: {reason}", {"id": snapshot_id})
-        holds.hold(site, snapshot_id, reason, until, getpass.getuser())
+        records.add_hold(site, snapshot_id, reason, until, getpass.getuser())
         return done(f"{snapshot_id} is held: {reason}", {"id": snapshot_id})
 
 
@@ -165,7 +165,7 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
         snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
         if not any(one.holds for one in entries(site) if one.id == snapshot_id):
             return unchanged(f"{snapshot_id} is not held", {"id": snapshot_id})
-        holds.release(site, snapshot_id, reason, getpass.getuser())
+        records.release_holds(site, snapshot_id, reason, getpass.getuser())
         return done(f"{snapshot_id} is released: {reason}", {"id": snapshot_id})
 
 
@@ -183,6 +183,6 @@ def _day(text: str) -> datetime | None:
     if not text:
         return None
     try:
-        return holds.end_of(date.fromisoformat(text))
+        return records.end_of(date.fromisoformat(text))
     except (ValueError, OverflowError):
         raise Invalid(f"{text!r} is no day", hint="write it as 2027-06-30") from None

@@ -8,12 +8,12 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
-from maint.snapshots.capture import recipients_of
+from maint.snapshots.capture import described, recipients_of, taken_once
 from maint.snapshots.extra_parts import lacking
+from maint.snapshots.replicate import replicate
 from maint.steps.guards import cluster_proof
 from maint.steps.manager.clusters import resolve
-from maint.steps.snapshots.capture_once import described, taken_once
-from maint.steps.step import Arguments, Progress, Step, done
+from maint.steps.step import Arguments, NoArguments, Progress, Step, done
 from maint.steps.virtual_clusters.backup import LACKING, shortcomings
 
 _REDACTED = (
@@ -119,3 +119,27 @@ class RequireBackup(Step[RequireArguments]):
         yield "verifying the snapshot that is to prove it"
         judged = cluster_proof(site, resolve(site.manager, name) if name else None, max_age)
         return done(f"snapshot {judged.snapshot}: {judged.words}", {"snapshot": judged.snapshot})
+
+
+class CopySnapshots(Step[NoArguments]):
+    """Copies what is missing."""
+
+    kind = "snapshot.copy"
+    help = "Copy to every further store what it lacks, bytes as stored, and verify each copy; nothing without `copies`."
+    effect = Effect.READ
+    arguments = NoArguments
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the copies, where there are further stores."""
+        copies = list(sight.settings.backup.copies) if sight.settings.backup else []
+        if copies:
+            words = f"copy what is missing to {', '.join(copies)}, and verify the copies"
+            yield self.action(f"store {sight.store.location}", words)
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Copy; a store that is down is told, and tried again by the next run."""
+        problems = yield from replicate(site)
+        yield from problems
+        if problems:
+            return done("; ".join(problems), partly=True, hint="the next run tries these copies again")
+        return done("every store holds every snapshot")

@@ -10,7 +10,7 @@ from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.catalogue import load
-from maint.snapshots.ids import new_id
+from maint.snapshots.manifest import new_id
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import doubts

@@ -6,9 +6,10 @@ import ssl
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from maint.errors import Invalid, Refused
 from maint.model.certificate import end_of, first_of
-from maint.model.noun import Noun
 from maint.model.secret import SecretBytes
 from maint.model.site import VirtualClusterSettings
 from maint.ports import Secrets
@@ -18,7 +19,7 @@ _REASONS = {9: "is not valid yet", 10: "has expired", 62: "is not for {host}"}  
 _HINT = "mend `tls: {cert: …, key: …}` of the virtual cluster in the config"
 
 
-class Pair(Noun):
+class Pair(msgspec.Struct, frozen=True):
     """A certificate with its chain, and its key.
 
     Attributes:

@@ -6,12 +6,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
+
+import msgspec
 
 from maint.errors import Invalid, Refused
 from maint.model.keytab import BadKeytab, Key, newest_usable, parse
-from maint.model.noun import Noun
 from maint.model.secret import SecretBytes
 from maint.model.site import VirtualClusterSettings, VirtualClusterUser
 from maint.ports import Secrets
@@ -35,7 +35,7 @@ _UNTOLD = (
 _STALE = ("preauthentication failed", "password incorrect", "decrypt integrity", "key version", "pre-authentication")
 
 
-class Identity(Noun):
+class Identity(msgspec.Struct, frozen=True):
     """What a user's jobs log in with.
 
     Attributes:
@@ -47,7 +47,7 @@ class Identity(Noun):
 
     principal: str
     keytab: SecretBytes
-    key: Key = field(repr=False)
+    key: Key
     tried: str
 
     @property

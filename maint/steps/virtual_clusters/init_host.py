@@ -5,8 +5,9 @@ import shlex
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+import msgspec
+
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.model.noun import Noun
 from maint.model.site import SiteSettings, VirtualClusterSettings
 from maint.ports import Ran, ShellSight, Sight
 
@@ -27,7 +28,7 @@ export PATH KUBECONFIG NO_PROXY
 """What every script on that host begins with."""
 
 
-class Address(Noun):
+class Address(msgspec.Struct, frozen=True):
     """What the name of a virtual cluster's host tells (sections 1 and 11.3)."""
 
     host: str
@@ -109,7 +110,7 @@ def master_of(sight: Sight) -> str:
     return hosts[0].name
 
 
-class Found(Noun):
+class Found(msgspec.Struct, frozen=True):
     """What the master says.
 
     Attributes:

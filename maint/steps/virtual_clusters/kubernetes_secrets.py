@@ -8,9 +8,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+import msgspec
+
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.ports import Ran, Shell, ShellSight
 from maint.steps.virtual_clusters.init_host import kubectl, last_words
 
@@ -23,7 +24,7 @@ _ABSENT = "notfound"
 Manifest = Mapping[str, Json]
 
 
-class Names(Noun):
+class Names(msgspec.Struct, frozen=True):
     """The names of a user's two secrets."""
 
     principal: str

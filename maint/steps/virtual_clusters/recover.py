@@ -1,13 +1,14 @@
 """Bring a virtual cluster back whose address nobody knew when the run was planned: nothing that is there is touched."""
 
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import replace
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from maint.errors import CannotReach, MaintError, Refused
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, VirtualCluster, Work
-from maint.restore.conflicts import Decided, beside, chosen_cluster, dags_of, decide, left_out
+from maint.restore.conflicts import Resolution, beside, chosen_cluster, dags_of, decide, left_out
 from maint.restore.select_snapshot import chosen
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -45,7 +46,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
             raise Refused(f"no snapshot to choose from holds virtual cluster {name}", hint="`maint backup list`")
         document = read_document(sight, snapshot, name)
         dags = dags_of(sight, document)
-        decided = Decided(left_out=left_out(document, dags, accept_race=args.accept_dag_race))
+        decided = Resolution(left_out=left_out(document, dags, accept_race=args.accept_dag_race))
         yield self.action(
             f"virtual cluster {name}",
             f"bring snapshot {snapshot.id} into it, schedules paused: {words_of(document, decided)}",
@@ -78,7 +79,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
             Refused: names are taken, and by something else.
         """
         document = _document(action, site, cluster)
-        decided = Decided.from_json(action.arguments["decided"])
+        decided = Resolution.from_json(action.arguments["decided"])
         yield f"looking whether {urlsplit(cluster.settings.base_url).hostname} holds anything of that name already"
         try:
             decide(document, cluster, "refuse", {}, accept_race=True)

@@ -11,7 +11,7 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import File, Object, Resource
 from maint.ports import Sight, Site, Undo, VirtualCluster, Work
-from maint.snapshots.retry import until_whole
+from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.steps.step import Progress, done, skipped, unchanged
 from maint.steps.virtual_clusters.jobs import JobArguments, known_job
 from maint.steps.virtual_clusters.recreate_undo import (
@@ -63,7 +63,7 @@ class KeepJob(VcStep[KeepArguments]):
         try:
             for file in resource.files if resource else ():
                 yield f"keeping {file.path}"
-                files.append(until_whole(site.clock, partial(_sealed, cluster, site.undo, resource, file)))
+                files.append(retry_truncated(site.clock, partial(_sealed, cluster, site.undo, resource, file)))
                 work.note("sealed", [name for one in files for name in one.chunks])
         except MaintError:
             _drop_sealed(site, work)

@@ -5,13 +5,14 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+from msgspec.structs import replace
+
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.noun import Noun
 from maint.model.virtual_cluster import File, Object
 from maint.ports import Undo
 from maint.ports.streams import Answer
@@ -20,7 +21,7 @@ from maint.ports.virtual_cluster import Content
 CHUNK = 16 * 1024 * 1024  # bytes of a file that are sealed, and held in memory, at once
 
 
-class KeptFile(Noun):
+class KeptFile(msgspec.Struct, frozen=True):
     """A file in pieces."""
 
     path: str
@@ -28,7 +29,7 @@ class KeptFile(Noun):
     chunks: Sequence[str]
 
 
-class Kept(Noun):
+class Kept(msgspec.Struct, frozen=True):
     """What a run keeps.
 
     Attributes:
@@ -72,7 +73,7 @@ def write(state: Path, run: str, kept: Kept) -> None:
     fresh = path.with_suffix(".new")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
-        file.write(json.dumps(asdict(kept)))
+        file.write(json.dumps(msgspec.to_builtins(kept)))
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)

@@ -12,7 +12,7 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.restore.conflicts import (
     POLICIES,
-    Decided,
+    Resolution,
     awake_jobs,
     chosen_cluster,
     dags_of,
@@ -83,7 +83,7 @@ class RestoreCluster(VcStep[RestoreArguments]):
 
 def bring_back(action: Action, site: Site, work: Work) -> Progress:
     """Bring back in the order of contract section 14, then compare."""
-    cluster, decided = cluster_of(action, site), Decided.from_json(action.arguments["decided"])
+    cluster, decided = cluster_of(action, site), Resolution.from_json(action.arguments["decided"])
     snapshot = chosen_cluster(site, str(action.arguments["snapshot"]), cluster.settings.name)
     document = read_document(site, snapshot, cluster.settings.name)
     bringing = Bringing(site, cluster, document, decided, work)
@@ -121,7 +121,7 @@ def order_of(dags: Mapping[str, Dag | None]) -> Sequence[str]:
     return in_order({name: dag.calls if dag else () for name, dag in dags.items()})
 
 
-def words_of(document: ClusterDocument, decided: Decided) -> str:
+def words_of(document: ClusterDocument, decided: Resolution) -> str:
     """Return in words what becomes of what."""
     jobs = len(document.jobs) - len(decided.skipped_jobs) - len(decided.left_out)
     resources = len(document.resources) - len(decided.skipped_resources)

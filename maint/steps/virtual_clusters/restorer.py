@@ -12,8 +12,8 @@ from maint.model.json import Json
 from maint.model.virtual_cluster import READY, File, Job, Resource
 from maint.ports import Site, VirtualCluster, Work
 from maint.ports.virtual_cluster import Content
-from maint.restore.conflicts import Decided, definition_of
-from maint.snapshots.virtual_clusters.blobs import crew, open_object
+from maint.restore.conflicts import Resolution, definition_of
+from maint.snapshots.virtual_clusters.blobs import open_object, worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.steps.virtual_clusters.runs_wait import pauses
 
@@ -40,7 +40,7 @@ class Bringing:
     """
 
     def __init__(
-        self, site: Site, cluster: VirtualCluster, document: ClusterDocument, decided: Decided, work: Work
+        self, site: Site, cluster: VirtualCluster, document: ClusterDocument, decided: Resolution, work: Work
     ) -> None:
         self._site, self._cluster, self._document = site, cluster, document
         self._decided, self._work = decided, work
@@ -59,7 +59,7 @@ class Bringing:
         yield from self._await([one for one in built if one.files])
 
     def _fill(self, resources: Sequence[Resource]) -> None:
-        with crew() as (hands, _):
+        with worker_pool() as (hands, _):
             lacking = [pair for found in hands.map(self._made, resources) for pair in found]
             for problem in hands.map(lambda pair: self._uploaded(*pair), lacking):
                 self.left += [problem] if problem else []
@@ -119,7 +119,7 @@ class Bringing:
         jobs = [job for job in self._document.jobs if job.type != "airflow" and self._wanted(job)]
         if jobs:
             yield f"bringing back {show_count(len(jobs), 'job')}, schedules paused"
-        with crew() as (hands, _):
+        with worker_pool() as (hands, _):
             list(hands.map(self._spark, jobs))
 
     def _wanted(self, job: Job) -> bool:
@@ -192,7 +192,7 @@ class Bringing:
     def differences(self) -> Sequence[str]:
         """Compare what is there with what should be: signatures of files, and jobs in their normal form."""
         self._look_for_runs()
-        with crew() as (hands, _):
+        with worker_pool() as (hands, _):
             found = list(hands.map(self._resource_differs, self._document.resources))
         live = {job.name: job for job in self._cluster.jobs()}
         jobs = [self._job_differs(job, live) for job in self._document.jobs if self._wanted(job)]

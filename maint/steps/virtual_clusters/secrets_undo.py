@@ -6,14 +6,15 @@ import os
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
-from maint.model.noun import Noun
+import msgspec
+
 from maint.ports import Shell, Undo
 from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet, Manifest, contents_of
 
 _FOLDER = "user-secrets"
 
 
-class Kept(Noun):
+class Kept(msgspec.Struct, frozen=True):
     """The old secrets of a user.
 
     Attributes:

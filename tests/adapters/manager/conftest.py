@@ -4,11 +4,12 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import trustme
+from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -260,7 +260,7 @@ def test_a_delete_that_takes_too_long_is_left_open(bench: Bench, raw: Raw) -> No
         else:
             connection.sendall(answer("200 OK", b"v49"))
 
-    bench.timeouts = structs.replace(bench.timeouts, write=0.3)
+    bench.timeouts = replace(bench.timeouts, write=0.3)
     with pytest.raises(AnswerMissing, match="no answer in"):
         bench.client(plain_port=raw(serve)).delete_cluster("c")
 

@@ -82,7 +82,7 @@ def test_what_is_no_ssh_server_is_named(openssh: Ground, silent: Callable[..., i
 
 
 def test_a_name_without_an_address_is_told(openssh: Ground) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     fleet, hosts = openssh.fleet({"nowhere": 22})
     gone = [replace(hosts[0], address="nowhere.invalid")]

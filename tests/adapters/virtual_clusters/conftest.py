@@ -2,10 +2,11 @@
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.http.request import Timeouts

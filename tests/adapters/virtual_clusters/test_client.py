@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.adapters.virtual_clusters.calls import Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
@@ -209,11 +210,9 @@ def test_a_path_that_leads_elsewhere_is_refused(client: VirtualClusterClient, pa
 
 
 def test_a_file_that_shrinks_while_it_is_sent_is_a_failure(api: Api, client: VirtualClusterClient) -> None:
-    import dataclasses
-
     client.create_resource({"name": "r"})
     with pytest.raises(WorkFailed, match="changed"):
-        client.upload("r", "a", dataclasses.replace(content(b"abc"), size=9))
+        client.upload("r", "a", replace(content(b"abc"), size=9))
 
 
 def test_unknown_keys_are_carried(api: Api, client: VirtualClusterClient) -> None:

@@ -14,7 +14,7 @@ import pytest
 from maint.cli.backup import rehearsal
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.snapshots.drills import Drill, last_good
+from maint.snapshots.records import Drill, last_good
 from tests.campaigns.size import size
 from tests.snapshots.conftest import DEPLOYMENTS, number
 from tests.steps.conftest import FAST, PASSWORD

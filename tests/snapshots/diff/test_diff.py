@@ -9,9 +9,8 @@ import pytest
 
 from maint.errors import Refused, WorkFailed
 from maint.model.manager import Door, Presence
-from maint.restore.live_state import meaning, tree_of_server
 from maint.restore.payload import Edit, Outgoing
-from maint.restore.preview import preview
+from maint.restore.preview import meaning, preview, tree_of_server
 from maint.snapshots.capture import take
 from maint.snapshots.diff import differences, latest, of_server, of_snapshot, unified
 from maint.snapshots.diff import place as told

@@ -2,22 +2,21 @@
 
 import io
 import tarfile
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.errors import WorkFailed
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, PartsSettings
 from maint.model.snapshot import Trust
-from maint.snapshots.archive import Kind, members, paths
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.extra_parts import lacking
-from maint.snapshots.parts import MANAGER_FILES, TRUSTSTORE, from_bytes, read_part
-from maint.snapshots.restore_guide import recipe
+from maint.snapshots.parts import MANAGER_FILES, TRUSTSTORE, Kind, from_bytes, members, paths, read_part
 from maint.snapshots.verify import verify
+from maint.snapshots.writer import restore_guide
 
 FILES = {
     "/etc/cloudera-scm-server/uuid": b"guid-1\n",
@@ -58,7 +57,7 @@ def test_the_truststore_password_is_a_part_of_its_own(place: Any, run: Any) -> N
     snapshot = run(take(place)).snapshot
     assert read_part(place, snapshot, TRUSTSTORE) == b"Canary-Truststore"
     assert b"Canary" not in everything_on_disk(place)
-    assert "truststore-password.age" in recipe(snapshot, place.settings, "here")
+    assert "truststore-password.age" in restore_guide(snapshot, place.settings, "here")
 
 
 def test_of_several_manager_hosts_it_is_said_whose_files_are_not_kept(place: Any, run: Any) -> None:

@@ -3,16 +3,16 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from maint.cli.flags import Flags
 from maint.cli.open_site import opened
 from maint.model.snapshot import Part, Snapshot
 from maint.snapshots.catalogue import load
-from maint.snapshots.ids import new_id
-from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode, new_id
 from maint.snapshots.parts import DEPLOYMENT, from_bytes, open_deployment, write_part
 from tests.steps.operator import Operator
 

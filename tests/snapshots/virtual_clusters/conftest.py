@@ -4,11 +4,11 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.http.request import Timeouts

@@ -4,7 +4,6 @@ import hashlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,24 +12,23 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
 from maint.errors import StoreFailed
 from maint.model.site import Keep
 from maint.model.snapshot import Judgement, Purpose, Redaction, Snapshot, StoredFile, Trust
 from maint.ports.streams import Cut
-from maint.snapshots import holds, prune
+from maint.snapshots import prune, records
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries
-from maint.snapshots.ids import new_id
-from maint.snapshots.replicate import spread
-from maint.snapshots.store_view import Elsewhere
-from maint.snapshots.upload_marker import storing
+from maint.snapshots.in_progress import storing
+from maint.snapshots.manifest import new_id
+from maint.snapshots.replicate import SiteWithStore, replicate
 from maint.snapshots.verify import verify
-from maint.snapshots.virtual_clusters.blobs import object_name
+from maint.snapshots.virtual_clusters.blobs import collect, object_name, unused
 from maint.snapshots.virtual_clusters.capture import take_alone
-from maint.snapshots.virtual_clusters.garbage_collect import collect, unused
-from maint.snapshots.writer import Writing
+from maint.snapshots.writer import SnapshotWriter
 from maint.steps.snapshots.retention import PruneArguments, PruneSnapshots
 from tests.adapters.virtual_clusters.server import Api
 from tests.snapshots.conftest import EXAMPLE, Place
@@ -52,7 +50,7 @@ def commit(site: Any, numbers: Sequence[int], purpose: Purpose = Purpose.BACKUP)
     """Commit a snapshot that needs these files, and return its id."""
     site.clock.time += timedelta(minutes=1)
     snapshot_id = new_id(site.clock.now(), lambda size: b"\0" * size)
-    writing = Writing(site, snapshot_id, recipients_of(site))
+    writing = SnapshotWriter(site, snapshot_id, recipients_of(site))
     judgement = Judgement(Redaction.UNKNOWN, flagged=False, hash_rule=None, counts={})
     objects = tuple(stored(site, number) for number in sorted(set(numbers)))
     snapshot = Snapshot(
@@ -185,9 +183,9 @@ def test_dead_flags_of_this_state_folder_go_with_the_next_backup(place: Place) -
 
 def test_each_copy_keeps_what_its_own_snapshots_need(place: Place, tmp_path: Path) -> None:
     place.copies = [LocalStore(tmp_path / "second")]
-    copy: Any = Elsewhere(place, place.copies[0])
+    copy: Any = SiteWithStore(place, place.copies[0])
     old, new = commit(place, [1, 2]), commit(place, [2, 3])
-    assert to_the_end(spread(place)) == []
+    assert to_the_end(replicate(place)) == []
     stored(copy, 9)
     alone = commit(copy, [4])  # such as one that only the copy could take
     place.clock.time += timedelta(minutes=1)
@@ -224,7 +222,7 @@ def test_a_held_snapshot_keeps_its_files(place: Place) -> None:
     assert backup is not None
     place.settings = replace(place.settings, backup=replace(backup, keep=Keep(last=1), minimum=0))
     held = commit(place, [1])
-    holds.hold(place, held, "audit", None, "ops")
+    records.add_hold(place, held, "audit", None, "ops")
     place.clock.time += timedelta(days=60)
     commit(place, [2])
     assert held not in prune.verdict(place).removed
@@ -246,8 +244,8 @@ def test_when_the_first_store_is_down_a_backup_of_a_virtual_cluster_goes_into_a_
     ground.root.unlink()
     away.rename(ground.root)
     ground.clock.time += timedelta(minutes=5)
-    assert run(spread(ground)) == []
-    for site in (ground, Elsewhere(ground, ground.copies[0])):
+    assert run(replicate(ground)) == []
+    for site in (ground, SiteWithStore(ground, ground.copies[0])):
         assert len(entries(site)) == 2
         assert all(verify(site, entry.id, 2).result is Trust.VERIFIED for entry in entries(site))
 

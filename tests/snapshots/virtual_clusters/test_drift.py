@@ -8,8 +8,7 @@ import pytest
 
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.virtual_clusters.capture import take_alone
-from maint.snapshots.virtual_clusters.compare import drift_of
-from maint.snapshots.virtual_clusters.document import ClusterDocument
+from maint.snapshots.virtual_clusters.document import ClusterDocument, drift_of
 from maint.snapshots.virtual_clusters.verify import read_document
 from tests.adapters.virtual_clusters.server import Api
 from tests.snapshots.virtual_clusters.conftest import VC, Ground

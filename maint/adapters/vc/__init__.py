@@ -1,1 +1,0 @@
-"""The jobs API of virtual clusters over requests."""

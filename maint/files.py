@@ -1,0 +1,176 @@
+"""Private files written whole and folders made private: the only place that does either.
+
+All functions raise OSError as the disk tells it; the caller says what the file was for.
+"""
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from maint.errors import Invalid
+
+STAGING = ".new-"  # begins the names of files that are still written
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+def sync_folder(folder: Path) -> None:
+    """Put a folder's entries on disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its missing parents, each 0700 and on disk; an existing one is left as it is."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return
+    sync_folder(folder.parent)
+
+
+def write_all(handle: int, content: bytes | memoryview) -> None:
+    """Write every byte, however many calls that takes."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+@contextmanager
+def written(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[BinaryIO]:
+    """Open a file to write; when the block ends well it is on disk under its name, else nothing of it is left.
+
+    Args:
+        path: where it stands in the end; its folder is made, private, when it is missing.
+        mode: of the file, whatever the umask.
+        replace: put it in the place of an existing file; otherwise an existing file is an error.
+
+    Raises:
+        FileExistsError: there is one, and it was not to be replaced.
+    """
+    make_folder(path.parent)
+    staging = f"{STAGING}{secrets.token_hex(8)}"
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        handle = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        if replace:
+            os.rename(staging, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.fsync(folder)
+        else:
+            publish(folder, staging, path.name)
+    except BaseException:
+        with suppress(OSError):  # the failure itself is what must be reported
+            os.unlink(staging, dir_fd=folder)
+        raise
+    finally:
+        os.close(folder)
+
+
+def replace(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file so that a reader sees the old content or the new, and it outlives a power cut."""
+    with written(path, mode=mode) as file:
+        file.write(content)
+
+
+def create(path: Path, content: bytes, *, mode: int = 0o600) -> bool:
+    """Write a file that is not there yet.
+
+    Returns:
+        Whether this call made it; False when there was one already, which stays as it is.
+    """
+    try:
+        with written(path, mode=mode, replace=False) as file:
+            file.write(content)
+    except FileExistsError:
+        return False
+    return True
+
+
+def remove(path: Path) -> None:
+    """Delete a file, on disk; one that is missing is no error."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+        sync_folder(path.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Delete what writers that were killed left in a folder; only where no other process writes now."""
+    with suppress(OSError):
+        for staged in folder.glob(f"{STAGING}*"):
+            staged.unlink(missing_ok=True)
+
+
+def publish(folder: int, staging: str, name: str) -> None:
+    """Give a finished file its name in the same folder, and put that on disk.
+
+    Args:
+        folder: descriptor of the folder.
+        staging: name that the file has now.
+        name: name that it gets.
+
+    Raises:
+        FileExistsError: the name is taken; the file keeps its staging name.
+    """
+    try:
+        os.link(staging, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        os.unlink(staging, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        _rename_new(folder, staging, name)
+    os.fsync(folder)
+
+
+def _rename_new(folder: int, staging: str, name: str) -> None:
+    # Where the file system knows no hard links, the folder's own lock stands between looking and renaming.
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        if name in os.listdir(folder):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+        os.rename(staging, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        fcntl.flock(folder, fcntl.LOCK_UN)
+
+
+def spool(folder: Path) -> BinaryIO:
+    """Open a private file without a name, to write and read back; it is gone when it is closed, or the process ends."""
+    make_folder(folder)
+    return tempfile.TemporaryFile(dir=folder, prefix=STAGING)  # the caller closes it
+
+
+def read_private(path: Path) -> bytes | None:
+    """Return a file that only its owner can read, or None where there is none.
+
+    Raises:
+        Invalid: others can read it, or it is not a plain file.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Invalid(f"cannot read {path}", detail=[error.strerror or str(error)]) from None
+    with os.fdopen(handle, "rb") as file:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            raise Invalid(f"{path} is not a plain file", hint="move it away")
+        if mode & 0o077:
+            raise Invalid(f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {path}")
+        return file.read()

@@ -1,0 +1,19 @@
+"""The delays between tries: the only place that computes them; how often and for how long is the caller's policy."""
+
+from collections.abc import Iterator
+
+
+def delays(first: float, longest: float, *, times: int | None = None, factor: float = 2.0) -> Iterator[float]:
+    """Yield the pauses between tries.
+
+    Args:
+        first: seconds of the first pause.
+        longest: seconds that no pause exceeds.
+        times: how many pauses there are; None for no end.
+        factor: how much longer each pause is than the one before.
+    """
+    pause, left = min(first, longest), times
+    while left is None or left > 0:
+        yield pause
+        pause = min(pause * factor, longest)
+        left = None if left is None else left - 1
