@@ -38,8 +38,8 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None:
         """Wait."""
 
-    def limit(self, seconds: float | None) -> AbstractContextManager[None]:
-        """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit. Limits nest."""
+    def limit(self, seconds: float | None, of: float | None = None) -> AbstractContextManager[None]:
+        """Raise `DeadlinePassed` inside the block once the seconds, left `of` a limit, have passed; they nest."""
 
 
 class Secrets(Protocol):

@@ -1,4 +1,4 @@
-"""What one action under way is given: its memory over all lives of its run, and what the operator said of it."""
+"""What one action under way is given: what it wrote down in all attempts of its run, and what the operator answered."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,7 +7,7 @@ from maint.model.json import Json
 
 
 class Work(Protocol):
-    """One action under way: what it wrote down in earlier lives, and a way to write down more."""
+    """One action under way: what it wrote down in earlier attempts, and a way to write down more."""
 
     @property
     def run(self) -> str:
@@ -15,15 +15,15 @@ class Work(Protocol):
 
     @property
     def resumed(self) -> bool:
-        """Whether an earlier life of this run had already begun this action."""
+        """Whether an earlier attempt of this run had already begun this action."""
 
     @property
     def timeout(self) -> float | None:
         """Seconds that the playbook allows for this action."""
 
     @property
-    def told(self) -> Mapping[str, Json]:
-        """What the operator said, when the run was taken up, of what this action belongs to."""
+    def answers(self) -> Mapping[str, Json]:
+        """What the operator answered, when the run was taken up, for the branch of this action."""
 
     def note(self, key: str, value: Json) -> None:
         """Write down, on disk before this returns; never a secret."""
