@@ -64,6 +64,7 @@ def found(folder: Path, storage: Storage, options: Options, chance: random.Rando
     facts = {
         "plain_port": plain,
         "tls_port": tls,
+        "tls": options.fresh or settings(loaded.blueprint).get("WEB_TLS", "").lower() == "true",
         "ssh": options.ssh,
         "ssh_ports": {name: options.ssh_ports.get(name) or free_port() for name in names} if options.ssh else {},
         "username": loaded.username,

@@ -314,7 +314,7 @@ class Lab:
             "username": facts["username"],
             "password": f"file:{folder / 'password'}",
             "bootstrap": {"username": "admin", "password": f"file:{folder / 'bootstrap-password'}"},
-            "ca": str(self._bundle),
+            **({"ca": str(self._bundle)} if facts.get("tls", True) else {}),  # without TLS there is nothing to verify
             "api": {"clusters": f"v{min(45, facts['api'])}", "deployment": f"v{facts['recorded_at']}"},
             "license": str(folder / "license.txt"),
         }

@@ -130,7 +130,7 @@ def parse(content: bytes) -> Json:
         )
     except RecursionError:
         raise ValueError(_DEEP) from None
-    level = _inner([value])
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(_DEPTH):
         level = _inner(level)
     if level:

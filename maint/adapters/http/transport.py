@@ -27,6 +27,7 @@ from maint.adapters.http.request import Call, Timeouts
 from maint.errors import CannotReach, MaintError
 from maint.model.formatting import show_duration
 
+_DROPPED = (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError)
 _PORTS = {"http": 80, "https": 443}
 _GRACE = 1.0  # seconds by which a command's own limit goes off before a socket's
 
@@ -159,7 +160,7 @@ class Transport:
             lost = NoAnswer(f"{call.origin}: {words}")
             lost.words, lost.late = words, isinstance(root, TimeoutError)
             return lost
-        unsent = NotSent(f"{call.origin}: {words}", hint=_tls_hint(root) or self.peer.unreachable(root))
+        unsent = NotSent(f"{call.origin}: {words}", hint=_tls_hint(call, root) or self.peer.unreachable(root))
         unsent.words, unsent.why = words, type(root)
         return unsent
 
@@ -330,9 +331,9 @@ def _address(url: str) -> tuple[str, int]:
     return parts.hostname or "", parts.port or _PORTS[parts.scheme]
 
 
-def _tls_hint(root: BaseException) -> str | None:
+def _tls_hint(call: Call, root: BaseException) -> str | None:
     """Return what to look at where TLS itself came to nothing; None where something else did."""
-    if isinstance(root, ssl.SSLEOFError):
+    if call.url.startswith("https:") and isinstance(root, _DROPPED):
         return "the port closed the connection before TLS stood: see the server's log; a proxy may do it, too"
     if isinstance(root, ssl.SSLError):
         return "is this the port for TLS, and does the server allow TLS 1.2 or later?"
@@ -347,7 +348,7 @@ def _words(root: BaseException, seconds: float) -> str:
         return "the host name is not known"
     if isinstance(root, TimeoutError):
         return f"no answer in {show_duration(seconds)}"
-    if isinstance(root, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError):
+    if isinstance(root, _DROPPED):
         return "closed the connection without an answer"
     if isinstance(root, ssl.SSLError):
         return f"does not speak TLS as we do ({root.reason or 'no reason given'})"

@@ -114,6 +114,7 @@ class LabRehearsal:
             ca=lab.folder / "ca/bundle.pem",
             deployment_api=api,
             insecure=False,
+            allow_plain=True,  # nothing leaves this machine
         )
         return ManagerClient(settings, self._secrets, self._clock, warn=self._warn)
 
