@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from maint.lab import pki
 from maint.lab.faults import FAULTS, ONCE, TARGETS, FaultBox, UnknownFault
-from maint.lab.manager import document, host_files, jackson, jks
-from maint.lab.manager.java_options import java_options, redaction_property
+from maint.lab.http_server import BodyCut, spool
+from maint.lab.manager import document, host_files, jks
+from maint.lab.manager import document as jackson
+from maint.lab.manager.accounts import hash_password, matches, new_salt
+from maint.lab.manager.host_files import java_options, redaction_property
 from maint.lab.manager.license import BadLicense, make_license, read_license
-from maint.lab.manager.passwords import hash_password, matches, new_salt
-from maint.lab.manager.redact import Hide, hidden
-from maint.lab.manager.request_body import BodyCut, spool
+from maint.lab.manager.views import Hide, hidden
 from maint.lab.siteconfig import yaml
 from maint.lab.switches import SWITCHES, Switches, UnknownSwitch, check, parse
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.manager import accounts, document, jackson
+from maint.lab.manager import accounts, document
+from maint.lab.manager import document as jackson
+from maint.lab.manager.document import announced, recorded_at
 from maint.lab.manager.load import Options
-from maint.lab.manager.releases import announced, recorded_at
 
 HERE = Path(__file__).parents[1]
 RECORDINGS = sorted((HERE.parent / "data" / "recordings").glob("deployment-*.json"))

@@ -10,7 +10,8 @@ import time
 import pytest
 import requests
 
-from maint.lab.manager import document, jackson
+from maint.lab.manager import document
+from maint.lab.manager import document as jackson
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 

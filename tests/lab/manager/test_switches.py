@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from maint.lab.faults import FAULTS
-from maint.lab.manager import document, jackson
+from maint.lab.manager import document
+from maint.lab.manager import document as jackson
 from maint.lab.manager.load import Options
 from maint.lab.switches import SWITCHES
 
