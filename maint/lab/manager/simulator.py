@@ -1,5 +1,6 @@
 """A simulated manager by itself: the files of its host, its world, its server; all that a restore drill needs."""
 
+import json
 import random
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,16 +8,44 @@ from pathlib import Path
 import msgspec
 
 from maint.lab import pki
+from maint.lab.files import write_whole
 from maint.lab.http_server import RequestLog, free_ports
 from maint.lab.manager import host_files
-from maint.lab.manager.document import hosts
+from maint.lab.manager.document import dumps, hosts, read
 from maint.lab.manager.http import ShownCertificates
 from maint.lab.manager.license import make_license, read_license
 from maint.lab.manager.load import Loaded, Options, empty_deployment, load
 from maint.lab.manager.server import ManagerServer
-from maint.lab.manager.world import Storage, World
+from maint.lab.manager.world import World
+from maint.lab.switches import Switches
 
 _LICENSE_DAYS = 365
+
+
+class Storage:
+    """The folder of a world: `deployment.json` as the server would print it, `state.json` for the rest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._written = -1
+
+    def exists(self) -> bool:
+        """Return whether a world was saved here."""
+        return (self.folder / "state.json").exists()
+
+    def save(self, world: World) -> None:
+        """Write what changed; each file whole or not at all."""
+        if self._written != world.edits:
+            write_whole(self.folder / "deployment.json", dumps(world.deployment).encode(), 0o600)
+            self._written = world.edits
+        write_whole(self.folder / "state.json", json.dumps(world.to_json(), indent=1).encode(), 0o600)
+
+    def load(self) -> World:
+        """Return the world that was saved."""
+        state = json.loads((self.folder / "state.json").read_bytes())
+        world = World(read(self.folder / "deployment.json"), Switches(state["switches"]))
+        world.take_json(state)
+        return world
 
 
 class Simulator:

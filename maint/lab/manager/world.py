@@ -1,19 +1,16 @@
 """The state of a simulated manager: deployment, accounts, licence, commands, and what its last start made of them."""
 
-import json
 import random
 import secrets
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from maint.lab.faults import FaultBox
-from maint.lab.files import write_whole
-from maint.lab.manager import accounts, document
+from maint.lab.manager import accounts
 from maint.lab.manager.document import (
     Doc,
     all_services,
@@ -21,7 +18,6 @@ from maint.lab.manager.document import (
     clusters,
     items,
     major,
-    read,
     recorded_at,
     release,
     roles,
@@ -319,29 +315,3 @@ class World:
         self.joined = state.get("joined", {})
         self.faults = FaultBox([(name, target) for name, target in state["faults"]])
         self.switches = Switches(state["switches"])
-
-
-class Storage:
-    """The folder of a world: `deployment.json` as the server would print it, `state.json` for the rest."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._written = -1
-
-    def exists(self) -> bool:
-        """Return whether a world was saved here."""
-        return (self.folder / "state.json").exists()
-
-    def save(self, world: World) -> None:
-        """Write what changed; each file whole or not at all."""
-        if self._written != world.edits:
-            write_whole(self.folder / "deployment.json", document.dumps(world.deployment).encode(), 0o600)
-            self._written = world.edits
-        write_whole(self.folder / "state.json", json.dumps(world.to_json(), indent=1).encode(), 0o600)
-
-    def load(self) -> World:
-        """Return the world that was saved."""
-        state = json.loads((self.folder / "state.json").read_bytes())
-        world = World(read(self.folder / "deployment.json"), Switches(state["switches"]))
-        world.take_json(state)
-        return world

@@ -11,7 +11,6 @@ import pytest
 import requests
 
 from maint.lab.manager import document
-from maint.lab.manager import document as jackson
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 
@@ -24,7 +23,7 @@ PUT_HEAD = (
 def edited(content, change):
     doc = document.parse(content)
     change(doc)
-    return jackson.dumps(doc).encode()
+    return document.dumps(doc).encode()
 
 
 def clusters_of(client):

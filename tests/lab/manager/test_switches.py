@@ -7,7 +7,6 @@ import pytest
 
 from maint.lab.faults import FAULTS
 from maint.lab.manager import document
-from maint.lab.manager import document as jackson
 from maint.lab.manager.load import Options
 from maint.lab.switches import SWITCHES
 
@@ -36,7 +35,7 @@ def empty(make_lab):
 def edited(content, change):
     doc = document.parse(content)
     change(doc)
-    return jackson.dumps(doc).encode()
+    return document.dumps(doc).encode()
 
 
 def deployment(client):

@@ -212,20 +212,28 @@ def test_what_is_not_simulated_is_told_from_what_does_not_exist(loaded):
     assert (missing.status_code, "not simulated" in missing.json()["message"]) == (501, True)
     assert last(loaded)["remark"] == "not simulated"
     assert loaded.send("POST", f"{V}/clusters", data="{}", headers=JSON).status_code == 501
+    assert loaded.send("POST", f"{V}/clusters/base/commands/deployClientConfig").status_code == 501
     assert loaded.get(f"{V}/nonsense").status_code == 404
+    assert loaded.send("POST", f"{V}/clusters/base/commands/nonsense").status_code == 404
+
+
+def test_a_view_that_does_not_exist_is_refused_with_those_that_do(loaded):
+    answer = loaded.get(f"{V}/hosts?view=everything")
+    assert (answer.status_code, "export_redacted" in answer.json()["message"]) == (400, True)
+    assert loaded.get(f"{V}/hosts?view=FULL").status_code == 200
 
 
 def test_every_call_that_the_lab_answers_is_one_of_the_real_servers():
     newer = {"GET controlPlanes", "GET cm/licensedFeatureUsage", "GET tools/echoError"}
     for spelled in routes.ROUTES:
         method, _, path = spelled.partition(" ")
-        known = routes.is_real(method, path.replace("{verb}", "stop").replace("{stream}", "stdout"))
-        assert known or "{verb}" in path or spelled in newer, spelled
+        plain = re.sub(r"\{\w+\}", "x", re.sub(r"\{\w+:(\w+)[\w|]*\}", r"\1", path))
+        assert routes.is_real(method, plain) or spelled in newer, spelled
 
 
 def test_the_help_lists_every_call():
     text = (Path(maint.__file__).parent / "help/lab.md").read_text()
-    listed = re.findall(r"^    ([A-Z, ]+?) +(?:/api/)?([\w/{}]+)$", text, re.MULTILINE)
+    listed = re.findall(r"^    ([A-Z, ]+?) +(?:/api/)?([\w/{}:|]+)$", text, re.MULTILINE)
     told = {f"{method} {path}" for methods, path in listed for method in methods.split(", ")}
     assert told == {*routes.ROUTES, "GET version"}
 

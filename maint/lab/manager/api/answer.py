@@ -18,6 +18,7 @@ from maint.lab.manager.api.routes import ADMINISTER, FULL, OPERATE, PRIVILEGED, 
 from maint.lab.manager.document import Doc, major
 from maint.lab.manager.world import World
 
+_VIEWS = ("summary", "full", "full_with_health_check_explanation", "export", "export_redacted")
 _API = re.compile(r"/api/v(\d+)/(.+?)/?")
 
 
@@ -103,6 +104,9 @@ def _routed(world: World, incoming: Incoming, user: Doc) -> tuple[Request, Handl
     route, parts = routed
     if route.since > int(found[1]):
         raise ApiError(404, "Not found.")
+    view = query.get("view", "summary").lower()
+    if view not in _VIEWS:
+        raise ApiError(400, f"View '{view}' is not supported; supported are: {', '.join(_VIEWS)}.")
     kind = incoming.headers.get("content-type", JSON).split(";")[0].strip().lower()
     if route.takes_json and kind != JSON and world.switches["wrong-content-type"] == "refuse":
         raise ApiError(415, f"Content type '{kind}' is not supported; supported is: {JSON}.")

@@ -170,11 +170,8 @@ def read_parcel(world: World, request: Request) -> Response:
 def command_parcel(world: World, request: Request) -> Response:
     """Move a parcel to another stage: done at once, or refused with status 200 (M4.3, M10.4)."""
     cluster, verb = cluster_of(world, request), request.parts["verb"]
-    move = _MOVES.get(verb)
-    if move is None:
-        raise ApiError(404, f"Command '{verb}' is not known.")
     parcel, now = _parcel_of(cluster, request), commands.moment(world.now().timestamp())
-    begins, ends = move
+    begins, ends = MOVES[verb]
     moved = parcel.get("stage") == begins
     if moved:
         for each in list(cluster["parcels"]):
@@ -188,7 +185,7 @@ def command_parcel(world: World, request: Request) -> Response:
     return Response(value={"id": -1, "name": verb, **times, **commands.cluster_ref(cluster)})
 
 
-_MOVES = {  # verb → the stage it begins in, and the one it ends in
+MOVES = {  # verb → the stage it begins in, and the one it ends in
     "startDownload": ("AVAILABLE_REMOTELY", "DOWNLOADED"),
     "startDistribution": ("DOWNLOADED", "DISTRIBUTED"),
     "activate": ("DISTRIBUTED", "ACTIVATED"),

@@ -13,21 +13,21 @@ _VERBS = {"start": "Start", "stop": "Stop", "restart": "Restart"}
 
 def on_cluster(world: World, request: Request) -> Response:
     """Start, stop or restart a cluster; a refusal is an answer of status 200 too (M4.3)."""
-    begun = commands.start_on_cluster(world, cluster_of(world, request), _verb(request), request.call)
+    begun = commands.start_on_cluster(world, cluster_of(world, request), _VERBS[request.parts["verb"]], request.call)
     return Response(value=commands.view(world, begun, full=False))
 
 
 def on_service(world: World, request: Request) -> Response:
     """Start, stop or restart a service."""
     cluster, service = service_of(world, request)
-    begun = commands.start_on_service(world, cluster, service, _verb(request), request.call)
+    begun = commands.start_on_service(world, cluster, service, _VERBS[request.parts["verb"]], request.call)
     return Response(value=commands.view(world, begun, full=False))
 
 
 def on_roles(world: World, request: Request) -> Response:
     """Start, stop or restart the roles that the body names."""
     cluster, service = service_of(world, request)
-    verb, started, errors = _verb(request), [], []
+    verb, started, errors = _VERBS[request.parts["verb"]], [], []
     for name in request.words("the list of roles"):
         try:
             role = role_of(service, name)
@@ -86,8 +86,6 @@ def retry(world: World, request: Request) -> Response:
 def log(world: World, request: Request) -> Response:
     """Answer a command's standard output or error: an archive with one file for each part of it (M4.2)."""
     command, stream = _find(world, request), request.parts["stream"]
-    if stream not in ("stdout", "stderr"):
-        raise ApiError(404, "Not found.")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for each in [command, *commands.children(world, command)]:
@@ -119,10 +117,3 @@ def _find(world: World, request: Request) -> Command:
     if found is None:
         raise ApiError(int(world.switches["unknown-command"]), f"Command {text} not found.")
     return found
-
-
-def _verb(request: Request) -> str:
-    verb = _VERBS.get(request.parts["verb"])
-    if verb is None:
-        raise ApiError(404, f"Command '{request.parts['verb']}' is not known.")
-    return verb

@@ -42,7 +42,7 @@ class Request(msgspec.Struct, frozen=True):
     @property
     def full(self) -> bool:
         """Whether the full view was asked for."""
-        return self.query.get("view", "summary").lower() == "full"
+        return self.query.get("view", "summary").lower().startswith("full")
 
     def flag(self, name: str) -> bool:
         """Return a boolean of the query; any case counts (M2.3)."""

@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -43,8 +44,8 @@ _OF_A_SERVICE = {
     "GET /roleConfigGroups/{group}": Route(services.read_group, since=3),
     "GET /roleConfigGroups/{group}/config": Route(services.read_group_config, since=3),
     "GET /roleConfigGroups/{group}/roles": Route(services.read_group_roles, since=3),
-    "POST /commands/{verb}": Route(commands.on_service, OPERATE),
-    "POST /roleCommands/{verb}": Route(commands.on_roles, OPERATE, takes_json=True),
+    "POST /commands/{verb:start|stop|restart}": Route(commands.on_service, OPERATE),
+    "POST /roleCommands/{verb:start|stop|restart}": Route(commands.on_roles, OPERATE, takes_json=True),
 }
 ROUTES: dict[str, Route] = {
     **{
@@ -77,7 +78,7 @@ ROUTES: dict[str, Route] = {
     "GET clusters/{cluster}": Route(clusters.read),
     "DELETE clusters/{cluster}": Route(clusters.delete, ADMINISTER),
     "GET clusters/{cluster}/commands": Route(commands.active_on_cluster),
-    "POST clusters/{cluster}/commands/{verb}": Route(commands.on_cluster, OPERATE),
+    "POST clusters/{cluster}/commands/{verb:start|stop|restart}": Route(commands.on_cluster, OPERATE),
     "GET clusters/{cluster}/hosts": Route(hosts.read_of_cluster, since=3),
     "POST clusters/{cluster}/hosts": Route(hosts.add_to_cluster, ADMINISTER, 3, takes_json=True),
     "DELETE clusters/{cluster}/hosts/{host}": Route(hosts.remove_from_cluster, ADMINISTER, 10),
@@ -85,10 +86,10 @@ ROUTES: dict[str, Route] = {
     "GET clusters/{cluster}/hostTemplates/{template}": Route(clusters.read_template, since=3),
     "GET clusters/{cluster}/parcels": Route(clusters.read_parcels, since=3),
     f"GET {_PARCEL}": Route(clusters.read_parcel, since=3),
-    f"POST {_PARCEL}/commands/{{verb}}": Route(clusters.command_parcel, ADMINISTER, 3),
+    f"POST {_PARCEL}/commands/{{verb:{'|'.join(clusters.MOVES)}}}": Route(clusters.command_parcel, ADMINISTER, 3),
     "GET clusters/{cluster}/services": Route(services.read_all),
     "GET commands/{id}": Route(commands.read),
-    "GET commands/{id}/logs/{stream}": Route(commands.log),
+    "GET commands/{id}/logs/{stream:stdout|stderr}": Route(commands.log),
     "POST commands/{id}/abort": Route(commands.abort, OPERATE),
     "POST commands/{id}/retry": Route(commands.retry, OPERATE),
     "GET hosts": Route(hosts.read_all),
@@ -138,7 +139,10 @@ def _real_calls() -> list[tuple[re.Pattern[str], list[str]]]:
 
 
 def _pattern(spelled: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(spelled)))
+    """Return what matches a call; `{name}` stands for one word of the path, `{name:a|b}` for one of these."""
+    split = re.split(r"\{(\w+)(?::([\w|]+))?\}", spelled)
+    named = (f"(?P<{name}>{words or '[^/]+'})" for name, words in zip(split[1::3], split[2::3], strict=True))
+    return re.compile("".join(part for pair in zip_longest(map(re.escape, split[::3]), named) for part in pair if part))
 
 
 _COMPILED = {_pattern(spelled): route for spelled, route in ROUTES.items()}
