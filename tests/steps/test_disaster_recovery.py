@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from maint.lab.siteconfig import SITE
-from maint.steps.manager import tls
+from maint.steps.manager import server
 from maint.steps.restore import send_deployment
 
 STEPS = [
@@ -151,7 +151,7 @@ def test_a_certificate_that_is_not_to_be_trusted_stops_the_run_after_the_restart
 
 
 def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost, monkeypatch):
-    monkeypatch.setattr(tls, "START_LIMIT", 3.0)
+    monkeypatch.setattr(server, "START_LIMIT", 3.0)
     lost.lab.break_("server", "tls-never-comes-up")
     lost.forget_requests()
     said = lost.restore()
