@@ -9,6 +9,7 @@ import pytest
 from maint.lab.siteconfig import SITE
 from maint.steps.manager import server
 from maint.steps.restore import send_deployment
+from tests.steps.operator import Operator, maint
 
 STEPS = [
     "restore.ready",
@@ -257,7 +258,6 @@ def test_without_web_tls_the_steps_for_it_are_visibly_skipped(tmp_path):
     from maint.lab.manager.load import EXAMPLE, Options
     from maint.lab.running import Lab
     from tests.steps.conftest import FAST, PASSWORD
-    from tests.steps.operator import Operator
 
     document = json.loads(EXAMPLE.read_text())
     items = document["managerSettings"]["items"]
