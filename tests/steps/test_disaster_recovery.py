@@ -207,13 +207,25 @@ def test_values_that_the_restored_server_shows_are_all_compared(make):
     assert "not comparable" not in compared["detail"]
 
 
-def test_a_missing_licence_file_is_told_before_anything_is_sent(lost):
+def test_a_missing_licence_file_is_replaced_by_the_licence_in_the_snapshot(lost):
     (lost.lab.folder / "license.txt").unlink()
-    lost.forget_requests()
     said = lost.restore()
-    assert said.code in (3, 5), said.err
-    assert "licen" in said.err
-    assert lost.sent == []
+    assert said.code == 0, said.err
+    assert "from snapshot" in said.out + said.err
+
+
+def test_where_no_licence_is_at_hand_it_is_told_before_anything_is_sent(loaded):
+    config = Path(loaded.config)
+    never = "    backup:\n      parts:\n        license: false\n"
+    config.write_text(config.read_text().replace("    backup:\n", never))
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    loaded.lab.lose_database()
+    (loaded.lab.folder / "license.txt").unlink()
+    loaded.forget_requests()
+    said = loaded.restore()
+    assert said.code == 5, said.err
+    assert "licence" in said.err
+    assert loaded.sent == []
 
 
 def test_missing_certificates_that_no_snapshot_keeps_are_told_before_anything_is_sent(loaded):
