@@ -13,7 +13,7 @@ from maint.steps.ecs.registry import hosts_of, registries
 from maint.steps.ecs.survey import paths_of, removals_on, surveyed
 from maint.steps.hosts.fan_out import asked, folded, on_each, texts
 from maint.steps.manager.clusters import ClusterArguments
-from maint.steps.manager.commands import pauses
+from maint.steps.manager.commands import polls
 from maint.steps.step import Progress, Step, done, unchanged
 
 _BOOT = b"cat /proc/sys/kernel/random/boot_id"
@@ -84,7 +84,7 @@ def _reboot(site: Site, host: str) -> None:
 
 def _await(site: Site, before: Mapping[str, str], limit: float) -> Generator[str, None, None]:
     begun = site.clock.monotonic()
-    for pause in pauses():
+    for pause in polls():
         now = yield from _boots(site, list(before))
         away = [host for host, boot in now.items() if boot in ("", before[host])]
         if not away:
