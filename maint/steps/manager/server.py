@@ -14,6 +14,7 @@ from maint.steps.step import NoArguments, Progress, Step, done
 UNIT = "cloudera-scm-server"
 LOG = "/var/log/cloudera-scm-server/cloudera-scm-server.log"
 _SHOW = f"systemctl show {UNIT} -p InvocationID,ActiveEnterTimestamp,MainPID"
+_BEFORE = "before restart"  # the note of what systemd said then
 _IN_VAIN = "waited in vain"
 START_LIMIT = 900.0  # seconds; a server takes about two minutes (contract section 3)
 
@@ -61,7 +62,7 @@ def invocations(site: Sight) -> dict[str, Json]:
 
 
 def restart_and_wait(
-    site: Site, work: Work, limit: float, *, tls: bool = False, key: str = "before restart"
+    site: Site, work: Work, limit: float, *, tls: bool = False, key: str = _BEFORE
 ) -> Generator[str, None, int]:
     """Restart the server, once for all attempts of a run, and wait until its API answers.
 
@@ -92,12 +93,20 @@ def restart_and_wait(
         raise
 
 
-def _serves(site: Site, tls: bool) -> bool:
-    presence = site.manager.presence()
-    return presence.door is Door.TLS or (presence.door is Door.PLAIN and not tls)
+def _wants_tls(manager: ManagerSight) -> bool:
+    try:
+        return manager.settings().get("WEB_TLS", "").lower() == "true"
+    except (CannotReach, WorkFailed):
+        return False
 
 
-def restart(site: Site, work: Work, key: str = "before restart") -> Generator[str, None, None]:
+def _serves(site: Site, tls: bool = False) -> bool:
+    """Whether the server answers on the port where its settings, or the caller, want it."""
+    door = site.manager.presence().door
+    return door is Door.TLS or (door is Door.PLAIN and not tls and not _wants_tls(site.manager))
+
+
+def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, None]:
     """Restart the server on every manager host, each once for all attempts of a run.
 
     Args:
@@ -202,6 +211,13 @@ class RestartServer(Step[NoArguments]):
                 raise
             return done("restarted; its TLS port answers, and `tls.verify` judges its certificate")
         return done(f"restarted; API v{version} answers")
+
+    def holds(self, action: Action, site: Site, work: Work) -> bool:
+        """Whether the restarted server serves as its settings want it; else it is restarted once more."""
+        if _serves(site):
+            return True
+        work.note(_BEFORE, _IN_VAIN)
+        return False
 
 
 def require_ssh(sight: Sight, what: str = "the manager's host") -> None:
