@@ -16,10 +16,9 @@ from typing import Any, NoReturn
 import pytest
 
 from maint.adapters.ssh.fleet import FabricFleet
+from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.furnish import furnish
-from maint.lab.hosts.ssh.keys import write_private
-from maint.lab.hosts.ssh.server import SshLab
+from maint.lab.hosts.ssh.server import SshLab, write_private
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
 from tests.ports import free_port
@@ -60,7 +59,7 @@ class Ground:
 
     def fleet(self, ports: Mapping[str, int] | None = None, **options: Any) -> tuple[FabricFleet, list[HostSettings]]:
         """Return a fleet and its hosts; without `ports`, all of them."""
-        heard, secrets = options.pop("heard", None), options.pop("secrets", None)
+        heard, secrets, stopped = (options.pop(name, None) for name in ("heard", "secrets", "stopped"))
         hosts = [HostSettings(name, "127.0.0.1", port) for name, port in (ports or self.ports).items()]
         usual = {"user": self.user, "key": self.key, "known_hosts": self.known_hosts}
         settings = SiteSettings(
@@ -70,7 +69,7 @@ class Ground:
             ssh=SshSettings(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options),
             hosts=hosts,
         )
-        return FabricFleet(settings, secrets or OneSecret(), heard=heard), hosts
+        return FabricFleet(settings, secrets or OneSecret(), heard=heard, stopped=stopped), hosts
 
 
 @pytest.fixture(scope="session")
@@ -147,7 +146,7 @@ def lab_beside(openssh: Ground, tmp_path: Path) -> Iterator[Ground]:
 def _lab(tmp_path: Path, beside: Ground | None, count: int) -> Iterator[Ground]:
     machines = {f"n{n}": Machine(f"n{n}", tmp_path / f"n{n}", {}) for n in range(1, count + 1)}
     for machine in machines.values():
-        furnish(machine)
+        furnish_host(machine)
     if beside is not None:
         (tmp_path / "ssh").mkdir(mode=0o700)
         write_private(tmp_path / "ssh/id_ed25519", beside.key.read_bytes())
