@@ -5,9 +5,12 @@ import shutil
 
 import pytest
 
+from maint.adapters.clock import SystemClock
+from maint.errors import TimedOut
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
+from maint.steps.manager.commands import wait_until
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
 
@@ -242,3 +245,14 @@ def test_an_ecs_cluster_beside_the_base_is_only_a_warning_in_the_plan(loaded):
     said = loaded("cluster", "delete", "base", "--dry-run")
     assert said.code == 0, said.err
     assert "ecs-01" in said.out
+
+
+def test_what_is_waited_for_is_told_once_and_named_when_the_limit_passes():
+    shown = []
+    with pytest.raises(TimedOut, match="cluster c is still there after") as failure:
+        for words in wait_until(
+            SystemClock(), 0.5, lambda: ["cluster c is listed"], "cluster c is still there", "look"
+        ):
+            shown.append(words)
+    assert shown == ["waiting: cluster c is listed"]
+    assert failure.value.detail == ("cluster c is listed",)

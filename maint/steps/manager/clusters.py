@@ -241,15 +241,17 @@ class DeleteCluster(Step[DeleteArguments]):
         yield from prove_cluster(action, site, found[0])
         kept = yield from keep(action, site, work)
         yield f"deleting cluster {name}"
+        lost: list[str] = []
         try:
             manager.delete_cluster(name)
-        except AnswerMissing as error:
-            yield f"{error.message}; looking whether the cluster is gone"
+        except AnswerMissing as failure:
+            lost.append(failure.message)
+            yield f"{failure.message}; looking whether the cluster is gone"
         yield from wait_until(
             site.clock,
             _SETTLE,
             lambda: [f"cluster {name} is still listed" for one in manager.clusters() if one.name == name],
-            f"cluster {name} is still there",
+            "; ".join([*lost, f"cluster {name} is still there"]),
             "look at the manager's log, then `maint playbook resume`",
         )
         return done(f"cluster {name} is deleted; its hosts stay registered, their disks as they were; {kept}")

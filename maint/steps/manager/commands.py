@@ -148,7 +148,7 @@ def wait_until(
         TimedOut: something is still missing.
         Transient: the server kept answering with errors.
     """
-    begun = clock.monotonic()
+    begun, shown = clock.monotonic(), ""
     for pause in polls():
         missing = yield from patiently(clock, look)
         if not missing:
@@ -157,5 +157,8 @@ def wait_until(
         if waited > limit:
             raise TimedOut(f"{problem} after {show_duration(waited)}", detail=missing, hint=hint)
         more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
-        yield f"waiting: {missing[0]}{more}"
+        words = f"waiting: {missing[0]}{more}"
+        if words != shown:
+            yield words
+        shown = words
         clock.sleep(pause)

@@ -62,7 +62,7 @@ def invocations(site: Sight) -> dict[str, Json]:
 
 
 def restart_and_wait(
-    site: Site, work: Work, limit: float, *, tls: bool = False, key: str = _BEFORE
+    site: Site, work: Work, limit: float, *, tls: bool | None = None, key: str = _BEFORE
 ) -> Generator[str, None, int]:
     """Restart the server, once for all attempts of a run, and wait until its API answers.
 
@@ -73,7 +73,7 @@ def restart_and_wait(
         site: the site.
         work: keeps what systemd said before, and that the wait was in vain.
         limit: seconds to wait for the API.
-        tls: whether only an answer on the TLS port counts.
+        tls: whether only an answer on the TLS port counts; None: where its settings say that it is to serve.
         key: the name of that note.
 
     Returns:
@@ -84,6 +84,7 @@ def restart_and_wait(
         WorkFailed: it could not be restarted.
         CannotReach: it came up, with a certificate that is not to be trusted.
     """
+    tls = serves_tls_next(site, work) if tls is None else tls
     if work.noted(key) != _IN_VAIN or not _serves(site, tls):
         yield from restart(site, work, key)
     try:
@@ -93,7 +94,7 @@ def restart_and_wait(
         raise
 
 
-def _wants_tls(manager: ManagerSight) -> bool:
+def _stores_tls(manager: ManagerSight) -> bool:
     try:
         return manager.settings().get("WEB_TLS", "").lower() == "true"
     except (CannotReach, WorkFailed):
@@ -103,7 +104,7 @@ def _wants_tls(manager: ManagerSight) -> bool:
 def _serves(site: Site, tls: bool = False) -> bool:
     """Whether the server answers on the port where its settings, or the caller, want it."""
     door = site.manager.presence().door
-    return door is Door.TLS or (door is Door.PLAIN and not tls and not _wants_tls(site.manager))
+    return door is Door.TLS or (door is Door.PLAIN and not tls and not _stores_tls(site.manager))
 
 
 def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, None]:
@@ -132,13 +133,36 @@ def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, 
     site.manager.forget_login()
 
 
-def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[str, None, int]:
+def serves_tls_next(site: Site, work: Work) -> bool:
+    """Return whether the TLS port is to serve once the server is restarted; asked for before it is, once a run.
+
+    With a CA configured nothing but evidence says no: what the server has stored, read before the restart.
+    """
+    if not _wants_tls(site):
+        return False
+    noted = work.noted("tls next")
+    if isinstance(noted, bool):
+        return noted
+    try:
+        serving = site.manager.presence().door is Door.TLS
+        found = serving or site.manager.settings().get("WEB_TLS", "").lower() == "true"
+    except (WorkFailed, CannotReach):
+        return True
+    work.note("tls next", found)
+    return found
+
+
+def _wants_tls(site: Site) -> bool:
+    return site.settings.manager.ca is not None and not site.settings.manager.allow_plain
+
+
+def await_version(site: Site, limit: float, *, tls: bool | None = None) -> Generator[str, None, int]:
     """Wait until the API answers.
 
     Args:
         site: the site.
         limit: seconds.
-        tls: whether only an answer on the TLS port counts.
+        tls: whether only an answer on the TLS port counts; None: where a CA is configured.
 
     Returns:
         N of the `vN` it answers.
@@ -149,7 +173,7 @@ def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[s
     """
     seen = ["no answer"]
     try:
-        return (yield from _answering(site, limit, tls, seen))
+        return (yield from _answering(site, limit, _wants_tls(site) if tls is None else tls, seen))
     except DeadlinePassed as error:
         raise DeadlinePassed(
             error.message, detail=[f"the manager was waited for: {seen[-1]}"], hint=_LOG_HINT
