@@ -206,12 +206,12 @@ def test_a_failure_within_is_answered_and_noted(client, lab, monkeypatch, capfd)
     def broken(*_, **__):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(cluster, "job_view", broken)
-    answer = client.send("GET", "/jobs")
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "job_view", broken)
+        answer = client.send("GET", "/jobs")
     assert (answer.status_code, answer.json()["status"]) == (500, "error")
     assert asked(client)["status"] == 500
     assert "a bug" in capfd.readouterr().err
-    monkeypatch.undo()
     assert client.send("GET", "/info").status_code == 200
 
 
