@@ -96,7 +96,7 @@ def of_snapshot(
 
 def of_server(sight: Sight, pool: Pool | None = None, *, whole: bool = False) -> Side:
     """Return the live manager's side, as it shows itself now; for the rest see `of_snapshot`."""
-    api = sight.manager.require_api(sight.settings.manager.deployment_api)
+    api = sight.manager.require_api(sight.settings.manager.api.deployment)
     release = sight.manager.release()
     known = Known()
     with sight.manager.deployment() as answer:

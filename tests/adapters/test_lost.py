@@ -14,8 +14,8 @@ from maint.adapters.ssh.paramiko_import import AuthenticationException, Channel,
 from maint.adapters.ssh.sftp import Sessions
 from maint.adapters.ssh.shell import FabricShell
 from maint.adapters.ssh.transports import transport_factory
+from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach
-from maint.model.site import HostSettings, SshSettings
 
 OpenLine = Callable[..., Line]
 _DATA = b"\x5e"
@@ -29,9 +29,9 @@ def open_line(sshd: Any, relay: Any, tmp_path: Path) -> Iterator[OpenLine]:
     def line(monotonic: Callable[[], float] = time.monotonic, **options: Any) -> Line:
         (tmp_path / "known").write_text(sshd.known_as(relay.port))
         usual = {"user": sshd.user, "key": sshd.key, "known_hosts": tmp_path / "known"}
-        settings = SshSettings(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options)
+        settings = SshSettings.model_construct(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options)
         made.append(Lines(settings, lambda: None, monotonic, None))
-        return made[-1].line(HostSettings("one", "127.0.0.1", relay.port))
+        return made[-1].line(HostSettings(name="one", address="127.0.0.1", port=relay.port))
 
     yield line
     for lines in made:

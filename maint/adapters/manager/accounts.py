@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 import requests
 
 from maint.adapters.manager.transport import Basic
+from maint.config.schema import Login, ManagerSettings
 from maint.errors import Invalid, LoginRefused
 from maint.model.manager import Account
-from maint.model.site import Login, ManagerSettings
 from maint.ports import Secrets
+
+_HINT = "check manager.password and manager.bootstrap.password; a restore brings back the accounts of its snapshot"
 
 
 def let_in(
@@ -32,23 +34,16 @@ def let_in(
     raise LoginRefused(
         f"{settings.host} lets in none of the configured accounts: {', '.join(name for _, name in kinds)}",
         detail=[f"{kind} {name}: 401" for kind, name in kinds],
-        hint=_hint(settings),
+        hint=_HINT,
     )
 
 
 def _candidates(settings: ManagerSettings) -> Iterator[tuple[Login, bool]]:
     yield settings.login, False
-    if settings.bootstrap is not None:
-        yield settings.bootstrap, True
+    yield settings.bootstrap, True
 
 
 def _basic(login: Login, secrets: Secrets) -> Basic:
     if ":" in login.username:
         raise Invalid(f"the account name {login.username!r} holds a colon, which HTTP Basic cannot carry")
     return Basic(login.username, secrets.resolve(login.password))
-
-
-def _hint(settings: ManagerSettings) -> str:
-    if settings.bootstrap is None:
-        return "check manager.username and manager.password; a fresh server wants manager.bootstrap"
-    return "check manager.password and manager.bootstrap.password; a restore brings back the accounts of its snapshot"

@@ -8,9 +8,9 @@ import requests
 from maint.adapters.manager import answers
 from maint.adapters.manager.session import Gate
 from maint.adapters.manager.transport import Broken, Call, Timeouts, Transport
+from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, Transient, WorkFailed
 from maint.model.json import Json
-from maint.model.site import ManagerSettings
 from maint.ports import Clock, Secrets
 
 _AGAIN = 2  # how often a read is asked again after a 401 to an account that was let in before (contract section 2.2)

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from maint.config.schema import ManagerSettings
 from maint.errors import Invalid
-from maint.model.site import ManagerSettings
 
 _ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from maint.adapters.manager.calls import Calls
 from maint.adapters.manager.transport import Timeouts
 from maint.adapters.manager.writes import Writes
-from maint.model.site import ManagerSettings
+from maint.config.schema import ManagerSettings
 from maint.ports import Clock, Secrets
 
 

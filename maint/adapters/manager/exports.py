@@ -15,7 +15,7 @@ class Exports(Commands):
     @contextmanager
     def deployment(self, *, redacted: bool = False) -> Iterator[Answer]:
         """Stream `GET /cm/deployment` at the pinned version; with `redacted`, its `export_redacted` view."""
-        root = self._calls.root(self._calls.settings.deployment_api)
+        root = self._calls.root(self._calls.settings.api.deployment)
         path = f"{root}/cm/deployment?view={'export_redacted' if redacted else 'export'}"
         answer = self._calls.ask(Call("GET", path, read=self._calls.timeouts.export))
         if answer.status_code != 200:

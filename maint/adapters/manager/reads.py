@@ -91,7 +91,7 @@ class Reads:
 
     def license(self) -> License | None:
         """Return the installed licence, or None: 404 with a message is the normal answer without one (section 9)."""
-        path = f"{self._calls.root(self._calls.settings.deployment_api)}/cm/license"
+        path = f"{self._calls.root(self._calls.settings.api.deployment)}/cm/license"
         found = self._unless_missing(path)
         return None if found is None else decoding.license(decoding.fields(found))
 
@@ -105,7 +105,7 @@ class Reads:
         """
         if self._calls.gate.api() < _SINCE_TRUSTSTORE:
             return None
-        pinned = max(self._calls.settings.deployment_api, _SINCE_TRUSTSTORE)
+        pinned = max(self._calls.settings.api.deployment, _SINCE_TRUSTSTORE)
         path = f"{self._calls.root(pinned)}/certs/truststorePassword"
         answer = self._calls.ask(Call("GET", path, read=self._calls.timeouts.read))
         if answer.status_code in (404, 500):  # without Auto-TLS (contract section 14, U8)
@@ -127,13 +127,13 @@ class Reads:
         return self._calls.json(f"{self._clusters_root()}{path}")
 
     def _clusters_root(self) -> str:
-        return self._calls.root(self._calls.settings.clusters_api)
+        return self._calls.root(self._calls.settings.api.clusters)
 
     def _since(self, first: int, path: str) -> Json:
         """Return the JSON of a read that came with API version `first`; None on a server that is older."""
         if self._calls.gate.api() < first:
             return None
-        return self._unless_missing(f"{self._calls.root(max(self._calls.settings.clusters_api, first))}{path}")
+        return self._unless_missing(f"{self._calls.root(max(self._calls.settings.api.clusters, first))}{path}")
 
     def _unless_missing(self, path: str) -> Json:
         """Return the JSON, or None on a 404 in the manager's own words; another 404 is a failure."""

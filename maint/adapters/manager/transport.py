@@ -14,10 +14,10 @@ from urllib3.util import Timeout
 from maint.adapters.manager import certificate
 from maint.adapters.manager.failure import root_of, words_for
 from maint.adapters.manager.wire import Wire
+from maint.config.schema import ManagerSettings
 from maint.errors import CannotReach, MaintError
 from maint.model.manager import Door
 from maint.model.secret import Secret
-from maint.model.site import ManagerSettings
 
 
 class Timeouts(msgspec.Struct, frozen=True):

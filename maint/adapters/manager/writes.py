@@ -30,7 +30,7 @@ class Writes(Exports):
 
     def upload_license(self, content: bytes) -> License:
         """Upload a licence file, bytes unchanged: its line ends are signed (contract section 9)."""
-        path = f"{self._calls.root(self._calls.settings.deployment_api)}/cm/license"
+        path = f"{self._calls.root(self._calls.settings.api.deployment)}/cm/license"
         part = ("license", "license.txt", content)
         call = Call("POST", path, read=self._calls.timeouts.write, file=part)
         told = self._calls.done(self._calls.act(call), call)

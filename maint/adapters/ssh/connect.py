@@ -22,9 +22,9 @@ from maint.adapters.ssh.paramiko_import import (
 )
 from maint.adapters.ssh.transports import Factory, transport_factory
 from maint.adapters.ssh.wire import Wire
+from maint.config.schema import SshSettings
 from maint.errors import CannotReach, Invalid, LoginRefused
 from maint.files import read_private
-from maint.model.site import SshSettings
 
 if TYPE_CHECKING:
     from fabric import Config, Connection

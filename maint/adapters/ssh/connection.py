@@ -13,9 +13,9 @@ from maint.adapters.ssh.known_hosts import KnownHosts
 from maint.adapters.ssh.paramiko_import import Channel, SSHException, Transport
 from maint.adapters.ssh.stream import Stream
 from maint.adapters.ssh.sudo import SudoGate
-from maint.errors import CannotReach, Invalid
+from maint.config.schema import HostSettings, SshSettings
+from maint.errors import CannotReach
 from maint.model.secret import Secret
-from maint.model.site import HostSettings, SshSettings
 from maint.ports import Ran
 
 if TYPE_CHECKING:
@@ -267,10 +267,7 @@ class Lines:
         jump = self._settings.jump
         if not jump:
             return None
-        if "host" not in jump:
-            raise Invalid("ssh.jump names no host", hint="ssh: {jump: {host: bastion.example.internal}}")
-        host = str(jump["host"])
-        address = Address(host, host, int(jump.get("port", 22)), str(jump.get("user", self._settings.user)))
+        address = Address(jump.host, jump.host, jump.port, jump.user or self._settings.user)
         return self._make(address, None)
 
 

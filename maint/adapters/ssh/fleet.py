@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from maint.adapters.ssh.settings import Reach
+from maint.config.schema import HostSettings, SiteSettings
 from maint.model.fleet import Presented, Reply
-from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Secrets
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from maint.adapters.ssh.exchange import Exchange
 from maint.adapters.ssh.known_hosts import HostKey, recorded_name
 from maint.adapters.ssh.paramiko_import import Channel, SSHClient, SSHException, Transport
 from maint.adapters.ssh.watchdog import leashed
+from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, LoginRefused, MaintError, TimedOut
 from maint.model.fleet import Presented, Reply
 from maint.model.secret import Secret
-from maint.model.site import HostSettings, SshSettings
 
 _SHELL = "exec /bin/sh -s"  # no rc files are read, nothing stands in `ps`, no argument is too long
 

@@ -2,9 +2,9 @@
 
 import threading
 
+from maint.config.schema import SiteSettings, SshSettings
 from maint.errors import Invalid
 from maint.model.secret import Secret
-from maint.model.site import SiteSettings, SshSettings
 from maint.ports import Secrets
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from maint.adapters.ssh import files
 from maint.adapters.ssh.settings import Reach
+from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, WorkFailed
-from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Answer, Ran, Secrets
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from maint.adapters.virtual_clusters import answers
 from maint.adapters.virtual_clusters.backoff import Patience, Throttle, Waits
 from maint.adapters.virtual_clusters.tokens import Tokens
 from maint.adapters.virtual_clusters.transport import Bearer, Call, Timeouts, Transport
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import AnswerMissing, CannotReach, MaintError
 from maint.model.json import Json
-from maint.model.site import VirtualClusterSettings
 from maint.model.virtual_cluster import Object
 from maint.ports import Clock, Secrets
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from maint.adapters.virtual_clusters.calls import Calls
 from maint.adapters.virtual_clusters.paging import Page, page_of, whole
-from maint.model.job_definition import covers, normal_job
-from maint.model.virtual_cluster import Job, Object
+from maint.model.virtual_cluster import Job, Object, covers, normal_job
 
 
 class Jobs:

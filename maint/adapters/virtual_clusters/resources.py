@@ -11,8 +11,7 @@ from maint.adapters.virtual_clusters.paging import Page, whole
 from maint.adapters.virtual_clusters.stream import Streamed
 from maint.adapters.virtual_clusters.transport import Call
 from maint.errors import Invalid
-from maint.model.job_definition import covers, normal_resource
-from maint.model.virtual_cluster import Object, Resource
+from maint.model.virtual_cluster import Object, Resource, covers, normal_resource
 from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content
 

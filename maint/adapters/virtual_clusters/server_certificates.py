@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from maint.adapters.manager.certificate import blind
-from maint.model.site import VirtualClusterSettings
+from maint.config.schema import VirtualClusterSettings
 
 _LIMIT = 10.0  # seconds
 

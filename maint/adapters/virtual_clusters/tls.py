@@ -3,7 +3,7 @@
 import ssl
 
 from maint.adapters.manager.certificate import blind, verifying
-from maint.model.site import VirtualClusterSettings
+from maint.config.schema import VirtualClusterSettings
 
 
 def rules(settings: VirtualClusterSettings) -> ssl.SSLContext:

@@ -13,10 +13,10 @@ import requests
 from maint.adapters.manager.answers import body, status
 from maint.adapters.manager.transport import Basic
 from maint.adapters.virtual_clusters.transport import Call
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused
 from maint.model.json import Json
 from maint.model.secret import Secret
-from maint.model.site import VirtualClusterSettings
 from maint.ports import Clock, Secrets
 
 _EARLY = 300.0  # seconds left at which the official client renews; short-lived tokens at half of their life

@@ -18,9 +18,9 @@ from maint.adapters.manager.transport import Broken, NotSent
 from maint.adapters.virtual_clusters.multipart import Form
 from maint.adapters.virtual_clusters.tls import rules
 from maint.adapters.virtual_clusters.wire import Wire, host_header
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import MaintError
 from maint.model.secret import Secret
-from maint.model.site import VirtualClusterSettings
 
 _UNSENT = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError, ssl.SSLCertVerificationError)
 
