@@ -22,15 +22,15 @@ class _Alarm:
     """
 
     def __init__(self) -> None:
-        self._open: list[tuple[float, float]] = []  # (deadline, seconds), the outermost first
+        self._open: list[tuple[float, float]] = []  # (deadline, the limit as it was set), the outermost first
         self._before: tuple[Any, float, float] = (signal.SIG_DFL, 0.0, 0.0)  # Any: what getsignal returns
 
-    def push(self, seconds: float) -> None:
+    def push(self, seconds: float, of: float) -> None:
         now = time.monotonic()
         if not self._open:
             left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
             self._before = (signal.signal(signal.SIGALRM, self._ring), left, now)
-        self._open.append((now + seconds, seconds))
+        self._open.append((now + seconds, of))
         self._arm()
 
     def pop(self) -> None:
@@ -77,8 +77,12 @@ class SystemClock:
             time.sleep(seconds)
 
     @contextmanager
-    def limit(self, seconds: float | None) -> Iterator[None]:
+    def limit(self, seconds: float | None, of: float | None = None) -> Iterator[None]:
         """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit.
+
+        Args:
+            seconds: from now.
+            of: the whole limit of which they are what is left, for the message.
 
         Limits nest: the nearest one goes off first, and leaving it brings the outer one back. Signals reach the
         main thread alone, so that in any other thread the block runs without a limit of its own.
@@ -86,7 +90,7 @@ class SystemClock:
         if seconds is None or threading.current_thread() is not threading.main_thread():
             yield
             return
-        _ALARM.push(seconds)
+        _ALARM.push(seconds, of or seconds)
         try:
             yield
         finally:

@@ -132,6 +132,18 @@ def resume(
     return take_up(flags, run_id, given(values))
 
 
+@command(group, "dismiss")
+def dismiss(
+    flags: Flags,
+    run_id: Annotated[str, typer.Argument(help="A run's id or its beginning.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the history.")],
+) -> int:
+    """Give up a run that stopped: it is not taken up any more, and nothing waits for it."""
+    from maint.cli.run_playbook import dismiss as give_up
+
+    return give_up(flags, run_id, reason)
+
+
 @command(group, "history")
 def history(flags: Flags) -> None:
     """List the runs of the site."""

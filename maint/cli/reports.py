@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from maint.cli.restore.recovery_times import back_of, left_of_lanes
-from maint.engine.journal import Past
+from maint.engine.journal import RunState
 from maint.model.plan import Action
 from maint.report.run import Line, RunReport
 
@@ -31,7 +31,7 @@ _COUNTED = {
 }
 
 
-def report_of(past: Past) -> RunReport:
+def report_of(past: RunState) -> RunReport:
     """Return the report that a journal tells."""
     lines = [_line(past, index, action) for index, action in enumerate(past.plan.actions)]
     left = (*_LEFT.get(past.plan.source, ()), *left_of_lanes(past)) if past.state == "done" else ()
@@ -57,7 +57,7 @@ def command_to_resume(run: str, needs: Sequence[str]) -> str:
     return f"`maint playbook resume {run}{''.join(f' --set {key}=…' for key in needs)}`"
 
 
-def _lists(past: Past) -> dict[str, list[str]]:
+def _lists(past: RunState) -> dict[str, list[str]]:
     """Return what comparisons counted, one by one."""
     found: dict[str, list[str]] = {}
     for index, action in enumerate(past.plan.actions):
@@ -70,7 +70,7 @@ def _lists(past: Past) -> dict[str, list[str]]:
     return found
 
 
-def _line(past: Past, index: int, action: Action) -> Line:
+def _line(past: RunState, index: int, action: Action) -> Line:
     record = past.record(index)
     outcome, detail = "not begun", ""
     if record.result is not None:

@@ -12,7 +12,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.vc.cde_config import gateway_of
 from maint.config.fields import endpoint, url
 from maint.config.suggestions import did_you_mean
-from maint.engine.journal import Past
+from maint.engine.journal import RunState
 from maint.errors import Invalid, Refused
 from maint.model.json import Json
 
@@ -47,7 +47,7 @@ def by_lane(given: Mapping[str, str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def checked(site: ConfiguredSite, past: Past, said: Said) -> dict[str, dict[str, Json]]:
+def checked(site: ConfiguredSite, past: RunState, said: Said) -> dict[str, dict[str, Json]]:
     """Return what is new in what was said, once nothing speaks against it; nothing is written down yet.
 
     Args:
@@ -59,12 +59,12 @@ def checked(site: ConfiguredSite, past: Past, said: Said) -> dict[str, dict[str,
         Invalid: a value makes no sense, or the run does not bring such a virtual cluster back.
         Refused: it is back already, nothing answers there, it is somebody else's address, or the source lives.
     """
-    for name, values in past.told.items():
+    for name, values in past.answers.items():
         site.find_at(name, values)
     told: dict[str, dict[str, Json]] = {}
     for name, texts in said.items():
         _refuse_unknown(past, name)
-        known = past.told.get(name, {})
+        known = past.answers.get(name, {})
         values = _read(name, texts)
         fresh = {key: value for key, value in values.items() if value != known.get(key, _present(site, name, key))}
         if not fresh:
@@ -74,7 +74,7 @@ def checked(site: ConfiguredSite, past: Past, said: Said) -> dict[str, dict[str,
         told[name] = fresh
     for name, fresh in told.items():
         if "base_url" in fresh:
-            _refuse_address(site, past, name, {**past.told.get(name, {}), **fresh})
+            _refuse_address(site, past, name, {**past.answers.get(name, {}), **fresh})
     _trust_own(site, _lanes(past))
     return told
 
@@ -86,12 +86,12 @@ def _trust_own(site: ConfiguredSite, names: Sequence[str]) -> None:
         trust_own(site, name)
 
 
-def _lanes(past: Past) -> list[str]:
+def _lanes(past: RunState) -> list[str]:
     """Return the virtual clusters that a run brings back."""
     return [action.lane for action in past.plan.actions if action.lane and action.kind == _FINDS]
 
 
-def _refuse_unknown(past: Past, name: str) -> None:
+def _refuse_unknown(past: RunState, name: str) -> None:
     lanes = _lanes(past)
     if name in lanes:
         return
@@ -108,7 +108,7 @@ def _refuse_unknown(past: Past, name: str) -> None:
     )
 
 
-def _refuse_back(past: Past, name: str) -> None:
+def _refuse_back(past: RunState, name: str) -> None:
     if all(past.record(index).settled for index in past.lane(name)):
         raise Refused(
             f"virtual cluster {name} is back already: this run has nothing left to do with it",
@@ -160,7 +160,7 @@ def _present(site: ConfiguredSite, name: str, field: str) -> Json:
     return str(found).rstrip("/") if found is not None else None
 
 
-def _refuse_address(site: ConfiguredSite, past: Past, name: str, values: Mapping[str, Json]) -> None:
+def _refuse_address(site: ConfiguredSite, past: RunState, name: str, values: Mapping[str, Json]) -> None:
     """Refuse an address where the virtual cluster cannot be, or must not be yet."""
     from maint.steps.virtual_clusters.locate import FindCluster
 

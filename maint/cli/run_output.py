@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from maint.cli.composition import ConfiguredSite
     from maint.cli.screen import Screen
-    from maint.engine.journal import Past
+    from maint.engine.journal import RunState
 
 
-def show_output(site: "ConfiguredSite", screen: "Screen", past: "Past") -> None:
+def show_output(site: "ConfiguredSite", screen: "Screen", past: "RunState") -> None:
     """Print what the one-off run of a past run printed; nothing where it has none, or where it was shown."""
     for record in past.records.values():
         name = record.notes.get("log")

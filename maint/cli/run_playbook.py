@@ -16,8 +16,9 @@ from maint.cli.screen import Screen, confirm, plan_text
 from maint.config.resources import playbooks
 from maint.engine import journal
 from maint.engine.load import Library
+from maint.engine.lock import site_lock
 from maint.engine.plan import make_plan
-from maint.engine.session import Session
+from maint.engine.session import RunSession
 from maint.errors import Interrupted, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
@@ -73,7 +74,7 @@ def run_playbook(
 
 def prepared(
     flags: Flags, site: ConfiguredSite, screen: Screen, make: Callable[[], Plan], beside: Beside | None = None
-) -> tuple[Session, Plan] | None:
+) -> tuple[RunSession, Plan] | None:
     """Make a plan, show it and ask; return what `follow` carries out, None where it was only to be shown."""
     limit, begun = limit_of(flags), site.clock.monotonic()
     with site.clock.limit(limit):
@@ -84,7 +85,7 @@ def prepared(
     if not _agreed(flags, screen, plan, more, text):
         return None
     left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
-    return Session(site, plan, _options(site, flags), limit=left), plan
+    return RunSession(site, plan, _options(site, flags), limit=left, limit_of=limit), plan
 
 
 def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
@@ -109,55 +110,115 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
     """Take up a run that stopped before its end; what was confirmed then is not asked again.
 
     Args:
-        flags: the common flags.
-        run: its id or the beginning of it; None: the newest that nobody finished.
-        given: what the operator says now, such as where a virtual cluster is.
+        flags: the common flags; with `dry_run` what is left is shown, and nothing is done.
+        run: its id or the beginning of it; None: the one that changed the site and that nobody finished.
+        given: what the operator answers now, such as where a virtual cluster is.
 
     Returns:
         The exit code.
+
+    Raises:
+        Refused: several runs stopped and none is named, or its journal cannot be trusted.
     """
     with opened(replace(flags, vendor=True), warn_of_window=False) as (site, screen):
         said = by_lane(given or {})
-        past = journal.find(site.state, run) if run else _newest(site, screen, said)
-        if past is None:
-            return _nothing(screen, "no run of this site stopped before its end: nothing to take up", said)
-        if not past.resumable:
-            return _nothing(screen, f"run {past.id} is {past.state}: nothing to take up", said)
+        past = journal.find(site.state, run) if run else _only_one(site, said)
+        if past is None or not past.resumable:
+            return _nothing(site, screen, past, said)
+        journal.refuse_unreadable(past)
         with site.clock.limit(limit_of(flags)):
-            told = checked(site, past, said)
+            answers = checked(site, past, said)
+        if flags.dry_run:
+            _show_left(screen, past)
+            return 0
         screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
-        session = Session(site, past.plan, _options(site, flags), past, limit_of(flags), told)
+        session = RunSession(site, past.plan, _options(site, flags), past, limit_of(flags), answers=answers)
         try:
             return follow(site, screen, session, past.plan)
         finally:
             show_output(site, screen, journal.find(site.state, past.id))
 
 
-def _newest(site: ConfiguredSite, screen: Screen, said: Mapping[str, object]) -> journal.Past | None:
-    """Return the run that is meant where none is named, and name the others; what is said is for one that has lanes."""
+def _show_left(screen: Screen, past: journal.RunState) -> None:
+    """Show what resuming a run would still do."""
+    left = journal.left(past)
+    rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in left]
+    shown: list[Json] = [{**action.to_json(), "state": state} for action, state in left]
+    what = f"run {past.id} ({past.plan.source}, begun {past.started}) is {past.state}; left to do:"
+    screen.emit({"run": past.id, "playbook": past.plan.source, "left": shown}, "\n".join([what, *rows]))
+
+
+def _only_one(site: ConfiguredSite, said: Mapping[str, object]) -> journal.RunState | None:
+    """Return the run that is meant where none is named; what the operator answers is for one that has branches.
+
+    Raises:
+        Refused: several runs may be meant, or a journal that nobody can read may be.
+    """
     found = journal.unfinished(site.state)
     found = [past for past in found if not said or any(action.lane for action in past.plan.actions)] or found
     if len(found) > 1:
-        others = ", ".join(f"{one.id} ({one.plan.source})" for one in found[1:])
-        screen.warn(
-            f"the newest of {len(found)} runs that stopped is taken up; name another one to take that up: {others}"
+        raise Refused(
+            f"{len(found)} runs of this site stopped before their end, and none is named",
+            detail=[f"{one.id}  {one.plan.source}, begun {one.started}, {one.state}" for one in found],
+            hint=f"`maint playbook resume {found[0].id}` takes up the newest;"
+            " `maint playbook dismiss RUN --reason WORDS` gives one up",
+        )
+    if not found and (rotten := journal.unreadable(site.state)):
+        raise Refused(
+            "the journal of a run is damaged in its first line: what that run did is not known",
+            detail=[str(path) for path in rotten],
+            hint="look at the server; then move the file away, and begin anew",
         )
     return found[0] if found else None
 
 
-def _nothing(screen: Screen, words: str, said: Mapping[str, Mapping[str, str]]) -> int:
-    """Say that there is nothing to take up.
+def _nothing(
+    site: ConfiguredSite, screen: Screen, past: journal.RunState | None, said: Mapping[str, Mapping[str, str]]
+) -> int:
+    """Say that there is nothing to take up: success where the run, or the site's last one, has done its work.
 
     Raises:
-        Refused: although the operator said something for it.
+        Refused: it has not, or the operator answered something that no run asked for.
     """
+    words = f"run {past.id} is {past.state}" if past else "no run of this site stopped before its end"
     if said:
-        raise Refused(words, detail=["`--set` was for nobody"], hint="`maint playbook history` lists the runs")
-    screen.say(words)
+        raise Refused(
+            f"{words}: nothing to take up",
+            detail=["`--set` was for no run"],
+            hint="`maint playbook history` lists the runs",
+        )
+    runs = [one for one in journal.history(site.state) if one.plan.effect > Effect.READ]
+    last = past or (runs[-1] if runs else None)
+    if last is None or last.state != "done":
+        raise Refused(
+            f"{words}: nothing to take up, and nothing was done",
+            detail=[f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else [],
+            hint="a command that was killed before its run began is typed again",
+        )
+    screen.say(f"{words}: nothing to take up")
     return 0
 
 
-def follow(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -> int:
+def dismiss(flags: Flags, run: str, reason: str) -> int:
+    """Give up a run that stopped: it is not taken up any more, and nothing waits for it.
+
+    Raises:
+        Refused: it has ended, so that there is nothing to give up, or it still works.
+    """
+    with opened(flags) as (site, screen):
+        past = journal.find(site.state, run)
+        if not past.resumable:
+            raise Refused(f"run {past.id} is {past.state}", hint="only a run that stopped before its end is dismissed")
+        if flags.dry_run:
+            screen.say(f"run {past.id} ({past.plan.source}) would be dismissed")
+            return 0
+        with site_lock(site.state, site.settings.name, f"dismissing run {past.id}", site.clock):
+            journal.dismiss(site.state, past, site.clock.now(), reason)
+        screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
+    return 0
+
+
+def follow(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan) -> int:
     """Show a session's events, write its report, and return the exit code."""
     failure: MaintError | None = None
     results: list[Event] = []
@@ -209,7 +270,7 @@ def _unseen(event: Event | str) -> None:
 def _show(
     screen: Screen,
     plan: Plan,
-    session: Session,
+    session: RunSession,
     results: list[Event],
     where: Mapping[str, str],
     failure: MaintError | None,
@@ -233,7 +294,7 @@ def _show(
         screen.say(f"done: run {session.run_id}")
 
 
-def _tell_left(site: ConfiguredSite, screen: Screen, session: Session, plan: Plan) -> None:
+def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan) -> None:
     """Say what remains to be done by the operator, where the run has come to its end."""
     if not plan.locks or not session.run_id:
         return
@@ -242,14 +303,14 @@ def _tell_left(site: ConfiguredSite, screen: Screen, session: Session, plan: Pla
         screen.say(f"left to do: {line}")
 
 
-def _written(site: ConfiguredSite, session: Session, plan: Plan) -> dict[str, str]:
+def _written(site: ConfiguredSite, session: RunSession, plan: Plan) -> dict[str, str]:
     if not plan.locks or not session.run_id:
         return {}
     past = journal.find(site.state, session.run_id)
     return {kind: str(path) for kind, path in write(report_of(past), folder(site.state)).items()}
 
 
-def _with_way_on(error: MaintError, plan: Plan, session: Session, site: ConfiguredSite) -> MaintError:
+def _with_way_on(error: MaintError, plan: Plan, session: RunSession, site: ConfiguredSite) -> MaintError:
     """Return the failure with the command that takes the run up again."""
     if not plan.locks or not session.run_id or isinstance(error, PartlyDone):
         return error
@@ -258,7 +319,7 @@ def _with_way_on(error: MaintError, plan: Plan, session: Session, site: Configur
     if isinstance(error, Unfinished):
         error.hint = f"then {command_to_resume(session.run_id, error.needs)}"
         return error
-    command = f"`maint playbook resume {session.run_id}` goes on where it stopped"
+    command = f"{command_to_resume(session.run_id, error.needs)} goes on where it stopped"
     if isinstance(error, Interrupted) or not error.hint:
         error.hint = command
     elif "playbook resume" not in error.hint:

@@ -1,13 +1,14 @@
-"""Judge the accounts of a document: can an administrator log in after a restore (contract sections 7.2, 7.3, 8)?"""
+"""Judge the accounts of a document: can an administrator log in after a restore (M7.2, M7.3, M8)?"""
 
+import hashlib
+import hmac
 import re
 from collections.abc import Sequence
 
 import msgspec
 
 from maint.deployment.json_reducer import Fields
-from maint.deployment.password_hash import opens
-from maint.deployment.secret_index import Known
+from maint.deployment.secret_index import SecretIndex
 from maint.deployment.sensitive import SECRET_FIELDS, readable
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding
@@ -15,6 +16,7 @@ from maint.model.snapshot import Finding
 ADMIN = "ROLE_ADMIN"
 ADMIN_DISPLAY = "Full Administrator"
 SHOWN = 3
+ROUNDS = 1024  # of SHA-256; proved on CM 5, assumed on CM 7 (M7.3)
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -33,11 +35,11 @@ class Accounts:
     Args:
         account: the account whose password is at hand.
         password: that password.
-        known: collects hashes, salts and passwords, when given.
+        secrets: collects hashes, salts and passwords, when given.
     """
 
-    def __init__(self, account: str, password: Secret | None, known: Known | None) -> None:
-        self._account, self._password, self._known = account, password, known
+    def __init__(self, account: str, password: Secret | None, secrets: SecretIndex | None) -> None:
+        self._account, self._password, self._secrets = account, password, secrets
         self._all: list[_Account] = []
         self._admin_uuids: set[str] = set()
         self.hash_rule: bool | None = None
@@ -45,8 +47,8 @@ class Accounts:
     def user(self, user: Fields) -> None:
         """Take one user."""
         for field in SECRET_FIELDS:
-            if self._known is not None and readable(user.get(field)):
-                self._known.add(str(user[field]))
+            if self._secrets is not None and readable(user.get(field)):
+                self._secrets.add(str(user[field]))
         roles = [*(user.get("authRoles") or ()), *(user.get("roles") or ())]
         self._all.append(
             _Account(
@@ -109,7 +111,7 @@ class Accounts:
 
 
 def _sound(user: Fields) -> bool:
-    """Tell whether hash, salt and flag are of the types of contract section 7.2; how CM 7 hashes is not asked (U14)."""
+    """Tell whether hash, salt and flag are of the types of M7.2; how CM 7 hashes is not asked (U14)."""
     flag, pw_hash, salt = user.get("pwLogin"), user.get("pwHash"), user.get("pwSalt")
     if not isinstance(flag, bool | None) or not isinstance(pw_hash, str | None):
         return False
@@ -127,3 +129,18 @@ def _is_admin(role: object) -> bool:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def password_hash(password: str, salt: int) -> str:
+    """Return `pwHash` in hex for a password and its signed decimal `pwSalt`."""
+    digest = hashlib.sha256(f"{password}{{{salt}}}".encode()).digest()
+    for _ in range(ROUNDS - 1):
+        digest = hashlib.sha256(digest).digest()
+    return digest.hex()
+
+
+def opens(password: Secret, pw_hash: object, salt: object) -> bool | None:
+    """Tell whether a password fits a stored hash; None where hash or salt are not of the known form."""
+    if not isinstance(pw_hash, str) or len(pw_hash) != 64 or not isinstance(salt, int) or isinstance(salt, bool):
+        return None
+    return hmac.compare_digest(password_hash(password.reveal(), salt), pw_hash.lower())

@@ -1,18 +1,20 @@
 """Compare two deployments by meaning: what differs, what cannot be compared, what only one side's format knows."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 
-from maint.deployment.raw_equality import alike, unlike
-from maint.deployment.sensitive import REDACTED, SECRET_FIELDS
-from maint.deployment.tree import Clear, Items, Mark, Tree, Unread, UnreadItems, opened, size
-from maint.deployment.volatile import reason
+import msgspec
+
+from maint.deployment.normalize import Configuration, Hidden, Items, Tree, uncollected
+from maint.deployment.secret_index import SecretIndex
+from maint.deployment.sensitive import SECRET_FIELDS
+from maint.model.formatting import show_count
 from maint.model.json import Json
 
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One place that differs; secrets as fingerprints; None where a side has nothing.
 
     Attributes:
@@ -29,20 +31,19 @@ class Difference:
         return _spell(self.steps)
 
 
-@dataclass(slots=True)
-class Comparison:
+class Comparison(msgspec.Struct):
     """What a comparison found.
 
     Attributes:
         differences: real ones.
         not_comparable: places where a side hides the value: neither equal nor different.
-        added: fields that only the second side's format has; no difference.
-        volatile: how many places differ that always do (see `volatile.py`).
+        added: fields that only the second side's format has; not differences.
+        volatile: how many places differ that always do (see `VOLATILE`).
     """
 
-    differences: list[Difference] = field(default_factory=list)
-    not_comparable: list[str] = field(default_factory=list)
-    added: list[Path] = field(default_factory=list)
+    differences: list[Difference] = []
+    not_comparable: list[str] = []
+    added: list[Path] = []
     volatile: int = 0
 
     @property
@@ -66,59 +67,25 @@ class Comparison:
 
 
 def compare(before: dict[str, Tree], after: dict[str, Tree]) -> Comparison:
-    """Compare two trees made by `flatten` with the same fingerprint key."""
-    result = Comparison()
-    _objects(before, after, (), result)
-    return result
+    """Compare two trees made by `normalize` with the same fingerprint key."""
+    hides = any(not isinstance(tree, Configuration) or tree.hides for tree in (before, after))
+    comparer = _Comparer(hides)
+    with uncollected():
+        comparer.objects(before, after, ())
+    return comparer.result
 
 
-def _objects(before: dict[str, Tree], after: dict[str, Tree], path: Path, result: Comparison) -> None:
-    for key, value in before.items():
-        other = after.get(key)
-        if other is None:
-            _gone(value, (*path, key), result)
-        elif not _same(value, other):  # which most of a document is
-            _both(value, other, (*path, key), result)
-    for key, value in after.items():
-        if key not in before:
-            _added(value, (*path, key), result, isinstance(after, Items))
+def masked(
+    found: Sequence[Difference], known: Sequence[SecretIndex], fingerprint: Callable[[str], str]
+) -> list[Difference]:
+    """Return differences with fingerprints instead of known secrets: a text may hold one that is flagged elsewhere."""
 
+    def mask(text: str | None) -> str | None:
+        for secrets in known if text else ():
+            text = secrets.masked(text or "", fingerprint)
+        return text
 
-def _both(before: Tree, after: Tree, path: Path, result: Comparison) -> None:
-    if isinstance(before, UnreadItems) and isinstance(after, UnreadItems):
-        _objects(*_apart(before, after), path, result)
-    elif isinstance(before, dict) and isinstance(after, dict):
-        _objects(opened(before), opened(after), path, result)
-    elif _hidden(before) or _hidden(after):
-        if not reason(path):
-            result.not_comparable.append(_spell(path))
-    elif before != after:
-        _differ(path, _show(before), _show(after), result)
-
-
-def _apart(before: UnreadItems, after: UnreadItems) -> tuple[dict[str, Tree], dict[str, Tree]]:
-    """Return two lists without what is plainly the same in them; all of them where nothing is plain."""
-    plain = unlike(before, after) if before.closed and after.closed else None
-    return plain or (opened(before), opened(after))
-
-
-def _same(before: Tree, after: Tree) -> bool:
-    """Tell whether it is plain without a closer look that two places are the same, and hide nothing."""
-    if type(before) is str:
-        return before == after and type(after) is str
-    if isinstance(before, Unread) and isinstance(after, Unread):
-        one, other = before.element, after.element
-        return one is other or alike(one.content, other.content)
-    if isinstance(before, UnreadItems):
-        return before is after
-    return isinstance(before, Clear) and isinstance(after, Clear) and before == after
-
-
-def _gone(before: Tree, path: Path, result: Comparison) -> None:
-    if _withheld(path):
-        _withhold(path, result)
-    elif not _empty(before):
-        _differ(path, _show(before), None, result)
+    return [Difference(one.steps, mask(one.before), mask(one.after)) for one in found]
 
 
 # What every version of a document may hold: where one lacks it, it has none of them. A list under any other name is
@@ -142,57 +109,170 @@ _COLLECTIONS = frozenset(
 )
 
 
-def _added(after: Tree, path: Path, result: Comparison, an_item: bool) -> None:
-    """Tell an added element from a field that the other side's format lacks."""
-    if _withheld(path):
-        _withhold(path, result)
-    elif an_item:
-        _differ(path, None, _show(after), result)
-    elif path[-1] in _COLLECTIONS and isinstance(after, dict) and _holds_items(after):
-        _objects({} if not isinstance(after, Items) else Items(), opened(after), path, result)
-    elif not _empty(after) and not reason(path):
-        result.added.append(path)
+class _Comparer:
+    """Walks two trees.
 
+    Args:
+        hides: whether either hides a value, so that equal parts have to be looked at too.
+    """
 
-def _differ(path: Path, before: str | None, after: str | None, result: Comparison) -> None:
-    if reason(path):
-        result.volatile += 1
-    else:
-        result.differences.append(Difference(path, before, after))
+    def __init__(self, hides: bool) -> None:
+        self._hides = hides
+        self.result = Comparison()
 
+    def objects(self, before: dict[str, Tree], after: dict[str, Tree], path: Path) -> None:
+        """Compare two objects or lists."""
+        for key, value in before.items():
+            other = after.get(key)
+            if other is None:
+                self._gone(value, (*path, key))
+            elif self._hides or value != other:
+                self._both(value, other, (*path, key))
+        for key, value in after.items():
+            if key not in before:
+                self._new(value, (*path, key), isinstance(after, Items) and key not in after.fields)
 
-def _withhold(path: Path, result: Comparison) -> None:
-    if not reason(path):
-        result.not_comparable.append(_spell(path))
+    def _both(self, before: Tree, after: Tree, path: Path) -> None:
+        if isinstance(before, dict) and isinstance(after, dict):
+            self.objects(before, after, path)
+        elif isinstance(before, Hidden) or isinstance(after, Hidden):
+            self._withhold(path)
+        elif before != after:
+            self._differ(path, _show(before), _show(after))
+
+    def _gone(self, before: Tree, path: Path) -> None:
+        if _withheld(path):
+            self._withhold(path)
+        elif not _empty(before):
+            self._differ(path, _show(before), None)
+
+    def _new(self, after: Tree, path: Path, an_element: bool) -> None:
+        """Tell an added element from a field that the other side's format lacks."""
+        if _withheld(path):
+            self._withhold(path)
+        elif an_element:
+            self._differ(path, None, _show(after))
+        elif path[-1] in _COLLECTIONS and isinstance(after, dict) and _has_items(after):
+            self.objects(Items() if isinstance(after, Items) else {}, after, path)
+        elif not _empty(after) and not reason(path):
+            self.result.added.append(path)
+
+    def _differ(self, path: Path, before: str | None, after: str | None) -> None:
+        if reason(path):
+            self.result.volatile += 1
+        else:
+            self.result.differences.append(Difference(path, before, after))
+
+    def _withhold(self, path: Path) -> None:
+        if not reason(path):
+            self.result.not_comparable.append(_spell(path))
 
 
 def _withheld(path: Path) -> bool:
-    """Tell whether a field is one that redacting servers leave out (contract section 7.1, unknowns U12 and U13)."""
+    """Tell whether a field is one that redacting servers leave out (M7.1, U12, U13)."""
     users = len(path) == 3 and path[0] == "users" and path[2] in {*SECRET_FIELDS, "pwLogin"}
     return users or (len(path) == 3 and path[0] == "peers" and path[2] in SECRET_FIELDS)
 
 
-def _hidden(value: Tree) -> bool:
-    return isinstance(value, Mark) and value == REDACTED
-
-
 def _empty(value: Tree) -> bool:
-    return all(map(_empty, opened(value).values())) if isinstance(value, dict) else value == ""
+    return all(map(_empty, value.values())) if isinstance(value, dict) else value == ""
 
 
-def _holds_items(tree: dict[str, Tree]) -> bool:
-    children = opened(tree).values()
+def _has_items(tree: dict[str, Tree]) -> bool:
+    children = tree.values()
     return bool(children) and (
-        isinstance(tree, Items) or any(_holds_items(child) for child in children if isinstance(child, dict))
+        isinstance(tree, Items) or any(_has_items(child) for child in children if isinstance(child, dict))
     )
 
 
+def _size(tree: Tree) -> int:
+    """Return how many values a tree holds."""
+    return sum(map(_size, tree.values())) if isinstance(tree, dict) else 1
+
+
 def _show(value: Tree) -> str:
-    if isinstance(value, dict):
-        count = size(value)
-        return f"all of it: {count} value{'' if count == 1 else 's'}"
-    return value
+    return f"all of it: {show_count(_size(value), 'value')}" if isinstance(value, dict) else value
 
 
 def _spell(path: Path) -> str:
     return "/".join(path)
+
+
+class Volatile(msgspec.Struct, frozen=True):
+    """A place that may differ: the last segments of a path; `/` first means the whole path."""
+
+    path: str
+    reason: str
+
+    def covers(self, path: Sequence[str]) -> bool:
+        """Tell whether a path, or something it lies in, ends in this place."""
+        whole = self.path.startswith("/")
+        pattern = self.path.strip("/").split("/")
+        starts = range(1) if whole else range(len(path) - len(pattern) + 1)
+        return any(_fits(pattern, path[start : start + len(pattern)]) for start in starts)
+
+
+def _fits(pattern: Sequence[str], path: Sequence[str]) -> bool:
+    return len(pattern) == len(path) and all(map(fnmatchcase, path, pattern))
+
+
+# What changes in a deployment by itself, and why a comparison passes over it.
+_STATE = "a state, not a setting; read-only (M7.2)"
+_SELF = "the server writes it by itself, nobody sets it"
+
+VOLATILE: tuple[Volatile, ...] = (
+    Volatile("/timestamp", "the time of the export; ignored on input (M7)"),
+    Volatile("/versionInfo/build*", "how the release was built; only its version counts"),
+    Volatile("/versionInfo/gitHash", "how the release was built; only its version counts"),
+    Volatile("/versionInfo/snapshot", "how the release was built; only its version counts"),
+    Volatile("/managerSettings/CLUSTER_STATS_START", _SELF),
+    Volatile("/managerSettings/PUBLIC_CLOUD_STATUS", _SELF),
+    Volatile("/users/__cloudera_internal_user__*/pwHash", "renewed whenever the management service restarts"),
+    Volatile("/users/__cloudera_internal_user__*/pwSalt", "renewed whenever the management service restarts"),
+    Volatile("roles/*/config/role_jceks_password", "renewed whenever the role restarts"),
+    Volatile("uuid", "given by the server; names are the identity"),
+    Volatile("hostRef/hostname", "follows from the hostId (U15)"),
+    Volatile("clusterRef/displayName", "follows from the cluster's name (U15)"),
+    Volatile("replicationSchedules/*/nextRun", _STATE),
+    *(
+        Volatile(field, _STATE)
+        for field in (
+            "serviceState",
+            "roleState",
+            "commissionState",
+            "healthSummary",
+            "healthChecks",
+            "entityStatus",
+            "configStale",
+            "configStalenessStatus",
+            "clientConfigStalenessStatus",
+            "maintenanceMode",
+            "maintenanceOwners",
+            "haStatus",
+            "zooKeeperServerMode",
+            "lastHeartbeat",
+            "clusterUrl",
+            "hostsUrl",
+            "serviceUrl",
+            "roleInstancesUrl",
+            "roleUrl",
+            "hostUrl",
+        )
+    ),
+)
+
+
+_ANYWHERE = {one.path: one.reason for one in VOLATILE if not one.path.count("/") and "*" not in one.path}
+_PLACED = tuple(one for one in VOLATILE if one.path not in _ANYWHERE)
+_LAST = tuple(one.path.rpartition("/")[2] for one in _PLACED)
+
+
+def reason(path: Sequence[str]) -> str | None:
+    """Return why a place may differ, None where it may not."""
+    for segment in path:
+        if segment in _ANYWHERE:
+            return _ANYWHERE[segment]
+    for one, last in zip(_PLACED, _LAST, strict=True):
+        if (last in path or "*" in last) and one.covers(path):
+            return one.reason
+    return None

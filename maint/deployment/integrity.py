@@ -1,17 +1,87 @@
-"""Judge whether a document hangs together: everything that is pointed at is there, and nothing is there twice.
+"""Judge whether a document is whole: of the right shape, all that is named is there, and nothing is there twice.
 
 Names are only compared, never taken apart: a generated role name may be cut at 64 characters.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType
 
 from maint.deployment.json_reducer import Fields
-from maint.deployment.records import Group, Role, plain, text
-from maint.deployment.structure import Shapes
+from maint.deployment.sensitive import Item
 from maint.model.snapshot import Finding
 
-SHOWN = 3
+_SHOWN = 3
+_TEXT = (str, NoneType)
+_FLAG = (bool, NoneType)
+# What every export holds, be it as an empty list; and what may be left out.
+_DUE = ("clusters", "hosts", "users")
+_LISTS = (*_DUE, "peers", "authRoles", "externalUserMappings")
+_OBJECTS = ("versionInfo", "managementService", "managerSettings", "allHostsConfig", "hostTemplates")
+# Lists whose elements are objects: where one is null, something was lost.
+_OF_OBJECTS = frozenset({"clusters", "services", "roles", "roleConfigGroups", "hosts", "users", "peers", "items"})
+
+
+class Shapes:
+    """Takes objects as reducing leaves them, where an object that was judged has become None.
+
+    A server may take a document in another shape for an empty one, and would then restore nothing of what it holds.
+    """
+
+    def __init__(self) -> None:
+        self._wrong: list[str] = []
+
+    def deployment(self, fields: Mapping[str, object]) -> None:
+        """Take the outermost object."""
+        self._wrong += [f"there is no list of {key}" for key in _DUE if key not in fields]
+        self._wrong += [f"{key} has elements that are not objects" for key in (*_DUE, "peers") if fields.get(key)]
+        self.lists("the deployment", fields, *_LISTS)
+        self.objects("the deployment", fields, *_OBJECTS)
+
+    def lists(self, owner: str, fields: Mapping[str, object], *keys: str) -> None:
+        """Insist that each of these fields is a list or left out."""
+        for key in keys:
+            if key in fields and not isinstance(fields[key], list):  # an object was left out by its rule
+                self._wrong.append(f"{key} of {owner} is not a list")
+
+    def objects(self, owner: str, fields: Mapping[str, object], *keys: str) -> None:
+        """Insist that each of these fields was an object or is left out."""
+        self._wrong += [f"{key} of {owner} is not an object" for key in keys if fields.get(key) is not None]
+
+    def objects_in(self, key: str, elements: Sequence[object]) -> list[Fields]:
+        """Return the objects of a list, and insist that there is nothing else in it."""
+        found = [element for element in elements if isinstance(element, dict)]
+        if len(found) != len(elements):
+            self._wrong.append(f"{key} has elements that are not objects")
+        return found
+
+    def named(self, kind: str, *texts: object) -> None:
+        """Insist that what a thing is known by is text, and not empty."""
+        if not all(isinstance(text, str) and text for text in texts):
+            shown = next((text for text in texts if isinstance(text, str) and text), "")
+            self._wrong.append(f"a {kind} lacks its name or type{f': {shown}' if shown else ''}")
+
+    def items(self, items: Iterable[Item]) -> None:
+        """Insist that config items are what they always are: texts, and perhaps a flag."""
+        for name, value, flag in items:
+            if not isinstance(name, str) or not name:
+                self._wrong.append("a setting has no name")
+            elif not isinstance(value, _TEXT) or not isinstance(flag, _FLAG):
+                self._wrong.append(f"the value of {name} is not text, or its flag not true or false")
+
+    def misplaced(self, _: Mapping[str, object]) -> None:
+        """Take an object that stands where a text should."""
+        self._wrong.append("the value of a setting is an object")
+
+    def finding(self, nulls: Sequence[str]) -> Finding:
+        """Return what was found.
+
+        Args:
+            nulls: the lists in which a null stands, such as `clusters[].services`.
+        """
+        lost = [f"null in {place}" for place in nulls if place.rpartition(".")[2] in _OF_OBJECTS]
+        wrong = dict.fromkeys([*self._wrong, *lost])
+        return _finding("shape", wrong, "everything is where it belongs", "not the shape of an export")
 
 
 class References:
@@ -59,27 +129,11 @@ class References:
         group = _ref(role.get("roleConfigGroupRef"), "roleConfigGroupName")
         return role.get("name"), group, role.get("type")
 
-    def decoded_role(self, role: Role) -> tuple[object, object, object]:
-        """Take one role that was decoded whole; see `role`."""
-        host = role.hostRef.hostId if role.hostRef else None
-        if not isinstance(host, str):
-            return self.role(plain([role])[0])
-        self._role_hosts[host] += 1
-        group = role.roleConfigGroupRef
-        return text(role.name), text(group.roleConfigGroupName) if group else None, role.type
-
     def group(self, group: Fields) -> tuple[object, object, object]:
         """Take one config group; return its name, and the cluster and service that it says it belongs to."""
         self._counts["groups"] += 1
         owner = group.get("serviceRef")
         return group.get("name"), _ref(owner, "clusterName"), _ref(owner, "serviceName")
-
-    def decoded_group(self, group: Group) -> tuple[object, object, object]:
-        """Take one config group that was decoded whole; see `group`."""
-        self._counts["groups"] += 1
-        if owner := group.serviceRef:
-            return text(group.name), text(owner.clusterName), text(owner.serviceName)
-        return text(group.name), None, None
 
     def service(self, service: Fields) -> tuple[object, list[str], set[str]]:
         """Take one service of a cluster; return its name, its groups, and the clusters that they name."""
@@ -150,17 +204,15 @@ class References:
             self._users.add(str(name))
         self._repeats(kind, [name], among=self._names)
 
-    def items(self, holder: Fields) -> None:
-        """Take a list of config items, of which only the names are left."""
+    def items(self, holder: Fields) -> Sequence[Item]:
+        """Take what holds config items, and return these."""
         self._shapes.lists("a configuration", holder, "items")
-        names = holder.get("items") or ()
+        elements = self._shapes.objects_in("a list of settings", holder.get("items") or ())
+        items = [(one.get("name"), one.get("value"), one.get("sensitive")) for one in elements]
+        names = [name for name, _, _ in items if name is not None]
         if len(names) != len(set(names)):
-            self._repeats("setting", list(names))
-
-    @staticmethod
-    def keep(reference: Fields) -> Fields:
-        """Keep a small object until its owner is judged."""
-        return reference
+            self._repeats("setting", names)
+        return items
 
     def deployment(self, fields: Fields) -> None:
         """Compare what can only be compared when everything was seen."""
@@ -206,5 +258,5 @@ def _finding(rule: str, wrong: Iterable[str], well: str, ill: str) -> Finding:
     culprits = list(wrong)
     if not culprits:
         return Finding(rule, True, well)
-    more = f" and {len(culprits) - SHOWN} more" if len(culprits) > SHOWN else ""
-    return Finding(rule, False, f"{ill}: {'; '.join(culprits[:SHOWN])}{more}")
+    more = f" and {len(culprits) - _SHOWN} more" if len(culprits) > _SHOWN else ""
+    return Finding(rule, False, f"{ill}: {'; '.join(culprits[:_SHOWN])}{more}")

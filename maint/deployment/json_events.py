@@ -1,10 +1,10 @@
 """Read a deployment document as a stream of JSON events, pushed block by block, in constant memory.
 
-The C parser is used where it is installed, the pure Python one elsewhere. Integers stay exact (`pwSalt` does not
-fit a double, contract section 7.3). What a parser says about an error may quote the document, which is full of
-secrets; so our errors carry byte positions and nothing of its words.
+The C parser is used where it is installed, the pure Python one elsewhere. Integers stay exact: `pwSalt` does not fit a
+double (M7.3). A parser's own error may quote the document, which is full of secrets, so ours name bytes only.
 """
 
+from ast import literal_eval
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import TypeAlias
@@ -12,20 +12,22 @@ from typing import TypeAlias
 import ijson
 from ijson import utils
 
-from maint.deployment.fast_lists import Condenser
-from maint.deployment.parse_error_offset import offset_in
 from maint.errors import WorkFailed
 
 Scalar: TypeAlias = str | int | Decimal | bool | None
 Event: TypeAlias = tuple[str, Scalar]
-BLOCK = 256 * 1024
-_STEP = 4096  # bytes that are parsed at once, so that whatever is wrong with them is not far away
-# The pure parser lets errors of `json` and of decoding through, both let those of numbers beyond all bounds.
-_PROBLEMS = (ijson.JSONError, ValueError, ArithmeticError)
+BLOCK = 256 * 1024  # bytes
+_STEP = 4096  # bytes that are parsed at once: an error is told to be within them
+_ARROW = 40  # columns before the character at which the C parser points
+_MARGIN = 10  # columns that it always leaves blank
+_BEFORE = _ARROW - _MARGIN  # bytes of the document that it shows before that character
+# The pure parser lets errors of `json` and of decoding through, both let those of numbers beyond all bounds; the C
+# parser meets Python's limit of digits inside a call, which Python then reports as a SystemError.
+_PROBLEMS = (ijson.JSONError, ValueError, ArithmeticError, SystemError)
 
 
 class Misshapen(WorkFailed):
-    """A document is JSON, but no deployment."""
+    """A document is JSON, but not a deployment."""
 
 
 def _fastest() -> object:
@@ -35,25 +37,18 @@ def _fastest() -> object:
         return ijson.get_backend("python")
 
 
-class Events:
+class EventParser:
     """A push parser: blocks of bytes go in, batches of events go out to `target`.
 
     Args:
         target: receives each batch; it must not keep the list, which is emptied afterwards.
         backend: an ijson backend; the fastest installed one when not given.
-        condenser: takes long lists out before the parser sees them; the target knows what stands in for them.
     """
 
-    def __init__(
-        self,
-        target: Callable[[Sequence[Event]], None],
-        backend: object | None = None,
-        condenser: Condenser | None = None,
-    ) -> None:
+    def __init__(self, target: Callable[[Sequence[Event]], None], backend: object | None = None) -> None:
         self._batch: list[Event] = utils.sendable_list()
         self._parser = (backend or _fastest()).basic_parse_coro(self._batch)  # type: ignore[attr-defined]  # untyped
         self._target = target
-        self._condenser = condenser
         self._position = 0
         self._seen = False
 
@@ -61,28 +56,21 @@ class Events:
         """Parse the next block.
 
         Raises:
-            WorkFailed: it is not JSON, or the target does not take it; the message tells near which byte.
+            WorkFailed: it is not JSON, or the target does not take it; the message names the byte.
         """
-        start, self._position = self._position, self._position + len(block)
-        if self._condenser is None:
-            self._parse(block, lambda at: start + at)
-        else:
-            self._parse(self._condenser.feed(block), self._condenser.origin)
-
-    def _parse(self, block: bytes, origin: Callable[[int], int]) -> None:
-        """Parse a block; `origin` tells which byte of the document stands at a place in it."""
-        for at in range(0, len(block), _STEP):  # nothing, which the parser would take for the end, is not given to it
+        for at in range(0, len(block), _STEP):
             step = block[at : at + _STEP]
+            start, self._position = self._position, self._position + len(step)
+            within = f"between byte {start} and byte {self._position}"
             try:
                 self._parser.send(step)
             except _PROBLEMS as problem:
-                place = offset_in(step, problem)
-                where = f"near byte {origin(at + place)}" if place is not None else _between(origin, at, len(step))
-                raise _broken(problem, where) from None
+                offset = _offset_in(step, problem)
+                raise _broken(problem, within if offset is None else f"near byte {start + offset}") from None
             try:
                 self._hand_over()
             except Misshapen as failure:
-                raise Misshapen(f"{failure.message}, {_between(origin, at, len(step))}") from None
+                raise Misshapen(f"{failure.message}, {within}") from None
 
     def close(self) -> None:
         """Say that no more blocks follow.
@@ -90,8 +78,6 @@ class Events:
         Raises:
             WorkFailed: the document is not complete.
         """
-        if self._condenser is not None:
-            self._parse(self._condenser.end(), self._condenser.origin)
         try:
             self._parser.close()
         except _PROBLEMS as problem:
@@ -105,18 +91,26 @@ class Events:
             self._batch.clear()
 
 
-def events(blocks: Iterator[bytes], target: Callable[[Sequence[Event]], None]) -> None:
-    """Parse all blocks; raises `WorkFailed` like `Events`."""
-    parser = Events(target)
-    for block in blocks:
-        parser.feed(block)
-    parser.close()
-
-
 def blocks(read: Callable[[int], bytes], size: int = BLOCK) -> Iterator[bytes]:
     """Yield what `read` returns until b''."""
     while block := read(size):
         yield block
+
+
+def _offset_in(piece: bytes, problem: Exception) -> int | None:
+    """Return how much of `piece` a parser had taken when it complained; None where its words leave that open.
+
+    The C parser names no number, but shows the bytes around the place and points at one of them.
+    """
+    words = str(problem)
+    shown = literal_eval(words) if words.startswith(("b'", 'b"')) else words.encode()  # bytes that were not UTF-8
+    lines = shown.split(b"\n")
+    if len(lines) < 3 or lines[2].rfind(b"^") != _ARROW:
+        return None
+    padded = b" " * _BEFORE + piece.replace(b"\r", b" ").replace(b"\n", b" ")
+    excerpt = lines[1][_MARGIN:]
+    found = padded.find(excerpt)
+    return found if found >= 0 and padded.find(excerpt, found + 1) < 0 else None
 
 
 def _trailing(problem: Exception) -> bool:
@@ -124,13 +118,14 @@ def _trailing(problem: Exception) -> bool:
     return "trailing garbage" in words or "Additional data" in words
 
 
-def _between(origin: Callable[[int], int], at: int, length: int) -> str:
-    return f"between byte {origin(at)} and byte {origin(at + length)}"
-
-
 def _broken(problem: Exception, where: str) -> WorkFailed:
     if _trailing(problem):
         return WorkFailed(f"something follows the end of the JSON document {where}")
+    if isinstance(problem, ArithmeticError | SystemError) or "integer string conversion" in str(problem):
+        return WorkFailed(
+            f"a number in the deployment document is too large to be read, {where}",
+            hint="no manager writes such a number: ask it again, and look at what stands between it and here",
+        )
     return WorkFailed(
         f"the deployment document is not JSON {where}",
         hint="an error page of a proxy, or a server that is still starting, looks like this: ask it again later",

@@ -1,33 +1,90 @@
 """Judge a deployment document in one pass: is it redacted, what is in it, and could a manager be rebuilt from it?
 
-The rules are those of contract sections 7.1 (redaction), 7.2 (shape) and 8 (what a restore needs).
+The rules are those of M7.1 (redaction), M7.2 (shape) and M8 (what a restore needs).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from maint.deployment.accounts import Accounts
-from maint.deployment.deployment_summary import TLS_SETTINGS, TRUSTSTORE_SETTINGS, Outline
-from maint.deployment.fast_lists import Condenser
-from maint.deployment.integrity import References
-from maint.deployment.json_events import Events
-from maint.deployment.json_reducer import Fields, Fold, Rules, drop
-from maint.deployment.records import Group, Item, Role, items_of
-from maint.deployment.redaction_check import Redactions
-from maint.deployment.secret_index import Known
-from maint.deployment.sensitive import readable
-from maint.deployment.structure import Shapes
+from maint.deployment.integrity import References, Shapes
+from maint.deployment.json_events import EventParser
+from maint.deployment.json_reducer import KEEP, Fields, Reducer, Rules, drop
+from maint.deployment.secret_index import SecretIndex
+from maint.deployment.sensitive import Item, Redactions, readable
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Judgement, Redaction
+
+# Manager settings that a restore depends on (M2.1, M7.2, M11); none of them is secret.
+TLS_SETTINGS = frozenset({"WEB_TLS", "AUTO_TLS_TYPE", "KEYSTORE_PATH", "TRUSTSTORE_PATH"})
+# Either holds the password that `GET /certs/truststorePassword` serves (M11).
+TRUSTSTORE_SETTINGS = frozenset({"TRUSTSTORE_PASSWORD", "AUTO_TLS_TRUSTSTORE_PASSWORD"})
+COUNTED = (
+    "clusters",
+    "services",
+    "roles",
+    "management_roles",
+    "groups",
+    "hosts",
+    "users",
+    "items",
+    "sensitive",
+    "redacted",
+)
+# Where lists of config items stand, the form of API 2 included.
+HOLDERS = ("config", "managerSettings", "allHostsConfig", "roleTypeConfigs[]")
+# Small objects that point to something else: kept until their owner is judged.
+_KEPT = ("hostRef", "clusterRef", "serviceRef", "roleConfigGroupRef", "roleConfigGroupRefs[]", "authRoles[]", "users[]")
+# The rules that a redacted document breaks for being redacted.
+_OF_REDACTION = frozenset({"redaction", "administrator", "accounts"})
+
+
+class DeploymentSummary(msgspec.Struct, frozen=True):
+    """The few facts about a document that a restore has to know before it starts.
+
+    Attributes:
+        release: the manager's release, "" where it is not named.
+        hosts: how many.
+        clusters: their names.
+        users: their names, internal ones too.
+        administrators: the users who can log in as administrators.
+        settings: the manager's settings that concern TLS.
+        truststore_password: whether the password of the shared truststore is readable in it.
+    """
+
+    release: str = ""
+    hosts: int = 0
+    clusters: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    administrators: tuple[str, ...] = ()
+    settings: Mapping[str, str] = msgspec.field(default_factory=dict)
+    truststore_password: bool = False
+
+    @property
+    def web_tls(self) -> bool:
+        """Whether the restored server serves 7183 after its restart."""
+        return self.settings.get("WEB_TLS", "").lower() == "true"
+
+    @property
+    def auto_tls(self) -> bool:
+        """Whether the manager makes the certificates itself, and needs its `certmanager` folder for that."""
+        return self.settings.get("AUTO_TLS_TYPE", "NONE") != "NONE"
+
+    def key_files(self) -> Iterator[str]:
+        """Yield the files on the manager host without which TLS cannot come up (M2.1)."""
+        if self.web_tls:
+            for name in ("KEYSTORE_PATH", "TRUSTSTORE_PATH"):
+                if path := self.settings.get(name):
+                    yield path
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """A judgement, and what is in the document."""
 
     judgement: Judgement
-    outline: Outline
+    summary: DeploymentSummary
 
     @property
     def restorable(self) -> bool:
@@ -35,33 +92,38 @@ class Verdict(msgspec.Struct, frozen=True):
         broken = any(finding.passed is False for finding in self.judgement.findings)
         return self.judgement.redaction is Redaction.NONE and not broken
 
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """The rules that it breaks by itself: no unredacted export of the same configuration would keep them."""
+        redacted = self.judgement.redaction is Redaction.REDACTED
+        failed = (finding for finding in self.judgement.findings if finding.passed is False)
+        return tuple(finding for finding in failed if not (redacted and finding.rule in _OF_REDACTION))
+
 
 class Judge:
     """Takes a document block by block and says in the end what it is worth.
 
     Args:
         account: the account that was just used to log in, and
-        password: its password, to see whether this server stores passwords by the known rule (contract section 7.3).
-        known: collects every secret of the document, when given.
+        password: its password, to see whether this server stores passwords by the known rule (M7.3).
+        secrets: collects every secret of the document, when given.
     """
 
-    def __init__(self, account: str = "", password: Secret | None = None, known: Known | None = None) -> None:
+    def __init__(self, account: str = "", password: Secret | None = None, secrets: SecretIndex | None = None) -> None:
         self._counts: Counter[str] = Counter()
-        self._known = known
-        self._redactions = Redactions(known)
+        self._redactions = Redactions(secrets)
         self._shapes = Shapes()
         self._references = References(self._counts, self._shapes)
-        self._accounts = Accounts(account, password, known)
+        self._accounts = Accounts(account, password, secrets)
         self._release = ""
         self._settings: dict[str, str] = {}
         self._truststore_password = False
-        condenser = Condenser()
-        self._fold = Fold(self._rules(), condenser)
-        self._events = Events(self._fold, condenser=condenser)
+        self._reducer = Reducer(self._rules())
+        self._parser = EventParser(self._reducer)
 
     def feed(self, block: bytes) -> None:
-        """Take the next bytes; raises `WorkFailed` when they are no JSON."""
-        self._events.feed(block)
+        """Take the next bytes; raises `WorkFailed` when they are not JSON."""
+        self._parser.feed(block)
 
     def close(self) -> Verdict:
         """Say that the document has ended.
@@ -69,13 +131,12 @@ class Judge:
         Raises:
             WorkFailed: it is not complete.
         """
-        self._events.close()
-        self._fold.result()
+        self._parser.close()
         self._counts.update(self._redactions.counts())
-        return Verdict(self._judgement(), self._outline())
+        return Verdict(self._judgement(), self._summary())
 
-    def _outline(self) -> Outline:
-        return Outline(
+    def _summary(self) -> DeploymentSummary:
+        return DeploymentSummary(
             release=self._release,
             hosts=self._counts["hosts"],
             clusters=self._references.clusters,
@@ -91,9 +152,9 @@ class Judge:
             self._redactions.finding(redaction, self._accounts.hidden),
             self._accounts.administrator(),
             self._versions(),
-            *self._references.findings(self._fold.repeated),
+            *self._references.findings(self._reducer.repeated),
             self._accounts.complete(),
-            self._shapes.finding(self._fold.nulls),
+            self._shapes.finding(self._reducer.nulls),
         )
         return Judgement(
             redaction=redaction,
@@ -104,7 +165,7 @@ class Judge:
         )
 
     def _redaction(self) -> Redaction:
-        """Decide by the values received, never by a switch (contract section 7.1)."""
+        """Decide by the values received, never by a switch (M7.1)."""
         if self._redactions.hidden or self._accounts.hidden:
             return Redaction.REDACTED
         fresh = self._accounts.readable and not self._counts["services"]
@@ -128,57 +189,35 @@ class Judge:
                 "authRoles[]": self._auth_role,
                 "hostTemplates.items[]": references.template,
                 "versionInfo": self._version,
-                "managerSettings.items[]": self._manager_item,
+                "managerSettings": self._manager_settings,
                 "clusters[].tags[]": drop,
             },
             ending={
                 "roles[]": references.role,
                 "roleConfigGroups[]": references.group,
-                **dict.fromkeys(ITEMS, self._item),
-                **{f"{items}.value": self._shapes.misplaced for items in ITEMS},
-                **dict.fromkeys(HOLDERS, references.items),
-                **dict.fromkeys(KEPT, references.keep),
+                **dict.fromkeys(HOLDERS, self._configuration),
+                **{f"{holder}.items[].value": self._shapes.misplaced for holder in HOLDERS},
+                **dict.fromkeys([f"{holder}.items[]" for holder in HOLDERS], KEEP),
+                **dict.fromkeys(_KEPT, KEEP),
             },
             otherwise=drop,
-            whole={references.role: self._roles, references.group: self._groups, self._item: self._items},
         )
 
-    def _roles(self, roles: list[Role]) -> Iterable[tuple[object, object, object]]:
-        self._configs(roles)
-        return [self._references.decoded_role(role) for role in roles]
+    def _configuration(self, holder: Fields) -> None:
+        self._config(holder)
 
-    def _groups(self, groups: list[Group]) -> Iterable[tuple[object, object, object]]:
-        self._configs(groups)
-        return [self._references.decoded_group(group) for group in groups]
-
-    def _configs(self, elements: Sequence[Role | Group]) -> None:
-        every: list[Item] = []
-        for element in elements:
-            items = items_of(element)
-            every += items
-            if len(names := {item.name for item in items}) != len(items):
-                self._references.items({"items": [item.name for item in items if isinstance(item.name, str)]})
-            if not all(names):
-                self._shapes.valued(None, None, None)
-        self._redactions.items(every)
-
-    def _items(self, items: Sequence[Item]) -> list[str]:
+    def _config(self, holder: Fields) -> Sequence[Item]:
+        items = self._references.items(holder)
         self._redactions.items(items)
-        if any(not item.name for item in items):
-            self._shapes.valued(None, None, None)
-        return [item.name for item in items if isinstance(item.name, str)]
+        self._shapes.items(items)
+        return items
 
-    def _item(self, item: Fields) -> object:
-        self._redactions.item(item)
-        self._shapes.valued(item.get("name"), item.get("value"), item.get("sensitive"))
-        return item.get("name")
-
-    def _manager_item(self, item: Fields) -> object:
-        if item.get("name") in TLS_SETTINGS:
-            self._settings[str(item["name"])] = str(item.get("value", ""))
-        elif item.get("name") in TRUSTSTORE_SETTINGS and readable(item.get("value")):
-            self._truststore_password = True
-        return self._item(item)
+    def _manager_settings(self, holder: Fields) -> None:
+        for name, value, _ in self._config(holder):
+            if name in TLS_SETTINGS:
+                self._settings[str(name)] = "" if value is None else str(value)
+            elif name in TRUSTSTORE_SETTINGS and readable(value):
+                self._truststore_password = True
 
     def _user(self, user: Fields) -> None:
         self._counts["users"] += 1
@@ -196,22 +235,3 @@ class Judge:
     def _version(self, info: Fields) -> None:
         release = info.get("version")
         self._release = release if isinstance(release, str) and readable(release) else ""
-
-
-COUNTED = (
-    "clusters",
-    "services",
-    "roles",
-    "management_roles",
-    "groups",
-    "hosts",
-    "users",
-    "items",
-    "sensitive",
-    "redacted",
-)
-# Where lists of config items stand, the form of API 2 included.
-HOLDERS = ("config", "managerSettings", "allHostsConfig", "roleTypeConfigs[]")
-ITEMS = tuple(f"{holder}.items[]" for holder in HOLDERS)
-# Small objects that point to something else: kept until their owner is judged.
-KEPT = ("hostRef", "clusterRef", "serviceRef", "roleConfigGroupRef", "roleConfigGroupRefs[]", "authRoles[]", "users[]")

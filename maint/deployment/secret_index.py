@@ -1,19 +1,19 @@
-"""Known secrets, held in memory only, and where they occur inside other text.
+"""Known secrets, held in memory only: where they occur inside other text, and that text with fingerprints instead.
 
 Which occurrences count: a secret of eight characters or more anywhere in a text; one of four to seven only as a
 whole word, because short passwords (`hive`, `admin`) are also parts of ordinary paths and names; one of three or
 fewer never, because hiding every `sys` would leave nothing to read and hide nothing that could not be guessed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-GRAM = 4  # characters that an index entry is made of, and the shortest secret looked for
-LONG = 8  # from here on a secret counts inside words too
+_GRAM = 4  # characters that an index entry is made of, and the shortest secret looked for
+_LONG = 8  # from here on a secret counts inside words too
 _MARK = b"\xff"
 _CROWD = 4096  # bytes; longer strings of rests would take ever longer to search and to extend
 
 
-class Known:
+class SecretIndex:
     """A set of secrets, found by their first four characters.
 
     A large export holds hundreds of thousands of them, so they lie packed: the rests of those that begin alike are
@@ -26,10 +26,10 @@ class Known:
 
     def add(self, secret: str) -> None:
         """Take a secret; too short ones are not looked for."""
-        if len(secret) < GRAM:
+        if len(secret) < _GRAM:
             return
-        gram = secret[:GRAM]
-        entry = b"%b%b%b" % (_MARK, secret[GRAM:].encode(errors="surrogatepass"), _MARK)
+        gram = secret[:_GRAM]
+        entry = b"%b%b%b" % (_MARK, secret[_GRAM:].encode(errors="surrogatepass"), _MARK)
         there = self._index.get(gram)
         if there is None:
             self._index[gram] = entry
@@ -41,19 +41,36 @@ class Known:
 
     def found(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield start and end of each occurrence in a text, left to right, the longest first, never overlapping."""
-        at, last = 0, len(text) - GRAM
+        at, last = 0, len(text) - _GRAM
         index = self._index
         while at <= last:
-            length = self._match(text, at) if text[at : at + GRAM] in index else 0
+            length = self._match(text, at) if text[at : at + _GRAM] in index else 0
             if length:
                 yield at, at + length
             at += length or 1
 
+    def masked(self, text: str, fingerprint: Callable[[str], str]) -> str:
+        """Return a text with the fingerprint of each known secret in its place."""
+        pieces, at = [], 0
+        for start, end in self.found(text):
+            pieces += [text[at:start], fingerprint(text[start:end])]
+            at = end
+        return "".join(pieces) + text[at:]
+
+    def noting(self, fingerprint: Callable[[str], str]) -> Callable[[str], str]:
+        """Return a fingerprint that adds every secret which it is asked for."""
+
+        def noted(value: str) -> str:
+            self.add(value)
+            return fingerprint(value)
+
+        return noted
+
     def _match(self, text: str, at: int) -> int:
         """Return the length of the longest secret that stands here, 0 where none does."""
-        gram = text[at : at + GRAM]
+        gram = text[at : at + _GRAM]
         rests = self._index[gram][1:-1].split(_MARK)
-        lengths = [GRAM + len(one) for rest in rests if text.startswith(one := _text(rest), at + GRAM)]
+        lengths = [_GRAM + len(one) for rest in rests if text.startswith(one := _text(rest), at + _GRAM)]
         for length, secrets in self._crowded.get(gram, {}).items():
             if text[at : at + length] in secrets:
                 lengths.append(length)
@@ -65,7 +82,7 @@ def _text(rest: bytes) -> str:
 
 
 def _counts(text: str, at: int, length: int) -> bool:
-    if length >= LONG:
+    if length >= _LONG:
         return True
     before, after = text[at - 1 : at] if at else "", text[at + length : at + length + 1]
     return not before.isalnum() and not after.isalnum()

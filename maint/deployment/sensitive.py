@@ -1,15 +1,23 @@
-"""What marks a value of a deployment document as secret (contract section 7.1).
+"""What marks a value of a deployment document as secret, and whether the server redacted the secrets (M7.1).
 
 From API 14 on each config item says `sensitive` itself. Before that nothing is flagged, and a peer's password and
 a user's hash never are: there only names tell.
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import TypeAlias
 
+from maint.deployment.json_reducer import Fields
+from maint.deployment.secret_index import SecretIndex
+from maint.model.snapshot import Finding, Redaction
+
+Item: TypeAlias = tuple[object, object, object]  # a config item: its name, its value, its flag `sensitive`
 REDACTED = "REDACTED"
-# Fields that are secret wherever they stand: of users (contract section 7.2) and of peers.
+# Fields that are secret wherever they stand: of users (M7.2) and of peers.
 SECRET_FIELDS = frozenset({"password", "pwHash", "pwSalt"})
+_SHOWN = 3
 
 _SECRET = re.compile(
     r"pass(?:word|wd|phrase|code)|secret|(?:^|_)pw(?:$|_)|token$|credentials?$|private_?key$|api_?key$|access_?key$"
@@ -23,7 +31,6 @@ _ABOUT = re.compile(
 # A fingerprint of ours, stars or dots, the word in another spelling.
 _MASK = re.compile(r"fp:[0-9a-f]{16}|[*•]{3,}|\W?(?i:redacted)\W?")
 _MASKS = frozenset("f*•rR<[({")
-_ODD = _MASKS | {""}
 
 
 @lru_cache(maxsize=4096)  # a document repeats a few thousand names very often
@@ -59,14 +66,90 @@ def readable(value: object) -> bool:
     return value is not None and value not in ("", REDACTED) and not masked(value)
 
 
-def plainly_readable(value: object) -> bool:
-    """Tell by a look at its beginning that a value is `readable`; most are, and a large export holds very many."""
-    return isinstance(value, str) and value[:1] not in _ODD
-
-
 def masked(value: object) -> bool:
     """Tell whether a value is one that stands in a secret's place in displays and in redacted copies of ours.
 
-    No server is known to write them into an export (contract section 7.1); but documents pass through hands.
+    No server is known to write them into an export (M7.1); but documents pass through hands.
     """
     return isinstance(value, str) and value[:1] in _MASKS and bool(_MASK.fullmatch(value))
+
+
+class Redactions:
+    """Counts secrets, and how many of them are hidden.
+
+    Where a document carries no flags, names tell what is secret; and there the word REDACTED counts on any item:
+    one that was really set to it is not worth caring about.
+
+    Args:
+        secrets: collects the readable secrets, when given.
+    """
+
+    def __init__(self, secrets: SecretIndex | None) -> None:
+        self._secrets = secrets
+        self._items = 0
+        self._secret = 0
+        self._names: list[str] = []
+        self._masked = False
+        self.flagged = False
+        self.hidden = 0
+        self.readable = 0
+
+    def items(self, items: Iterable[Item]) -> None:
+        """Take config items."""
+        for name, value, flag in items:
+            self._items += 1
+            if isinstance(flag, bool):
+                self.flagged = True
+                if not flag and value != REDACTED:  # what most are
+                    continue
+            if value == REDACTED and hidden(name, value, flag):
+                self._secret += 1
+                self._hide(str(name))
+            elif sensitive(name, flag):
+                self._secret += 1
+                self._show(name, value)
+
+    def peer(self, peer: Fields) -> None:
+        """Take one replication peer, whose password is never flagged."""
+        if peer.get("password") == REDACTED or masked(peer.get("password")):
+            self._hide(f"password of peer {peer.get('name')}")
+        elif readable(peer.get("password")):
+            self._remember(peer["password"])
+
+    def counts(self) -> dict[str, int]:
+        """Return how many config items there are, how many of them secret, and how many secrets redacted."""
+        return {"items": self._items, "sensitive": self._secret, "redacted": self.hidden}
+
+    def finding(self, redaction: Redaction, hidden_accounts: int) -> Finding:
+        """Say it in words."""
+        how = "" if self.flagged else "; told by names and values, this API version flags nothing"
+        if redaction is Redaction.NONE:
+            return Finding("redaction", True, f"{self.readable} secrets readable, none redacted{how}")
+        if redaction is Redaction.UNKNOWN:
+            return Finding("redaction", None, f"nothing in it tells whether it is redacted: no secret anywhere{how}")
+        parts = []
+        if self.hidden:
+            more = ", …" if self.hidden > _SHOWN else ""
+            word = f"the word {REDACTED}{' or another mask' if self._masked else ''}"
+            names = f"{', '.join(self._names)}{more}"
+            parts.append(f"{self.hidden} {'secret is' if self.hidden == 1 else 'secrets are'} {word} ({names})")
+        if hidden_accounts:
+            parts.append(f"{hidden_accounts} account{'s' * (hidden_accounts > 1)} without password hash")
+        return Finding("redaction", False, "; ".join(parts) + how)
+
+    def _hide(self, name: str) -> None:
+        self.hidden += 1
+        if len(self._names) < _SHOWN and name not in self._names:
+            self._names.append(name)
+
+    def _show(self, name: object, value: object) -> None:
+        if readable(value):
+            self.readable += 1
+            self._remember(value)
+        elif masked(value):
+            self._masked = True
+            self._hide(str(name))
+
+    def _remember(self, value: object) -> None:
+        if self._secrets is not None:
+            self._secrets.add(str(value))

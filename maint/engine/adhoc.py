@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from maint.engine.run_conflicts import refuse_amid
+from maint.engine.run_conflicts import refuse_conflicting
 from maint.model.json import Json
 from maint.model.plan import Phase, Plan
 from maint.ports import Sight
 from maint.steps.registry import STEPS
 
 
-class Line(msgspec.Struct, frozen=True):
+class AdhocStep(msgspec.Struct, frozen=True):
     """One step.
 
     Attributes:
@@ -30,7 +30,7 @@ class Line(msgspec.Struct, frozen=True):
     timeout: float | None = None
 
 
-def plan_of(source: str, lines: Sequence[Line], sight: Sight) -> Plan:
+def plan_of(source: str, lines: Sequence[AdhocStep], sight: Sight) -> Plan:
     """Return what these steps would do on a site.
 
     Args:
@@ -49,5 +49,5 @@ def plan_of(source: str, lines: Sequence[Line], sight: Sight) -> Plan:
     ordered = [action for phase in Phase for action in actions if action.phase is phase]
     locks = any(STEPS[action.kind].locks for action in ordered)
     plan = Plan(source, sight.settings.name, {}, tuple(ordered), locks)
-    refuse_amid(plan, sight.settings.state)
+    refuse_conflicting(plan, sight.settings.state)
     return plan

@@ -31,7 +31,7 @@ def entered(plan: Plan, action: Action, begun: Collection[int]) -> bool:
     Args:
         plan: what the action is part of.
         action: one that follows a failure, or comes in the end.
-        begun: the places of all actions that were begun in this life or an earlier one.
+        begun: the places of all actions that were begun in this attempt or an earlier one.
     """
     mains = [
         index for index, one in enumerate(plan.actions) if one.phase is Phase.MAIN and one.within == action.within != ""
@@ -53,4 +53,5 @@ def together(errors: Sequence[MaintError]) -> MaintError:
         )
     first, more = failed[0], [*failed[1:], *waiting]
     first.detail = (*first.detail, *(f"also: {error.message}" for error in more))
+    first.needs = tuple(key for error in errors for key in error.needs)
     return first

@@ -1,26 +1,37 @@
-"""The journal of a run: JSON lines, each on disk before what it announces is done."""
+"""The journal of a run: JSON lines, each on disk before what it announces is done, each with a check value.
+
+What a kill leaves, an unterminated last line, is dropped. Any other line that is not as it was written refuses resume:
+what stood there may be an act that was begun.
+"""
 
 import json
 import os
 import secrets
+import socket
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from maint.engine.lock import make_folder
-from maint.errors import Invalid, WorkFailed
+import msgspec
+
+import maint
+from maint.engine.lock import make_state_folder, user
+from maint.errors import Invalid, Refused, UsageError, WorkFailed
+from maint.files import create, remove, write_all
 from maint.model.events import Outcome, Result
 from maint.model.json import Json
-from maint.model.plan import Effect, Plan
+from maint.model.plan import Action, Effect, Phase, Plan
 
 RUNS = "runs"
-# What a lane did elsewhere, or did not do, says nothing of it once it is told one of these.
+FORMAT = 2  # of the journal and of the actions in it; 1 is that of version 0.1.0, which wrote none
+_ROOM = 64 * 1024  # bytes kept back on the disk of the state folder, for the lines that end a run when it is full
+# What a branch did elsewhere, or did not do, says nothing of it once the operator answers one of these.
 BEGINS_ANEW = frozenset({"base_url", "skip", "initialised"})
 
 
-@dataclass(slots=True)
-class Record:
+class Record(msgspec.Struct):
     """What is known of one action of a run.
 
     Attributes:
@@ -32,7 +43,7 @@ class Record:
 
     begun: bool = False
     result: Result | None = None
-    notes: dict[str, Json] = field(default_factory=dict)
+    notes: dict[str, Json] = msgspec.field(default_factory=dict)
     at: str = ""
 
     @property
@@ -46,45 +57,65 @@ class Record:
         return self.result is not None and self.result.outcome is Outcome.FAILED
 
 
-@dataclass(slots=True)
-class Past:
-    """A run as its journal tells it."""
+class RunState(msgspec.Struct):
+    """A run as its journal says.
+
+    Attributes:
+        format: of the journal and its actions.
+        version: of maint that began it.
+        actor: who began it, as `user@host`.
+        ended: done, failed, interrupted, refused, unfinished (waits for a person) or dismissed; None: it was killed.
+        to_do: what a person must do before it goes on.
+        needs: the keys that `resume --set` may answer then.
+        answers: what the operator answered on resume, by branch.
+        resumed: when each further attempt began.
+        idle: seconds between its attempts.
+        last: when its last line with a time was written.
+        damage: what is wrong with its journal; empty where nothing is.
+    """
 
     id: str
     plan: Plan
     started: str
     options: Mapping[str, Json]
-    records: dict[int, Record] = field(default_factory=dict)
-    ended: str | None = None  # done, failed, interrupted, refused, unfinished (waits for a person); None: it was killed
+    format: int = FORMAT
+    version: str = ""
+    actor: str = ""
+    records: dict[int, Record] = msgspec.field(default_factory=dict)
+    ended: str | None = None
     detail: str = ""
     at: str = ""
-    to_do: list[str] = field(default_factory=list)  # what a person must do before it goes on
-    needs: list[str] = field(default_factory=list)  # what it must be told then
-    told: dict[str, dict[str, Json]] = field(default_factory=dict)  # what was said on resume, by lane
-    idle: float = 0.0  # seconds between its lives
-    last: str = ""  # when its last line with a time was written
+    to_do: list[str] = msgspec.field(default_factory=list)
+    needs: list[str] = msgspec.field(default_factory=list)
+    answers: dict[str, dict[str, Json]] = msgspec.field(default_factory=dict)
+    resumed: list[str] = msgspec.field(default_factory=list)
+    idle: float = 0.0
+    last: str = ""
+    damage: str = ""
 
     @property
     def state(self) -> str:
-        """done, failed, interrupted, refused or unfinished."""
+        """done, failed, interrupted, refused, unfinished, dismissed or damaged."""
+        if self.damage and self.ended != "dismissed":
+            return "damaged"
         return self.ended or "unfinished"
 
     @property
     def resumable(self) -> bool:
-        """Whether it stopped before its last step; a refused run is none."""
-        return self.state in ("failed", "interrupted", "unfinished")
+        """Whether it stopped before its last step, which a refused run has not; one whose journal is damaged counts."""
+        return self.state in ("failed", "interrupted", "unfinished", "damaged")
 
     def record(self, index: int) -> Record:
         """Return what is known of an action."""
         return self.records.setdefault(index, Record())
 
     def lane(self, name: str) -> list[int]:
-        """Return the places of a lane's actions; empty where the plan has no such lane."""
+        """Return the places of a branch's actions; empty where the plan has no such branch."""
         return [index for index, action in enumerate(self.plan.actions) if action.lane == name != ""]
 
-    def hear(self, lane: str, values: Mapping[str, Json]) -> None:
-        """Take in what the operator says of a lane; where that makes it another one, it begins anew."""
-        before = self.told.setdefault(lane, {})
+    def apply_answers(self, lane: str, values: Mapping[str, Json]) -> None:
+        """Take in what the operator answers for a branch; where that makes it another one, it begins anew."""
+        before = self.answers.setdefault(lane, {})
         if any(key in BEGINS_ANEW and before.get(key) != value for key, value in values.items()):
             for index in self.lane(lane):
                 self.records.pop(index, None)
@@ -98,28 +129,49 @@ class Journal:
         self.path = path
         self.id = path.stem
         self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._torn = False
 
     def write(self, what: str, **fields: Json) -> None:
-        """Append one line.
+        """Append one line; where the disk is full, the room that was kept back is used.
 
         Raises:
             WorkFailed: the disk did not take it; what it announces must not be done.
         """
-        line = json.dumps({"what": what, **fields}, ensure_ascii=False) + "\n"
+        line = _line({"what": what, **fields})
         try:
-            written = os.write(self._handle, line.encode())
-            os.fsync(self._handle)
+            self._append(line)
         except OSError as error:
-            raise _disk(self.path, error) from error
-        if written != len(line.encode()):
-            raise WorkFailed(f"the journal {self.path} took only part of a line", hint="make room on its disk")
+            if not _room(self.path).exists():
+                raise _disk(self.path, error) from error
+            remove(_room(self.path))
+            try:
+                self._append(line)
+            except OSError as second:
+                raise _disk(self.path, second) from second
+
+    def _append(self, line: bytes) -> None:
+        """Write a line whole, or take back what was written of it: a later line must not be glued to it."""
+        if self._torn:
+            raise OSError(5, "an earlier line was written in part and could not be taken back")
+        size = os.fstat(self._handle).st_size
+        try:
+            write_all(self._handle, line)
+            os.fsync(self._handle)
+        except OSError:
+            try:
+                os.ftruncate(self._handle, size)
+            except OSError:
+                self._torn = True
+            raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, and of the room that was kept back for it."""
         os.close(self._handle)
+        with suppress(OSError):
+            remove(_room(self.path))
 
 
-class Unwritten:
+class NullJournal:
     """The journal of a plan that only reads and takes no lock: there is nothing to take up again."""
 
     id = ""
@@ -139,90 +191,206 @@ def _disk(path: Path, error: OSError) -> WorkFailed:
     )
 
 
+def _room(path: Path) -> Path:
+    return path.with_suffix(".room")
+
+
+def _line(value: Mapping[str, Json]) -> bytes:
+    text = json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
+    return text[:-1] + f', "sum": "{_sum(text)}"}}\n'.encode()
+
+
+def _sum(text: bytes) -> str:
+    return f"{zlib.crc32(text):08x}"
+
+
+def actor() -> str:
+    """Return who runs this, as `user@host`."""
+    return f"{user()}@{socket.gethostname()}"
+
+
 def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -> Journal:
-    """Open the journal of a new run, its plan on the first line."""
-    folder = state / RUNS
-    make_folder(folder)
-    path = folder / f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z-{secrets.token_hex(2)}.jsonl"
+    """Open the journal of a new run, its plan on the first line; room for its last lines is kept back on the disk."""
+    make_state_folder(state / RUNS)
+    path = state / RUNS / f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z-{secrets.token_hex(2)}.jsonl"
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        parent = os.open(folder, os.O_RDONLY)
-        os.fsync(parent)
-        os.close(parent)
+        if plan.effect > Effect.READ:
+            create(_room(path), bytes(_ROOM))
+        create(path, b"")
     except OSError as error:
+        with suppress(OSError):
+            remove(_room(path))
         raise _disk(path, error) from error
     journal = Journal(path)
     journal.write(
-        "run", id=path.stem, time=now.isoformat(), plan=plan.to_json(), digest=plan.digest, options=dict(options)
+        "run",
+        id=path.stem,
+        format=FORMAT,
+        version=maint.__version__,
+        actor=actor(),
+        time=now.isoformat(),
+        plan=plan.to_json(),
+        digest=plan.digest,
+        options=dict(options),
     )
     return journal
 
 
-def reopen(state: Path, past: Past, now: datetime, options: Mapping[str, Json]) -> Journal:
-    """Open the journal of a run that stopped, to go on with it; a line cut short by a crash is taken away first."""
+def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Json]) -> Journal:
+    """Open the journal of a run that stopped, to go on with it; a line cut short by a crash is taken away first.
+
+    Raises:
+        Refused: it is damaged, or of a version whose actions this one does not know.
+    """
+    refuse_unreadable(past)
     path = state / RUNS / f"{past.id}.jsonl"
     text = path.read_bytes()
     if not text.endswith(b"\n"):
-        whole = text.rfind(b"\n") + 1
-        os.truncate(path, whole)
+        os.truncate(path, text.rfind(b"\n") + 1)
+    with suppress(OSError):  # without it, a full disk stops the run before its next act
+        create(_room(path), bytes(_ROOM))
     journal = Journal(path)
-    journal.write("resumed", time=now.isoformat(), options={**options, "pid": os.getpid()})
+    journal.write("resumed", time=now.isoformat(), actor=actor(), options={**options, "pid": os.getpid()})
     return journal
 
 
-def read(path: Path) -> Past:
-    """Read a run back.
+def refuse_unreadable(past: RunState) -> None:
+    """Refuse to take up a run whose journal cannot be trusted or understood.
 
     Raises:
-        Invalid: the file is no journal.
+        Refused: it is damaged, or of a version whose actions this one does not know.
     """
-    lines = list(_lines(path))
-    if not lines or lines[0].get("what") != "run":
-        raise Invalid(f"{path} is no journal of a run", hint="`maint playbook history` lists the runs")
-    head = lines[0]
-    plan, options = head["plan"], head["options"]
-    assert isinstance(plan, Mapping) and isinstance(options, Mapping)
-    past = Past(str(head["id"]), Plan.from_json(plan), str(head["time"]), options, last=str(head["time"]))
-    for line in lines[1:]:
-        _take(past, line)
+    known = [f"its journal says that {_progress(past)}"]
+    way = f"look at the server, then `maint playbook dismiss {past.id} --reason WORDS`, and begin anew"
+    if past.damage:
+        raise Refused(f"the journal of run {past.id} is damaged: {past.damage}", detail=known, hint=way)
+    if past.format != FORMAT:
+        begun_by = f"maint {past.version}" if past.version else "maint 0.1.0"
+        raise Refused(
+            f"run {past.id} was begun by {begun_by}, whose runs this version cannot take up", detail=known, hint=way
+        )
+
+
+def _progress(past: RunState) -> str:
+    begun = [index for index, record in sorted(past.records.items()) if record.begun]
+    if not begun:
+        return "nothing of it was begun"
+    done, last = sum(past.record(index).settled for index in begun), past.plan.actions[begun[-1]]
+    return f"{done} of {len(past.plan.actions)} actions ended well; the last one begun: {last.name}"
+
+
+def dismiss(state: Path, past: RunState, now: datetime, reason: str) -> None:
+    """Write down that nobody is going to take a run up; the journal stays as it is.
+
+    Raises:
+        WorkFailed: the disk did not take it.
+    """
+    path = state / RUNS / f"{past.id}.dismissed"
+    content = {"time": now.isoformat(), "actor": actor(), "reason": reason}
+    try:
+        create(path, json.dumps(content, ensure_ascii=False).encode() + b"\n")
+    except OSError as error:
+        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="make room on its disk") from error
+
+
+def read(path: Path) -> RunState:
+    """Read a run back; a damaged line ends it, and is named in `damage`.
+
+    Raises:
+        Invalid: the file is not a journal, or its first line is damaged.
+    """
+    lines = path.read_bytes().split(b"\n")
+    try:
+        head = _checked(lines[0], path.stem)
+        past = _begun(head)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise Invalid(
+            f"{path} is not the journal of a run, or its first line is damaged",
+            hint="`maint playbook history` lists the runs; move the file away where it is not wanted",
+        ) from None
+    for number, line in enumerate(lines[1:-1], 2):  # what follows the last line's end was not written whole
+        try:
+            _take(past, _checked(line, path.stem, past.format))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            past.damage = f"line {number} of {path} is not as it was written"
+            break
+    _take_dismissal(past, path.with_suffix(".dismissed"))
     return past
 
 
-def _lines(path: Path) -> Iterator[dict[str, Json]]:
-    for line in path.read_bytes().split(b"\n"):
-        try:
-            value = json.loads(line)
-        except ValueError:
-            return  # the last line of a run that was killed while writing it: what it announced was not done
-        if not isinstance(value, dict):
-            return
-        yield value
+def _begun(head: Mapping[str, Json]) -> RunState:
+    plan, options = head["plan"], head["options"]
+    if head["what"] != "run" or not isinstance(plan, Mapping) or not isinstance(options, Mapping):
+        raise ValueError
+    return RunState(
+        str(head["id"]),
+        Plan.from_json(plan),
+        str(head["time"]),
+        options,
+        format=int(str(head.get("format", 1))),
+        version=str(head.get("version", "")),
+        actor=str(head.get("actor", "")),
+        last=str(head["time"]),
+    )
 
 
-def _take(past: Past, line: Mapping[str, Json]) -> None:
+def _checked(line: bytes, run: str, format_: int | None = None) -> dict[str, Json]:
+    """Return what a line says.
+
+    Raises:
+        ValueError: it is not as it was written.
+    """
+    text, mark, rest = line.rpartition(b', "sum": "')
+    whole = text + b"}" if mark else line
+    if mark and rest != f'{_sum(whole)}"}}'.encode():
+        raise ValueError
+    value = json.loads(whole)
+    if not isinstance(value, dict) or (format_ is None and value.get("id") != run):
+        raise ValueError
+    if not mark and (value.get("format", 1) if format_ is None else format_) != 1:
+        raise ValueError
+    return value
+
+
+def _take(past: RunState, line: Mapping[str, Json]) -> None:
     what, index = line["what"], line.get("index")
     if what == "resumed":
         past.ended = None
+        past.resumed.append(str(line["time"]))
         past.idle += _between(past.last, str(line["time"]))
-    elif what == "told":
+    elif what in ("answers", "told"):  # `told` in the journals of version 0.1.0
         values = line["values"]
-        assert isinstance(values, Mapping)
-        past.hear(str(line["lane"]), values)
+        if not isinstance(values, Mapping):
+            raise ValueError
+        past.apply_answers(str(line["lane"]), values)
     elif what == "ended":
         past.ended, past.detail, past.at = str(line["state"]), str(line.get("detail", "")), str(line.get("time", ""))
         past.to_do, past.needs = ([str(item) for item in _listed(line, key)] for key in ("to_do", "needs"))
     elif isinstance(index, int):
-        record = past.record(index)
-        if what == "intent":
-            past.records[index] = replace(record, begun=True, result=None)
-        elif what == "note":
-            record.notes[str(line["key"])] = line["value"]
-        elif what == "outcome":
-            record.result = Result(
-                Outcome(str(line["outcome"])), str(line["detail"]), line["value"], bool(line["partly"])
-            )
-            record.at = str(line.get("time", ""))
+        _take_action(past, index, line)
     past.last = str(line.get("time") or past.last)
+
+
+def _take_action(past: RunState, index: int, line: Mapping[str, Json]) -> None:
+    if not 0 <= index < len(past.plan.actions):
+        raise ValueError
+    record = past.record(index)
+    if line["what"] == "intent":
+        past.records[index] = msgspec.structs.replace(record, begun=True, result=None)
+    elif line["what"] == "note":
+        record.notes[str(line["key"])] = line["value"]
+    elif line["what"] == "outcome":
+        record.result = Result(Outcome(str(line["outcome"])), str(line["detail"]), line["value"], bool(line["partly"]))
+        record.at = str(line.get("time", ""))
+
+
+def _take_dismissal(past: RunState, path: Path) -> None:
+    if not path.exists() or past.ended == "done":
+        return
+    past.ended = "dismissed"
+    with suppress(ValueError, KeyError, TypeError, OSError):  # that it is there says enough
+        said = json.loads(path.read_bytes())
+        past.at, past.detail = str(said["time"]), f"dismissed by {said['actor']}: {said['reason']}"
 
 
 def _listed(line: Mapping[str, Json], key: str) -> Sequence[Json]:
@@ -234,48 +402,78 @@ def _between(first: str, then: str) -> float:
     return (datetime.fromisoformat(then) - datetime.fromisoformat(first)).total_seconds()
 
 
-def history(state: Path) -> list[Past]:
-    """Return all runs of a site, oldest first; a file that is no journal is left out."""
-    found = []
+def history(state: Path) -> list[RunState]:
+    """Return all runs of a site, oldest first; a file that is not a journal is left out."""
+    return [past for _, past in _readable(state)]
+
+
+def _readable(state: Path) -> Iterator[tuple[Path, RunState]]:
     for path in sorted((state / RUNS).glob("*.jsonl")):
-        try:
-            found.append(read(path))
-        except Invalid:
-            continue  # a run killed before its first line was whole: it had done nothing
-    return found
+        with suppress(Invalid, OSError):  # a run killed before its first line was whole: it had done nothing
+            yield path, read(path)
 
 
-def unfinished(state: Path) -> list[Past]:
-    """Return the runs that stopped before their end, newest first, unless a later one has done their work."""
-    found: list[Past] = []
-    ended: list[Past] = []
+def unreadable(state: Path) -> list[Path]:
+    """Return the files among the journals that cannot be read as such, though they have a whole first line."""
+    readable = {path for path, _ in _readable(state)}
+    others = [path for path in sorted((state / RUNS).glob("*.jsonl")) if path not in readable]
+    return [path for path in others if b"\n" in path.read_bytes()]
+
+
+def unfinished(state: Path) -> list[RunState]:
+    """Return the runs that changed the site and stopped before their end, newest first.
+
+    Left out are those whose work a later run has done, and one-off commands: they are typed again, not taken up.
+    """
+    found: list[RunState] = []
+    ended: list[RunState] = []
     for past in reversed(history(state)):
         if past.state == "done":
             ended.append(past)
-        elif past.resumable and not any(_stands_for(later, past) for later in ended):
+        elif past.resumable and _takes_up(past) and not any(_stands_for(later, past) for later in ended):
             found.append(past)
     return found
 
 
-def _stands_for(later: Past, past: Past) -> bool:
+def _takes_up(past: RunState) -> bool:
+    return past.plan.locks and past.plan.effect > Effect.READ and not past.plan.one_off
+
+
+def left(past: RunState) -> list[tuple[Action, str]]:
+    """Return what resuming a run would still do, each with `not begun`, `begun` or how it ended."""
+    found = []
+    for index, action in enumerate(past.plan.actions):
+        record = past.record(index)
+        if action.phase is not Phase.ON_FAILURE and not record.settled:
+            ended = record.result.outcome.value if record.result else ""
+            found.append((action, ended or ("begun" if record.begun else "not begun")))
+    return found
+
+
+def _stands_for(later: RunState, past: RunState) -> bool:
     """Whether a run that ended well was to change all that an older one was to change."""
     targets = [{one.target for one in run.plan.actions if one.effect > Effect.READ} for run in (later, past)]
     return later.plan.source == past.plan.source and targets[0] >= targets[1]
 
 
-def find(state: Path, run: str | None) -> Past:
-    """Return a run by id or its beginning; without one, the newest that stopped before its end.
+def find(state: Path, run: str) -> RunState:
+    """Return a run by its id or the beginning of it.
 
     Raises:
-        Invalid: there is no such run, or several.
+        UsageError: there is no such run, or several.
+        Refused: its journal is so damaged that nothing is known of it.
     """
-    if run is None:
-        stopped = unfinished(state)
-        if not stopped:
-            raise Invalid("no run of this site stopped before its end", hint="`maint playbook history` lists the runs")
-        return stopped[0]
     matching = [past for past in history(state) if past.id.startswith(run)]
-    if len(matching) != 1:
-        problem = "no run" if not matching else f"{len(matching)} runs"
-        raise Invalid(f"{problem} of this site begins with {run!r}", hint="`maint playbook history` lists the runs")
-    return matching[0]
+    if len(matching) == 1:
+        return matching[0]
+    if not matching and (rotten := [path for path in unreadable(state) if path.name.startswith(run)]):
+        raise Refused(
+            f"the journal {rotten[0]} is damaged in its first line: what that run did is not known",
+            hint="look at the server; then move the file away, and begin anew",
+        )
+    problem = "no run" if not matching else f"{len(matching)} runs"
+    raise UsageError(
+        f"{problem} of this site begin{'s' if len(matching) < 2 else ''} with {run!r}",
+        detail=[f"{past.id} ({past.plan.source})" for past in (matching or history(state))[-5:]],
+        hint="`maint playbook history` lists the runs",
+    )

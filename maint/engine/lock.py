@@ -2,20 +2,24 @@
 
 import fcntl
 import getpass
-import json
 import os
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
+
 from maint.errors import Locked, WorkFailed
+from maint.files import make_folder
 from maint.ports import Clock
 
+_NAME = "lock"
+_TRIES, _PAUSE = 4, 0.05  # seconds
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+
+class Holder(msgspec.Struct, frozen=True):
     """Who holds a lock, since when, doing what."""
 
     user: str
@@ -28,10 +32,14 @@ class Holder:
         return f"{self.user}@{self.host} (process {self.pid}) since {self.since}: {self.doing}"
 
 
-def make_folder(folder: Path) -> None:
-    """Make a private folder with all its parents."""
+def make_state_folder(folder: Path) -> None:
+    """Make a private folder with all its parents.
+
+    Raises:
+        WorkFailed: it cannot be made.
+    """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise WorkFailed(
             f"the state folder {folder} cannot be made: {error.strerror}",
@@ -52,33 +60,71 @@ def site_lock(state: Path, site: str, doing: str, clock: Clock) -> Iterator[None
     Raises:
         Locked: another process holds it.
     """
-    make_folder(state)
+    make_state_folder(state)
     try:
-        handle = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(state / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise WorkFailed(
-            f"the lock {state / 'lock'} cannot be opened: {error.strerror}",
+            f"the lock {state / _NAME} cannot be opened: {error.strerror}",
             hint="run maint as the user who owns the state folder",
         ) from error
     try:
+        if not _taken(handle):
+            raise _locked(state, site)
+        _name(handle, Holder(user(), socket.gethostname(), os.getpid(), f"{clock.now():%Y-%m-%dT%H:%M:%SZ}", doing))
+        yield
+        _name(handle, None)
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    """Take the lock; somebody who only asks whether it is held (`is_held`) lets go of it at once."""
+    for _ in range(_TRIES):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _locked(state, site) from None
-        me = Holder(getpass.getuser(), socket.gethostname(), os.getpid(), f"{clock.now():%Y-%m-%dT%H:%M:%SZ}", doing)
+            time.sleep(_PAUSE)
+        else:
+            return True
+    return False
+
+
+def _name(handle: int, holder: Holder | None) -> None:
+    """Write who holds the lock; a full disk keeps nobody from holding it."""
+    with suppress(OSError):
         os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps({name: getattr(me, name) for name in Holder.__slots__}).encode(), 0)
-        yield
-        os.ftruncate(handle, 0)
+        os.pwrite(handle, msgspec.json.encode(holder) if holder else b"", 0)
+
+
+def user() -> str:
+    """Return the name of the user who runs this; one without a name (containers) is told by number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def is_held(state: Path) -> bool:
+    """Return whether a process holds the lock now; the kernel knows, whatever the lock's file says."""
+    try:
+        handle = os.open(state / _NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
     finally:
         os.close(handle)
+    return False
 
 
 def holder(state: Path) -> Holder | None:
     """Return who wrote their name into the lock last, None where nobody did."""
     try:
-        return Holder(**json.loads((state / "lock").read_text()))
-    except (OSError, ValueError, TypeError):
+        return msgspec.json.decode((state / _NAME).read_bytes(), type=Holder)
+    except (OSError, msgspec.DecodeError):
         return None
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from maint.config.suggestions import did_you_mean
 from maint.engine.load import Library, convert, is_template
-from maint.engine.run_conflicts import refuse_amid
+from maint.engine.run_conflicts import refuse_conflicting
 from maint.errors import Invalid, MaintError, Position
 from maint.model.json import Json
 from maint.model.plan import Action, Phase, Plan, Playbook, StepText
@@ -40,7 +40,7 @@ def make_plan(playbook: Playbook, given: Mapping[str, Json], sight: Sight, libra
     ordered = [action for phase in Phase for action in actions if action.phase is phase]
     locks = any(STEPS[action.kind].locks for action in ordered)
     plan = Plan(playbook.name, sight.settings.name, values, tuple(ordered), locks)
-    refuse_amid(plan, sight.settings.state)
+    refuse_conflicting(plan, sight.settings.state)
     return plan
 
 

@@ -1,11 +1,11 @@
 """Carry a plan out: intent on disk, then the act, then its outcome on disk; everything else follows from that."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from maint.engine.branches import entered, held_up, left_out, together
-from maint.engine.journal import Journal, Past, Record, Unwritten
+from maint.engine.journal import Journal, NullJournal, Record, RunState
 from maint.engine.plan import render
 from maint.errors import CannotReach, DeadlinePassed, Interrupted, MaintError, Refused, Unfinished, WorkFailed
 from maint.model.events import Event, Happening, Outcome, Result
@@ -17,20 +17,20 @@ from maint.steps.registry import STEPS
 from maint.steps.step import skipped
 
 
-class Doing:
+class StepContext:
     """One action under way (ports.Work)."""
 
     def __init__(
         self,
-        journal: Journal | Unwritten,
+        journal: Journal | NullJournal,
         index: int,
         action: Action,
         *,
         resumed: bool,
         notes: Mapping[str, Json],
-        told: Mapping[str, Json] | None = None,
+        answers: Mapping[str, Json] | None = None,
     ) -> None:
-        self.told = told or {}
+        self.answers = answers or {}
         self._journal = journal
         self._index = index
         self._notes = dict(notes)
@@ -49,31 +49,39 @@ class Doing:
 
 
 class Runner:
-    """One life of a run: the first, or one that takes up where an earlier one stopped.
+    """One attempt of a run: the first, or one that takes up where an earlier one stopped.
 
     Args:
         plan: what to do.
         site: where.
         journal: what is written down.
-        past: the earlier lives.
+        past: the earlier attempts.
         limit: seconds for the steps themselves; those that put things back and clean up have their own limits.
+        limit_of: the operator's limit of which those seconds are left.
     """
 
     def __init__(
-        self, plan: Plan, site: Site, journal: Journal | Unwritten, past: Past | None = None, limit: float | None = None
+        self,
+        plan: Plan,
+        site: Site,
+        journal: Journal | NullJournal,
+        past: RunState | None = None,
+        limit: float | None = None,
+        limit_of: float | None = None,
     ) -> None:
-        self._limit = limit
+        self._limit = (limit, limit_of)
         self._plan = plan
         self._site = site
         self._journal = journal
         self._past = past
         self._values: dict[str, Json] = {}
-        self._works: dict[int, Doing] = {}
-        self._fresh: set[int] = set()  # begun in this life
+        self._works: dict[int, StepContext] = {}
+        self._fresh: set[int] = set()  # begun in this attempt
         self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
         self._changed = past is not None and any(
             index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
         )
+        self._unwritten: WorkFailed | None = None  # why the journal lacks lines about final steps
         self.partly: list[Result] = []
 
     def events(self) -> Iterator[Event]:
@@ -84,16 +92,20 @@ class Runner:
         """
         failure: BaseException | None = None
         try:
-            with self._site.clock.limit(self._limit):
+            with self._site.clock.limit(*self._limit):
                 yield from self._main()
         except (Exception, KeyboardInterrupt) as error:  # a bug too: what was opened is closed
             failure = error
         if failure is not None and not isinstance(failure, KeyboardInterrupt | Unfinished):
             failure = yield from self._after(Phase.ON_FAILURE, failure)
         failure = yield from self._after(Phase.FINALLY, failure)
-        self._end(failure)
+        failure = failure or self._unwritten
+        try:
+            self._end(failure)
+        except WorkFailed as error:
+            failure = failure or error
         if failure is not None:
-            raise self._told(failure)
+            raise self._shown(failure)
 
     def _main(self) -> Iterator[Event]:
         if self._past is not None and self._cleaning_up(self._past):
@@ -116,8 +128,8 @@ class Runner:
         if held:
             raise together(list(held.values()))
 
-    def _cleaning_up(self, past: Past) -> bool:
-        """Whether the last life was killed among the steps that follow a failure; they are finished first."""
+    def _cleaning_up(self, past: RunState) -> bool:
+        """Whether the last attempt was killed among the steps that follow a failure; they are finished first."""
         failed = any(past.record(index).failed for index, _ in self._in(Phase.MAIN))
         cleaning = [past.record(index) for index, _ in self._in(Phase.ON_FAILURE)]
         begun = any(record.begun for record in cleaning)
@@ -127,19 +139,19 @@ class Runner:
         return ((index, action) for index, action in enumerate(self._plan.actions) if action.phase is phase)
 
     def _settled(self, index: int, action: Action, *, needed: bool) -> bool:
-        """Whether an earlier life did this, and it still holds where anything that is still to come needs it."""
+        """Whether an earlier attempt did this, and it still holds where anything that is still to come needs it."""
         if self._past is None:
             return False
         record = self._past.record(index)
         if not record.settled or record.result is None:
             return False
-        work = Doing(self._journal, index, action, resumed=True, notes=record.notes)
+        work = StepContext(self._journal, index, action, resumed=True, notes=record.notes)
         if needed and record.result.outcome is not Outcome.SKIPPED and not self._holds(action, work):
             return False
         self._remember(action, record.result)
         return True
 
-    def _holds(self, action: Action, work: Doing) -> bool:
+    def _holds(self, action: Action, work: StepContext) -> bool:
         return STEPS[action.kind].holds(action, self._site, work)
 
     def _remember(self, action: Action, result: Result) -> None:
@@ -170,7 +182,7 @@ class Runner:
 
     def _carry_out(self, index: int, action: Action) -> Iterator[Event]:
         work = self._work(index, action)
-        self._journal.write("intent", index=index, time=self._now())
+        yield from self._write(index, action, "intent")
         self._begun.add(index)
         self._fresh.add(index)
         self._changed = self._changed or action.effect > Effect.READ
@@ -179,32 +191,36 @@ class Runner:
             result = yield from self._result(index, action, work)
         except BaseException as error:
             outcome = Outcome.WAITING if isinstance(error, Unfinished) else Outcome.FAILED
-            self._outcome(index, Result(outcome, _words(error)))
+            yield from self._outcome(index, action, Result(outcome, _words(error)))
             yield self._event(index, Happening.FINISHED, _words(error), outcome)
             raise
-        self._outcome(index, result)
+        yield from self._outcome(index, action, result)
         self._remember(action, result)
-        told = (result.detail, result.outcome, result.value, result.partly)
-        yield Event(self._site.clock.now(), index, Happening.FINISHED, *told)
+        shown = (result.detail, result.outcome, result.value, result.partly)
+        yield Event(self._site.clock.now(), index, Happening.FINISHED, *shown)
 
-    def _work(self, index: int, action: Action) -> Doing:
-        """Return what is known of an action: from an earlier life, or from an earlier try in this one."""
+    def _work(self, index: int, action: Action) -> StepContext:
+        """Return what is known of an action: from an earlier attempt, or from an earlier try in this one."""
         record = self._past.record(index) if self._past is not None else Record()
         if index in self._works:
             self._works[index].resumed = True
         else:
-            told = self._lane(action)
-            self._works[index] = Doing(
-                self._journal, index, action, resumed=record.begun, notes=record.notes, told=told
+            self._works[index] = StepContext(
+                self._journal,
+                index,
+                action,
+                resumed=record.begun,
+                notes=record.notes,
+                answers=self._answers(action),
             )
         return self._works[index]
 
-    def _lane(self, action: Action) -> Mapping[str, Json]:
-        """Return what the operator said of an action's lane."""
-        return self._past.told.get(action.lane, {}) if self._past is not None else {}
+    def _answers(self, action: Action) -> Mapping[str, Json]:
+        """Return what the operator answered for an action's branch."""
+        return self._past.answers.get(action.lane, {}) if self._past is not None else {}
 
-    def _result(self, index: int, action: Action, work: Doing) -> Generator[Event, None, Result]:
-        if self._lane(action).get("skip") is True:
+    def _result(self, index: int, action: Action, work: StepContext) -> Generator[Event, None, Result]:
+        if self._answers(action).get("skip") is True:
             return left_out(action, self._plan.actions[index - 1] if index else None)
         values = {**action.scope, **self._values}
         if action.when is not None and not holds(action.when, values):
@@ -217,7 +233,10 @@ class Runner:
             try:
                 with self._site.clock.limit(action.timeout):
                     return (yield from self._apply(index, action, work))
-            except (Interrupted, DeadlinePassed):
+            except Interrupted:
+                raise
+            except DeadlinePassed as error:
+                error.detail = error.detail or tuple(_waited_for(action))
                 raise
             except MaintError as error:
                 if attempt == attempts:
@@ -226,7 +245,7 @@ class Runner:
                 self._site.clock.sleep(action.retry.pause)
         raise AssertionError("a retry loop ends by returning or raising")
 
-    def _apply(self, index: int, action: Action, work: Doing) -> Generator[Event, None, Result]:
+    def _apply(self, index: int, action: Action, work: StepContext) -> Generator[Event, None, Result]:
         progress = STEPS[action.kind].apply(action, self._site, work)
         while True:
             try:
@@ -236,19 +255,33 @@ class Runner:
                 return result
             yield self._event(index, Happening.PROGRESSED, words)
 
-    def _outcome(self, index: int, result: Result) -> None:
-        self._journal.write(
+    def _outcome(self, index: int, action: Action, result: Result) -> Iterator[Event]:
+        yield from self._write(
+            index,
+            action,
             "outcome",
-            index=index,
-            time=self._now(),
             outcome=result.outcome.value,
             detail=result.detail,
             value=result.value,
             partly=result.partly,
         )
 
-    def _told(self, failure: BaseException) -> BaseException:
-        """Return the failure as it is told: once something was changed, no way in is a stop in the middle."""
+    def _write(self, index: int, action: Action, what: str, **fields: Json) -> Iterator[Event]:
+        """Write a line about an action; what puts things back is done even where the disk takes no line.
+
+        Raises:
+            WorkFailed: the journal cannot be written, and the action is not a final one.
+        """
+        try:
+            self._journal.write(what, index=index, time=self._now(), **fields)
+        except WorkFailed as error:
+            if action.phase is not Phase.FINALLY:
+                raise
+            self._unwritten = self._unwritten or error
+            yield self._event(index, Happening.PROGRESSED, f"{error.message}; this step is done all the same")
+
+    def _shown(self, failure: BaseException) -> BaseException:
+        """Return the failure as the caller gets it: once something was changed, no way in is a stop in the middle."""
         if isinstance(failure, CannotReach) and self._changed:
             return WorkFailed(failure.message, detail=failure.detail, hint=failure.hint)
         return failure
@@ -258,7 +291,7 @@ class Runner:
             state = "done"
         elif isinstance(failure, Interrupted | KeyboardInterrupt):
             state = "interrupted"
-        elif isinstance(failure, Refused) and not self._changed:
+        elif isinstance(failure, Refused) and not self._changed and self._past is None:
             state = "refused"
         elif isinstance(failure, Unfinished):
             state = "unfinished"
@@ -266,7 +299,9 @@ class Runner:
             state = "failed"
         more: dict[str, Json] = {}
         if isinstance(failure, Unfinished):
-            more = {"to_do": list(failure.detail), "needs": list(failure.needs)}
+            more = {"to_do": list(failure.detail)}
+        if isinstance(failure, MaintError) and failure.needs:
+            more["needs"] = list(failure.needs)
         detail = _words(failure) if failure else ""
         self._journal.write("ended", state=state, time=self._now(), detail=detail, **more)
 
@@ -275,6 +310,12 @@ class Runner:
 
     def _now(self) -> str:
         return self._site.clock.now().isoformat()
+
+
+def _waited_for(action: Action) -> Sequence[str]:
+    """Return what a limit has cut short, and what goes on without us."""
+    words = [f"it passed during: {action.summary}"]
+    return words if action.effect is Effect.READ else [*words, "what was sent before that goes on without maint"]
 
 
 def _words(error: BaseException) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 
 from maint.engine import journal as journals
-from maint.engine.journal import Journal, Past, Unwritten
-from maint.engine.lock import holder, site_lock
+from maint.engine.journal import Journal, NullJournal, RunState
+from maint.engine.lock import is_held, site_lock
 from maint.engine.run import Runner
-from maint.engine.run_conflicts import refuse_amid
+from maint.engine.run_conflicts import refuse_conflicting
 from maint.errors import PartlyDone, Refused
 from maint.model.events import Event
 from maint.model.json import Json
@@ -17,7 +17,7 @@ from maint.ports import Site
 from maint.steps.manager.window import Window, close, remembered
 
 
-class Session:
+class RunSession:
     """Carries out one plan on one site.
 
     Args:
@@ -26,7 +26,8 @@ class Session:
         options: what the operator said that changes how it is done (`insecure`, `no_safety_net`), for the journal.
         past: the run to take up again.
         limit: seconds for its main steps, None for no limit.
-        told: what the operator says now of lanes of the run that is taken up.
+        limit_of: the operator's limit of which those seconds are left.
+        answers: what the operator answers now, by branch of the run that is taken up.
     """
 
     def __init__(
@@ -34,16 +35,17 @@ class Session:
         site: Site,
         plan: Plan,
         options: Mapping[str, Json],
-        past: Past | None = None,
+        past: RunState | None = None,
         limit: float | None = None,
-        told: Mapping[str, Mapping[str, Json]] | None = None,
+        limit_of: float | None = None,
+        answers: Mapping[str, Mapping[str, Json]] | None = None,
     ) -> None:
-        self._told = told or {}
+        self._answers = answers or {}
         self._site = site
         self._plan = plan
         self._options = options
         self._past = past
-        self._limit = limit
+        self._limit = (limit, limit_of)
         self.run_id = past.id if past else ""
 
     def events(self) -> Generator[Event | str, None, None]:
@@ -62,7 +64,7 @@ class Session:
         with site_lock(self._site.state, self._plan.site, doing, self._site.clock):
             if self._past is not None:  # it may have been taken up by another process before the lock was ours
                 self._past = _as_known(self._past, journals.find(self._site.state, self._past.id))
-            refuse_amid(self._plan, self._site.state, self.run_id)
+            refuse_conflicting(self._plan, self._site.state, self.run_id)
             yield from self._close_window()
             yield from self._run(stored=True)
 
@@ -76,7 +78,7 @@ class Session:
     def _run(self, *, stored: bool) -> Iterator[Event]:
         with closing(self._journal(stored=stored)) as journal:
             self.run_id = journal.id
-            runner = Runner(self._plan, self._site, journal, self._past, self._limit)
+            runner = Runner(self._plan, self._site, journal, self._past, *self._limit)
             yield from runner.events()
         if runner.partly:
             raise PartlyDone(
@@ -85,46 +87,31 @@ class Session:
                 hint="; ".join(result.hint for result in runner.partly if result.hint) or "see what is left above",
             )
 
-    def _journal(self, *, stored: bool) -> Journal | Unwritten:
+    def _journal(self, *, stored: bool) -> Journal | NullJournal:
         now = self._site.clock.now()
         if not stored:
-            return Unwritten()
+            return NullJournal()
         if self._past is not None:
             journal = journals.reopen(self._site.state, self._past, now, self._options)
-            for lane, values in self._told.items():
-                journal.write("told", lane=lane, values=dict(values), time=now.isoformat())
-                self._past.hear(lane, values)
+            for lane, values in self._answers.items():
+                journal.write("answers", lane=lane, values=dict(values), time=now.isoformat())
+                self._past.apply_answers(lane, values)
             return journal
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
 
 
-def _as_known(before: Past, now: Past) -> Past:
+def _as_known(before: RunState, now: RunState) -> RunState:
     """Return a run as it stands now.
 
     Raises:
         Refused: somebody has told it meanwhile where its virtual clusters are.
     """
-    if now.told != before.told:
-        raise Refused(f"run {now.id} was told something by another process", hint="look at it, and resume it again")
+    if now.answers != before.answers:
+        raise Refused(f"run {now.id} was answered by another process", hint="look at it, and resume it again")
     return now
 
 
 def abandoned_window(site: Site) -> Window | None:
     """Return a redaction window whose owner is gone, None where there is none or its run still works."""
     window = remembered(site.state)
-    if window is None or _at_work(site):
-        return None
-    return window
-
-
-def _at_work(site: Site) -> bool:
-    who = holder(site.state)
-    if who is None:
-        return False
-    try:
-        os.kill(who.pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return None if window is None or is_held(site.state) else window

@@ -137,6 +137,11 @@ class Plan(msgspec.Struct, frozen=True):
         return asking[0].confirm if len({action.lane for action in asking}) == 1 else None
 
     @property
+    def one_off(self) -> bool:
+        """Whether a command named the steps itself: such a plan is called after its command, `vc job run`."""
+        return " " in self.source
+
+    @property
     def fingerprint(self) -> str:
         """A digest of the facts that the plan was made from."""
         return digest([dict(action.facts) for action in self.actions])

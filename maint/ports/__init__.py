@@ -37,8 +37,8 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None:
         """Wait."""
 
-    def limit(self, seconds: float | None) -> AbstractContextManager[None]:
-        """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit. Limits nest."""
+    def limit(self, seconds: float | None, of: float | None = None) -> AbstractContextManager[None]:
+        """Raise `DeadlinePassed` inside the block once the seconds, left `of` a limit, have passed; they nest."""
 
 
 class Secrets(Protocol):
@@ -382,7 +382,7 @@ class Site(Sight, Protocol):
 
 
 class Work(Protocol):
-    """One action under way: what it wrote down in earlier lives, and a way to write down more."""
+    """One action under way: what it wrote down in earlier attempts, and a way to write down more."""
 
     @property
     def run(self) -> str:
@@ -390,15 +390,15 @@ class Work(Protocol):
 
     @property
     def resumed(self) -> bool:
-        """Whether an earlier life of this run had already begun this action."""
+        """Whether an earlier attempt of this run had already begun this action."""
 
     @property
     def timeout(self) -> float | None:
         """Seconds that the playbook allows for this action."""
 
     @property
-    def told(self) -> Mapping[str, Json]:
-        """What the operator said, when the run was taken up, of what this action belongs to."""
+    def answers(self) -> Mapping[str, Json]:
+        """What the operator answered, when the run was taken up, for the branch of this action."""
 
     def note(self, key: str, value: Json) -> None:
         """Write down, on disk before this returns; never a secret."""

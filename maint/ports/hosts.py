@@ -52,8 +52,10 @@ class Shell(ShellSight, Protocol):
     def run(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
         """Run a command that may change something; see `ask`."""
 
-    def write_file(self, host: str, path: str, content: bytes) -> None:
-        """Replace or make a file atomically; owner and mode stay as they were, else root and 0644."""
+    def write_file(
+        self, host: str, path: str, content: bytes, *, owner: str = "", group: str = "", mode: str = ""
+    ) -> None:
+        """Replace or make a file atomically; what is left open of owner and mode stays, else root's and 0644."""
 
 
 class Fleet(Protocol):

@@ -12,11 +12,10 @@ import msgspec
 
 from maint import __version__
 from maint.deployment.compare import Comparison, compare
-from maint.deployment.deployment_summary import Outline
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import BLOCK, blocks
-from maint.deployment.normalize import flatten, uncollected
-from maint.deployment.tree import Pool
+from maint.deployment.judge import DeploymentSummary
+from maint.deployment.normalize import normalize
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Door
@@ -122,7 +121,7 @@ class _Rehearsed:
             raise WorkFailed(f"it does not pass level 3: {verification.words}")
         begun = self._site.clock.monotonic()
         with self._phase("open"):
-            outline = outline_of(self._site, self._snapshot)
+            summary = outline_of(self._site, self._snapshot)
         yield f"bringing up a throw-away manager of release {self._found.release}"
         api = int(self._found.api.removeprefix("v"))
         size = self._snapshot.part(DEPLOYMENT).content_bytes
@@ -130,13 +129,13 @@ class _Rehearsed:
             open_deployment(self._site, self._snapshot) as document,
             self._rehearsal.stage(document, size, api) as stage,
         ):
-            yield from self._restore(stage, outline, verification, api)
+            yield from self._restore(stage, summary, verification, api)
             self._found.rto_seconds = self._site.clock.monotonic() - begun
             yield "comparing"
             with self._phase("compare"):
                 self._judge(self._compare(stage))
 
-    def _restore(self, stage: Stage, outline: Outline, verification: Verification, api: int) -> Iterator[str]:
+    def _restore(self, stage: Stage, summary: DeploymentSummary, verification: Verification, api: int) -> Iterator[str]:
         with self._phase("licence"):
             stage.manager.log_in()
             if (licence := self._license()) is not None:
@@ -148,7 +147,7 @@ class _Rehearsed:
         with self._phase("restart"):
             stage.restart()
             stage.manager.forget_login()
-        if outline.web_tls:
+        if summary.web_tls:
             with self._phase("tls"):
                 _insist_on_tls(stage)
         yield "logging in with the restored account"
@@ -181,13 +180,12 @@ class _Rehearsed:
             raise LoginRefused(f"{self._site.settings.manager.login.username} is not let in after the restore")
 
     def _compare(self, stage: Stage) -> Comparison:
-        fingerprint, pool = site_fingerprint(self._site), Pool()
+        fingerprint = site_fingerprint(self._site)
         with open_deployment(self._site, self._snapshot) as stream:
-            wanted = flatten(blocks(stream.read), fingerprint, pool)
+            wanted = normalize(blocks(stream.read), fingerprint)
         with stage.manager.deployment() as answer:
-            present = flatten(blocks(answer.read), fingerprint, pool)
-        with uncollected():
-            return compare(wanted, present)
+            present = normalize(blocks(answer.read), fingerprint)
+        return compare(wanted, present)
 
     def _judge(self, comparison: Comparison) -> None:
         self._found.comparison = comparison

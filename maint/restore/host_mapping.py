@@ -12,11 +12,11 @@ import msgspec
 from msgspec.structs import asdict
 
 from maint.config.suggestions import did_you_mean
+from maint.deployment.document import Document, items_of, services_of, text_of
 from maint.deployment.normalize import identity
 from maint.errors import Refused, UsageError
 from maint.model.json import Json
 from maint.model.manager import Host
-from maint.restore.plain_document import Doc, items_of, services_of, text_of
 
 _LONGEST_NAME = 64  # characters; a generated role name is cut to them
 _FEWEST_HEX = 8  # of an md5 that tell a cut one from a word
@@ -44,7 +44,7 @@ class HostChange(msgspec.Struct, frozen=True):
         return HostChange(**{str(key): str(text) for key, text in value.items()})
 
 
-def changes_of(wishes: Sequence[str], document: Doc, server: Sequence[Host]) -> tuple[HostChange, ...]:
+def changes_of(wishes: Sequence[str], document: Document, server: Sequence[Host]) -> tuple[HostChange, ...]:
     """Return what `OLD=NEW` texts mean for a document on a server.
 
     Args:
@@ -61,7 +61,7 @@ def changes_of(wishes: Sequence[str], document: Doc, server: Sequence[Host]) -> 
     return changes
 
 
-def _change(wish: str, hosts: Sequence[Doc], server: Sequence[Host]) -> HostChange:
+def _change(wish: str, hosts: Sequence[Document], server: Sequence[Host]) -> HostChange:
     old, equals, new = wish.partition("=")
     if not equals or not old or not new:
         raise UsageError(f"--map-host {wish!r} is no OLD=NEW", hint="OLD=NEW, or OLD=id:name:address")
@@ -94,7 +94,7 @@ def _new(text: str, server: Sequence[Host]) -> Host:
     )
 
 
-def _refuse_mergers(changes: Sequence[HostChange], hosts: Sequence[Doc]) -> None:
+def _refuse_mergers(changes: Sequence[HostChange], hosts: Sequence[Document]) -> None:
     """Refuse where two hosts would become one."""
     moved = {change.old_id for change in changes}
     staying = [host for host in hosts if text_of(host, "hostId") not in moved]
@@ -110,14 +110,14 @@ def _refuse_mergers(changes: Sequence[HostChange], hosts: Sequence[Doc]) -> None
         seen |= {change.new_id, change.new_name}
 
 
-def rewrite(document: Doc, changes: Sequence[HostChange]) -> None:
+def rewrite(document: Document, changes: Sequence[HostChange]) -> None:
     """Rewrite a document in place."""
     if changes:
         _Rewriter(document, changes).walk(document)
 
 
 class _Rewriter:
-    def __init__(self, document: Doc, changes: Sequence[HostChange]) -> None:
+    def __init__(self, document: Document, changes: Sequence[HostChange]) -> None:
         self._by_id = {change.old_id: change for change in changes}
         self._by_name = {change.old_name: change for change in changes}
         self._tails = {_md5(change.old_id): _md5(change.new_id) for change in changes}
@@ -148,7 +148,7 @@ class _Rewriter:
     def _text(self, text: str) -> str:
         return self._pattern.sub(lambda found: self._tails[found[0]], text) if len(text) > _FEWEST_HEX else text
 
-    def _cut_names(self, document: Doc) -> dict[str, str]:
+    def _cut_names(self, document: Document) -> dict[str, str]:
         """Return the role names that were cut to fit, old → new: they end in the beginning of an md5."""
         renamed = {}
         for service in services_of(document):
@@ -162,7 +162,7 @@ class _Rewriter:
         return renamed
 
 
-def leftovers(document: Doc, changes: Sequence[HostChange]) -> list[str]:
+def leftovers(document: Document, changes: Sequence[HostChange]) -> list[str]:
     """Return the places of a rewritten document whose text still names an old host; never the text itself."""
     words = {word for change in changes for word in (change.old_id, change.old_name, change.old_address) if word}
     if not words:

@@ -12,20 +12,18 @@ from typing import BinaryIO, cast
 
 import msgspec
 
+from maint.deployment.document import spell
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge, Verdict
-from maint.deployment.mask_secrets import noting
-from maint.deployment.normalize import flatten
-from maint.deployment.secret_index import Known
-from maint.deployment.tree import Tree
+from maint.deployment.normalize import Tree, normalize
+from maint.deployment.secret_index import SecretIndex
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
-from maint.restore.plain_document import document_of, spell
 from maint.restore.subset import Choice, choice_of, left_out, part_of
-from maint.snapshots.parts import DEPLOYMENT, open_deployment
+from maint.snapshots.parts import DEPLOYMENT, open_deployment, read_deployment
 from maint.snapshots.verify import verdict_of
 
 
@@ -104,11 +102,11 @@ class Outgoing(msgspec.Struct, frozen=True):
         with open_deployment(sight, self.snapshot) as stream:
             yield stream
 
-    def tree(self, sight: Sight, known: Known | None = None) -> dict[str, Tree]:
+    def tree(self, sight: Sight, known: SecretIndex | None = None) -> dict[str, Tree]:
         """Return it as a tree; secrets are fingerprints, and are noted in `known` for who shows texts of it."""
         fingerprint = site_fingerprint(sight)
         with self.open(sight) as stream:
-            return flatten(blocks(stream.read), fingerprint if known is None else noting(known, fingerprint))
+            return normalize(blocks(stream.read), fingerprint if known is None else known.noting(fingerprint))
 
     def verdict(self, sight: Sight) -> Verdict:
         """Judge it: what is in it, and does it hang together?"""
@@ -134,7 +132,7 @@ def planned_edit(sight: Sight, snapshot: Snapshot, clusters: Sequence[str], map_
     """
     if not clusters and not map_hosts:
         return Edit()
-    document, hosts = document_of(sight, snapshot), sight.manager.hosts()
+    document, hosts = read_deployment(sight, snapshot), sight.manager.hosts()
     changes = changes_of(map_hosts, document, hosts)
     rewrite(document, changes)
     choice = choice_of(document, clusters, sight.manager.clusters(), hosts) if clusters else None
@@ -146,6 +144,6 @@ def outgoing(sight: Sight, snapshot: Snapshot, edit: Edit) -> Outgoing:
     """Return the document that a restore sends."""
     if edit.choice is None and not edit.changes:
         return Outgoing(snapshot, edit)
-    document = document_of(sight, snapshot)
+    document = read_deployment(sight, snapshot)
     rewrite(document, edit.changes)
     return Outgoing(snapshot, edit, spell(part_of(document, edit.choice) if edit.choice else document))

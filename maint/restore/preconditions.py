@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from maint.deployment.deployment_summary import Outline
+from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Redaction, Snapshot
@@ -39,7 +39,7 @@ class Server(msgspec.Struct, frozen=True):
 
 
 def ready(
-    snapshot: Snapshot, outline: Outline, verification: Verification, server: Server, *, whole: bool = True
+    snapshot: Snapshot, summary: DeploymentSummary, verification: Verification, server: Server, *, whole: bool = True
 ) -> Sequence[Finding]:
     """Climb the ladder and return every rung; `passed` False forbids the restore, None could not be told.
 
@@ -59,7 +59,7 @@ def ready(
         _licensed(server),
         _commands(server),
         _clusters(server),
-        *(_host(snapshot, outline, server) if whole else ()),
+        *(_host(snapshot, summary, server) if whole else ()),
     ]
 
 
@@ -140,18 +140,18 @@ def _clusters(server: Server) -> Finding:
     return Finding("clusters", False, f"{', '.join(server.running)} not stopped; maint cluster stop {first}")
 
 
-def _host(snapshot: Snapshot, outline: Outline, server: Server) -> Iterator[Finding]:
+def _host(snapshot: Snapshot, summary: DeploymentSummary, server: Server) -> Iterator[Finding]:
     """What the export cannot hold must already lie on the manager host (contract sections 2.1, 8.3, 11)."""
     if server.host_files is None:
-        if outline.hosts or outline.web_tls:
+        if summary.hosts or summary.web_tls:
             reason = server.unseen or "no `ssh:` is configured"
             yield Finding("host files", None, f"GUID and TLS files on the manager host were not looked for: {reason}")
         return
-    if outline.hosts:
+    if summary.hosts:
         yield _guid(snapshot, server, server.host_files)
-    if outline.auto_tls:
+    if summary.auto_tls:
         yield _certmanager(snapshot, server.host_files)
-    for path in outline.key_files():
+    for path in summary.key_files():
         yield _key_file(snapshot, path, server.host_files)
 
 

@@ -7,14 +7,11 @@ from functools import lru_cache
 import msgspec
 
 from maint.config.schema import SiteSettings
-from maint.deployment.compare import Comparison, Difference, compare
+from maint.deployment.compare import VOLATILE, Comparison, Difference, compare, masked, reason
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks
-from maint.deployment.mask_secrets import noting, scrubbed
-from maint.deployment.normalize import flatten
-from maint.deployment.secret_index import Known
-from maint.deployment.tree import Tree
-from maint.deployment.volatile import VOLATILE, reason
+from maint.deployment.normalize import Tree, normalize
+from maint.deployment.secret_index import SecretIndex
 from maint.errors import Refused
 from maint.model.formatting import show_duration
 from maint.model.json import Json, digest
@@ -159,7 +156,7 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
     Raises:
         Refused: the configuration changed while the plan was made.
     """
-    known = Known()
+    known = SecretIndex()
     wanted, present = out.tree(sight, known), tree_of_server(sight, known)
     if meaning(present) != seen:
         raise Refused(
@@ -168,7 +165,7 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
             hint="find out who works on it, then make the plan again",
         )
     losses = compare(present if out.whole else same_places(present, wanted), wanted)
-    losses.differences = scrubbed(losses.differences, [known], site_fingerprint(sight))
+    losses.differences = masked(losses.differences, [known], site_fingerprint(sight))
     return Preview(
         out=out,
         settings=sight.settings,
@@ -223,11 +220,11 @@ def _worst_first(one: Difference) -> int:
 _LAST = frozenset(one.path.rpartition("/")[2] for one in VOLATILE)
 
 
-def tree_of_server(sight: Sight, known: Known | None = None) -> dict[str, Tree]:
+def tree_of_server(sight: Sight, known: SecretIndex | None = None) -> dict[str, Tree]:
     """Return the present deployment as a tree; secrets are fingerprints, and noted in `known` for who shows texts."""
     fingerprint = site_fingerprint(sight)
     with sight.manager.deployment() as answer:
-        return flatten(blocks(answer.read), fingerprint if known is None else noting(known, fingerprint))
+        return normalize(blocks(answer.read), fingerprint if known is None else known.noting(fingerprint))
 
 
 def meaning(tree: dict[str, Tree]) -> str:

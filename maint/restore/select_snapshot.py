@@ -1,7 +1,7 @@
 """Which snapshot a restore means: the one that was named, else the newest restorable one."""
 
 from maint.deployment.json_events import blocks
-from maint.deployment.json_reducer import Fields, Rules, drop, fold
+from maint.deployment.json_reducer import Fields, Rules, drop, reduced
 from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Redaction, Snapshot
 from maint.ports import Sight
@@ -59,7 +59,7 @@ def clusters_in(sight: Sight, snapshot: Snapshot) -> frozenset[str]:
     """
     path = f"{snapshot.site}/{snapshot.id}/{REDACTED_COPY}"
     with stored(sight.store, path) as (file, _), sight.seal.decompress(file) as stream:
-        found = fold(blocks(stream.read), Rules({"": _clusters, "clusters[]": _names}, otherwise=drop))
+        found = reduced(blocks(stream.read), Rules({"": _clusters, "clusters[]": _names}, otherwise=drop))
     assert isinstance(found, frozenset)  # what the root's rule returns
     return found
 

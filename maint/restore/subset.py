@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from maint.config.suggestions import did_you_mean
-from maint.deployment.tree import Items, Tree
+from maint.deployment.document import Document, items_of, text_of
+from maint.deployment.normalize import Items, Tree
 from maint.errors import Refused
 from maint.model.manager import Cluster, Host
-from maint.restore.plain_document import Doc, items_of, text_of
 from maint.restore.select_snapshot import GUARDED
 
 
@@ -28,7 +28,7 @@ class Choice(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
 
 
-def choice_of(document: Doc, names: Sequence[str], clusters: Sequence[Cluster], hosts: Sequence[Host]) -> Choice:
+def choice_of(document: Document, names: Sequence[str], clusters: Sequence[Cluster], hosts: Sequence[Host]) -> Choice:
     """Return which part of a document brings clusters back.
 
     Args:
@@ -51,21 +51,21 @@ def choice_of(document: Doc, names: Sequence[str], clusters: Sequence[Cluster], 
     )
 
 
-def part_of(document: Doc, choice: Choice) -> Doc:
+def part_of(document: Document, choice: Choice) -> Document:
     """Return the document that is sent to bring back what was chosen."""
     templates = [
         template
         for template in items_of(document.get("hostTemplates"))
         if text_of(template.get("clusterRef"), "clusterName") in choice.clusters
     ]
-    part: Doc = {
+    part: Document = {
         "clusters": [one for one in items_of(document.get("clusters")) if text_of(one, "name") in choice.clusters],
         "hosts": [one for one in items_of(document.get("hosts")) if text_of(one, "hostId") in choice.hosts],
     }
     return {**part, "hostTemplates": {"items": templates}} if templates else part
 
 
-def left_out(document: Doc, choice: Choice) -> list[str]:
+def left_out(document: Document, choice: Choice) -> list[str]:
     """Return what belongs to the clusters, is no part of what is sent, and has to be made anew by hand."""
     contexts = [
         text_of(ref, "name")
@@ -113,7 +113,7 @@ def same_places(present: dict[str, Tree], part: dict[str, Tree]) -> dict[str, Tr
     }
 
 
-def _cluster(document: Doc, name: str) -> Doc:
+def _cluster(document: Document, name: str) -> Document:
     clusters = items_of(document.get("clusters"))
     for key in ("name", "displayName"):
         found = [cluster for cluster in clusters if text_of(cluster, key) == name]
@@ -128,7 +128,7 @@ def _cluster(document: Doc, name: str) -> Doc:
     )
 
 
-def _refuse_clusters(wanted: Sequence[Doc], clusters: Sequence[Cluster]) -> None:
+def _refuse_clusters(wanted: Sequence[Document], clusters: Sequence[Cluster]) -> None:
     taken = {name for cluster in clusters for name in (cluster.name, cluster.display_name) if name}
     for cluster in wanted:
         for key in ("name", "displayName"):
@@ -141,7 +141,7 @@ def _refuse_clusters(wanted: Sequence[Doc], clusters: Sequence[Cluster]) -> None
                 )
 
 
-def _hosts_of(document: Doc, clusters: Sequence[Doc]) -> list[Doc]:
+def _hosts_of(document: Document, clusters: Sequence[Document]) -> list[Document]:
     needed = {
         text_of(role.get("hostRef"), "hostId")
         for cluster in clusters
@@ -151,7 +151,7 @@ def _hosts_of(document: Doc, clusters: Sequence[Doc]) -> list[Doc]:
     return [host for host in items_of(document.get("hosts")) if text_of(host, "hostId") in needed]
 
 
-def _refuse_hosts(needed: Sequence[Doc], hosts: Sequence[Host]) -> None:
+def _refuse_hosts(needed: Sequence[Document], hosts: Sequence[Host]) -> None:
     names = {host.hostname: host.host_id for host in hosts}
     for host in needed:
         name = text_of(host, "hostname")

@@ -10,8 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint import __version__
-from maint.deployment.deployment_summary import Outline
-from maint.deployment.judge import Judge, Verdict
+from maint.deployment.judge import DeploymentSummary, Judge, Verdict
 from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.formatting import show_size
@@ -156,12 +155,12 @@ class _Run:
         part, verdict = writer.judged(judge)
         yield _said(verdict)
         writer.redacted_copy(part)
-        host_files, uncovered = try_look_at_host(self._site, verdict.outline)
-        further = yield from take_extra_parts(self._site, writer, verdict.outline)
+        host_files, uncovered = try_look_at_host(self._site, verdict.summary)
+        further = yield from take_extra_parts(self._site, writer, verdict.summary)
         clusters = yield from take_clusters(
             self._site, writer, self._recipients, self._clusters(), self._order.accept_empty
         )
-        told = truststore_finding(verdict.outline, any(part.name == TRUSTSTORE for part in writer.parts))
+        told = truststore_finding(verdict.summary, any(part.name == TRUSTSTORE for part in writer.parts))
         beside = [*([told] if told else []), release_of(verdict, release)]
         snapshot = Snapshot(
             id=self._id,
@@ -205,7 +204,9 @@ class _Absent(Exception):
     """There is nothing to take, and nothing went wrong."""
 
 
-def take_extra_parts(site: Site, writer: SnapshotWriter, outline: Outline) -> Generator[str, None, ExtraParts]:
+def take_extra_parts(
+    site: Site, writer: SnapshotWriter, summary: DeploymentSummary
+) -> Generator[str, None, ExtraParts]:
     """Store the further parts that the config wants; yields words on those that cannot be had.
 
     Args:
@@ -217,7 +218,7 @@ def take_extra_parts(site: Site, writer: SnapshotWriter, outline: Outline) -> Ge
     ways: dict[str, tuple[bool | None, Callable[[], None]]] = {
         LICENSE: (wanted.license, lambda: _take_license(site, writer)),
         TRUSTSTORE: (wanted.truststore_password, lambda: _take_truststore(site, writer)),
-        MANAGER_FILES: (wanted.manager_files, lambda: kept.extend(_take_manager_files(site, writer, outline))),
+        MANAGER_FILES: (wanted.manager_files, lambda: kept.extend(_take_manager_files(site, writer, summary))),
     }
     for name, (choice, write) in ways.items():
         if choice is False:
@@ -256,11 +257,11 @@ def _take_truststore(site: Site, writer: SnapshotWriter) -> None:
     writer.sealed(TRUSTSTORE, password.reveal().encode())
 
 
-def _take_manager_files(site: Site, writer: SnapshotWriter, outline: Outline) -> Sequence[str]:
+def _take_manager_files(site: Site, writer: SnapshotWriter, summary: DeploymentSummary) -> Sequence[str]:
     if site.settings.ssh is None:
         raise _Absent("no `ssh:` is configured")
     host = site.settings.hosts_in("manager")[0].name
-    there = _there(site, host, manager_paths(outline))
+    there = _there(site, host, manager_paths(summary))
     if not there:
         raise _Absent(f"none of them is on {host}")
     operands = " ".join(shlex.quote(path.lstrip("/")) for path in there)

@@ -1,35 +1,32 @@
 """Hold two configurations against each other: two snapshots, or a snapshot and the live manager.
 
 Where a private key is at hand the raw documents are compared, else the redacted copies: their secrets are fingerprints
-under the site's key, and so are those of the raw documents once they are flattened, so that the answer is the same.
+under the site's key, and so are those of the raw documents once they are normalised, so that the answer is the same.
 No answer holds a secret: where a text that differs holds one that either side knows, its fingerprint is shown.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
-from maint.deployment.compare import Comparison, Difference, compare
+import msgspec
+
+from maint.deployment.compare import Comparison, Difference, compare, masked
 from maint.deployment.fingerprint import Fingerprint, site_fingerprint
 from maint.deployment.json_events import blocks
-from maint.deployment.mask_secrets import noting, scrubbed
-from maint.deployment.normalize import LONGEST, flatten, shortened, uncollected
-from maint.deployment.secret_index import GRAM, Known
-from maint.deployment.tree import Pool, Tree, opened
-from maint.deployment.unread_secrets import unread_secrets
+from maint.deployment.normalize import LONGEST, Tree, normalize, shortened
+from maint.deployment.secret_index import SecretIndex
 from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight
 from maint.snapshots.catalogue import entries
-from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, Tally, open_deployment, stored
+from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, Tally, drained, open_deployment, stored
 
 _FINGERPRINT = re.compile(r"fp:[0-9a-f]{16}")
 _EVERYTHING = 1 << 40  # characters; no text is as long
 _SECRET = 4096  # characters; no longer secret is looked for in a text
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(msgspec.Struct, frozen=True):
     """One of two configurations.
 
     Attributes:
@@ -44,7 +41,7 @@ class Side:
     source: str
     tree: dict[str, Tree]
     format: tuple[str, str]
-    known: Known
+    known: SecretIndex
 
 
 def latest(sight: Sight) -> Snapshot:
@@ -60,16 +57,13 @@ def latest(sight: Sight) -> Snapshot:
     raise Refused(f"there is no snapshot of {sight.settings.name} to compare with", hint="`maint backup create`")
 
 
-def of_snapshot(
-    sight: Sight, snapshot: Snapshot, *, redacted: bool, pool: Pool | None = None, whole: bool = False
-) -> Side:
+def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, whole: bool = False) -> Side:
     """Return a snapshot's side, from its raw document or from its redacted copy.
 
     Args:
         sight: the site.
         snapshot: which.
         redacted: whether its redacted copy is read.
-        pool: shared by both sides, it spares whatever they have in common (see `flatten.py`).
         whole: whether long texts are kept whole: needed on both sides where a redacted copy meets something else.
 
     Raises:
@@ -81,9 +75,9 @@ def of_snapshot(
             f"snapshot {snapshot.id} holds virtual clusters alone: there is no configuration to compare",
             hint="`maint backup list` shows the others; `maint backup show` tells what it holds",
         )
-    known = Known()
+    known = SecretIndex()
     longest = _EVERYTHING if whole else LONGEST
-    tree = _of_copy(sight, snapshot, pool, longest) if redacted else _of_raw(sight, snapshot, known, pool, longest)
+    tree = _of_copy(sight, snapshot, longest) if redacted else _of_raw(sight, snapshot, known, longest)
     versions = snapshot.versions
     return Side(
         snapshot.id,
@@ -94,14 +88,14 @@ def of_snapshot(
     )
 
 
-def of_server(sight: Sight, pool: Pool | None = None, *, whole: bool = False) -> Side:
+def of_server(sight: Sight, *, whole: bool = False) -> Side:
     """Return the live manager's side, as it shows itself now; for the rest see `of_snapshot`."""
     api = sight.manager.require_api(sight.settings.manager.api.deployment)
     release = sight.manager.release()
-    known = Known()
+    known = SecretIndex()
     with sight.manager.deployment() as answer:
         longest = _EVERYTHING if whole else LONGEST
-        tree = flatten(blocks(answer.read), noting(known, site_fingerprint(sight)), pool, longest)
+        tree = normalize(blocks(answer.read), known.noting(site_fingerprint(sight)), longest)
     return Side(sight.settings.manager.host, "server", tree, (release, api), known)
 
 
@@ -112,27 +106,15 @@ def differences(sight: Sight, before: Side, after: Side) -> Comparison:
 
 def held_against(before: Side, after: Side, fingerprint: Fingerprint) -> Comparison:
     """Compare two sides whose fingerprints are these."""
-    with uncollected():
-        return _held_against(before, after, fingerprint)
-
-
-def _held_against(before: Side, after: Side, fingerprint: Fingerprint) -> Comparison:
     found = compare(before.tree, after.tree)
     if before.format == after.format:
         added = [Difference(steps, None, _shown(after.tree, steps)) for steps in found.added]
         found.differences, found.added = [*found.differences, *added], []
     if "redacted copy" in (before.source, after.source) and before.source != after.source:
         _weigh_scrubbed(found, fingerprint)
-    grams = {text[at : at + GRAM] for one in found.differences for text in _texts(one) for at in range(len(text))}
-    for secret in unread_secrets(before.tree, after.tree, grams=grams) if grams else ():
-        before.known.add(secret)  # no other one can be inside a text that is shown
-    shown = scrubbed(found.differences, (before.known, after.known), fingerprint)
+    shown = masked(found.differences, (before.known, after.known), fingerprint)
     found.differences = sorted(shown, key=lambda one: one.path)
     return found
-
-
-def _texts(one: Difference) -> Iterator[str]:
-    yield from (text for text in (one.before, one.after) if text and not _FINGERPRINT.fullmatch(text))
 
 
 def unified(before: Side, after: Side, found: Comparison) -> str:
@@ -171,24 +153,24 @@ def _one_line(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
-def _of_raw(sight: Sight, snapshot: Snapshot, known: Known, pool: Pool | None, longest: int) -> dict[str, Tree]:
+def _of_raw(sight: Sight, snapshot: Snapshot, known: SecretIndex, longest: int) -> dict[str, Tree]:
     part = snapshot.part(DEPLOYMENT)
     with open_deployment(sight, snapshot) as stream:
         content = Tally(stream.read)
-        tree = flatten(blocks(content.read), noting(known, site_fingerprint(sight)), pool, longest)
+        tree = normalize(blocks(content.read), known.noting(site_fingerprint(sight)), longest)
     _insist(snapshot, part.name, content.sha256 == part.content_sha256)
     return tree
 
 
-def _of_copy(sight: Sight, snapshot: Snapshot, pool: Pool | None, longest: int) -> dict[str, Tree]:
+def _of_copy(sight: Sight, snapshot: Snapshot, longest: int) -> dict[str, Tree]:
     if not snapshot.has(REDACTED_COPY):
         raise WorkFailed(f"snapshot {snapshot.id} has no redacted copy", hint="compare it where the private key is")
     part = snapshot.part(REDACTED_COPY)
-    with (
-        stored(sight.store, f"{snapshot.site}/{snapshot.id}/{part.name}") as (file, on_disk),
-        sight.seal.decompress(file) as stream,
-    ):
-        tree = flatten(blocks(stream.read), site_fingerprint(sight), pool, longest)
+    path = f"{snapshot.site}/{snapshot.id}/{part.name}"
+    with sight.store.open(path) as file:  # anyone can write to a store: nothing is unpacked before it is proven
+        _insist(snapshot, part.name, drained(file.read).sha256 == part.sha256)
+    with stored(sight.store, path) as (again, on_disk), sight.seal.decompress(again) as stream:
+        tree = normalize(blocks(stream.read), site_fingerprint(sight), longest)
     _insist(snapshot, part.name, on_disk.sha256 == part.sha256)
     return tree
 
@@ -203,7 +185,7 @@ def _shown(tree: Tree, steps: Sequence[str]) -> str:
     """Return a value by the way to it."""
     for step in steps:
         assert isinstance(tree, dict)  # as it was found
-        tree = opened(tree)[step]
+        tree = tree[step]
     return tree if isinstance(tree, str) else "all of it"
 
 

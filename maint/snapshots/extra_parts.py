@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from maint.config.schema import PartsSettings, SiteSettings
-from maint.deployment.deployment_summary import Outline
+from maint.deployment.judge import DeploymentSummary
 from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, TimedOut
 from maint.model.json import Json
@@ -31,16 +31,16 @@ def lacking(settings: SiteSettings, snapshot: Snapshot) -> Sequence[str]:
     return [name for name, choice in demanded.items() if choice and not snapshot.has(name)]
 
 
-def truststore_finding(outline: Outline, part: bool) -> Finding | None:
+def truststore_finding(summary: DeploymentSummary, part: bool) -> Finding | None:
     """Say whether the password of the shared truststore is at hand; None where Auto-TLS needs none (contract 11).
 
     Args:
         outline: what is in the deployment.
         part: whether the snapshot has the part of its own.
     """
-    if not outline.auto_tls:
+    if not summary.auto_tls:
         return None
-    if outline.truststore_password or part:
+    if summary.truststore_password or part:
         return Finding("truststore", True, "the truststore password is in the snapshot")
     words = "Auto-TLS is on, and the truststore password is neither in the document nor a part of the snapshot"
     return Finding("truststore", False, words)
@@ -52,10 +52,10 @@ def usable(password: bytes) -> bool:
     return readable(text) and not text.lstrip().startswith(("<", "{"))
 
 
-def manager_paths(outline: Outline) -> Sequence[str]:
+def manager_paths(summary: DeploymentSummary) -> Sequence[str]:
     """Return what belongs to the manager on its host: folders and files, none of which lies in another."""
     whole = (SETTINGS, OPTIONS, CERTMANAGER)
-    return (*whole, *(path for path in outline.key_files() if not path.startswith(tuple(f"{one}/" for one in whole))))
+    return (*whole, *(path for path in summary.key_files() if not path.startswith(tuple(f"{one}/" for one in whole))))
 
 
 def wanted_parts(settings: SiteSettings) -> PartsSettings:
@@ -80,7 +80,7 @@ UNCOVERED = (
 NO_GUID = f"the server's GUID: {GUID} does not exist on the manager host (it is in the database, CM_VERSION.GUID)"
 
 
-def look_at_host(sight: Sight, outline: Outline) -> Mapping[str, Json]:
+def look_at_host(sight: Sight, summary: DeploymentSummary) -> Mapping[str, Json]:
     """Return what is on the manager host: path → `{present, value?}`.
 
     Raises:
@@ -92,17 +92,17 @@ def look_at_host(sight: Sight, outline: Outline) -> Mapping[str, Json]:
     seen: dict[str, Json] = {GUID: {"present": guid is not None}}
     if guid is not None:
         seen[GUID] = {"present": True, "value": guid.decode(errors="replace").strip()}
-    for path in (CERTMANAGER, *outline.key_files()):
+    for path in (CERTMANAGER, *summary.key_files()):
         seen[path] = {"present": sight.shell.ask(host, f"test -e {shlex.quote(path)}").ok}
     return seen
 
 
-def try_look_at_host(sight: Sight, outline: Outline) -> tuple[Mapping[str, Json], tuple[str, ...]]:
+def try_look_at_host(sight: Sight, summary: DeploymentSummary) -> tuple[Mapping[str, Json], tuple[str, ...]]:
     """Return what is on the manager host, and words on what the snapshot does not cover; a lost host is words only."""
     if sight.settings.ssh is None:
         return {}, (*UNCOVERED, "the files on the manager host were not looked for: no `ssh:` is configured")
     try:
-        seen = look_at_host(sight, outline)
+        seen = look_at_host(sight, summary)
     except (CannotReach, TimedOut, Invalid) as failure:
         return {}, (*UNCOVERED, f"the files on the manager host were not looked for: {failure.message}")
     return seen, UNCOVERED if present(seen, GUID) else (*UNCOVERED, NO_GUID)

@@ -5,8 +5,6 @@ judged like every export. The healed snapshot bears the time of the redacted one
 was in force; its secrets are those of the source, which may have been changed since.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -16,25 +14,25 @@ import msgspec
 from msgspec.structs import replace
 
 from maint import __version__
+from maint.deployment.document import Document, spell
 from maint.deployment.judge import Judge
 from maint.deployment.normalize import identity
 from maint.deployment.sensitive import REDACTED, hidden, masked, readable
-from maint.errors import Invalid, Refused, WorkFailed
+from maint.errors import Invalid, Refused
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
-from maint.ports import Sight, Site
+from maint.ports import Site
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.extra_parts import truststore_finding
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id, show_time
 from maint.snapshots.parts import (
-    DEPLOYMENT,
     LICENSE,
     MANAGER_FILES,
     TRUSTSTORE,
     from_bytes,
-    open_deployment,
     open_part,
+    read_deployment,
     read_part,
 )
 from maint.snapshots.records import Verification
@@ -42,7 +40,6 @@ from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 from maint.snapshots.writer import SnapshotWriter
 
-Document: TypeAlias = dict[str, Any]  # Any: a document as `json` reads it
 Scalar: TypeAlias = str | int | bool
 
 _ACCOUNT = ("pwHash", "pwSalt", "pwLogin")  # what redacted views leave out of accounts (contract section 7.1)
@@ -83,7 +80,7 @@ def heal(
     if redacted.judgement.redaction is not Redaction.REDACTED:
         hint = f"`maint restore plan --snapshot {redacted.id}` shows what bringing it back would do"
         raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal", hint=hint)
-    document = document_of(site, redacted)
+    document = read_deployment(site, redacted)
     filled, left = fill(document, values)
     if not filled:
         raise Refused(
@@ -109,27 +106,6 @@ def heal(
     record(site, verification)
     yield verification.words
     return Healed(snapshot, verification, filled, left)
-
-
-def document_of(sight: Sight, snapshot: Snapshot) -> Document:
-    """Return the raw document of a snapshot.
-
-    Raises:
-        Refused: no private key is at hand.
-        WorkFailed: it is damaged, or no deployment.
-    """
-    with open_deployment(sight, snapshot) as stream:
-        content = stream.read()
-    if hashlib.sha256(content).hexdigest() != snapshot.part(DEPLOYMENT).content_sha256:
-        words = f"the deployment of snapshot {snapshot.id} is not what was stored"
-        raise WorkFailed(words, hint="choose another: `maint backup list`")
-    try:
-        document = json.loads(content)
-    except ValueError:
-        raise WorkFailed(f"the deployment of snapshot {snapshot.id} is no JSON document") from None
-    if not isinstance(document, dict):
-        raise WorkFailed(f"the deployment of snapshot {snapshot.id} is JSON, but no deployment")
-    return document
 
 
 def values_of(document: Document) -> Mapping[str, Scalar]:
@@ -207,7 +183,7 @@ def _settled(document: Document, path: str) -> bool:
 
 
 def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: Document) -> Snapshot:
-    content = json.dumps(document, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
+    content = spell(document)
     login = site.settings.manager.login
     judge = Judge(login.username, _password(site), writer.known)
     part, verdict = writer.deployment(from_bytes(content), judge)
@@ -221,7 +197,7 @@ def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: D
     for cluster in clusters_in(redacted):
         with open_part(site, redacted, part_name(cluster)) as stream:
             writer.document(part_name(cluster), stream.read())
-    told = truststore_finding(verdict.outline, redacted.has(TRUSTSTORE))
+    told = truststore_finding(verdict.summary, redacted.has(TRUSTSTORE))
     return replace(
         redacted,
         restorable=verdict.restorable and (told is None or told.passed is not False),

@@ -10,6 +10,7 @@ from typing import BinaryIO, cast
 
 import msgspec
 
+from maint.deployment.document import Document, parse
 from maint.deployment.json_events import BLOCK
 from maint.errors import Refused, WorkFailed
 from maint.model.secret import Secret
@@ -115,6 +116,21 @@ def open_deployment(sight: Sight, snapshot: Snapshot) -> Iterator[BinaryIO]:
     """
     with open_part(sight, snapshot, DEPLOYMENT) as stream:
         yield stream
+
+
+def read_deployment(sight: Sight, snapshot: Snapshot) -> Document:
+    """Return the raw deployment of a snapshot as plain data, checked against the manifest.
+
+    Raises:
+        Refused: no private key is at hand.
+        WorkFailed: it is damaged, not what was stored, or not a deployment.
+    """
+    with open_deployment(sight, snapshot) as stream:
+        content = stream.read()
+    if hashlib.sha256(content).hexdigest() != snapshot.part(DEPLOYMENT).content_sha256:
+        words = f"the deployment of snapshot {snapshot.id} is not what was stored"
+        raise WorkFailed(words, hint="choose another: `maint backup list`")
+    return parse(content)
 
 
 @contextmanager

@@ -17,10 +17,8 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
-from maint.deployment.fast_lists import Condenser
-from maint.deployment.json_events import BLOCK, Events, blocks
+from maint.deployment.json_events import BLOCK, EventParser, blocks
 from maint.deployment.judge import Judge, Verdict
-from maint.deployment.records import proven
 from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Redaction, Snapshot
@@ -194,8 +192,7 @@ def _fed(tally: Tally, judge: Judge) -> Tally:
 
 
 def _parsed(tally: Tally) -> Tally:
-    condenser = Condenser(proven)
-    parser = Events(lambda _: condenser.taken.clear(), condenser=condenser)
+    parser = EventParser(lambda _: None)
     while block := tally.read(BLOCK):
         parser.feed(block)
     parser.close()
@@ -305,7 +302,7 @@ def _stored_part(sight: Sight, snapshot: Snapshot, part: Part) -> Finding:
 def _rules(sight: Sight, snapshot: Snapshot, content: Content) -> Iterator[Finding]:
     judgement = content.verdict.judgement if content.verdict else snapshot.judgement
     yield from judgement.findings
-    told = truststore_finding(content.verdict.outline, snapshot.has(TRUSTSTORE)) if content.verdict else None
+    told = truststore_finding(content.verdict.summary, snapshot.has(TRUSTSTORE)) if content.verdict else None
     yield from [told] if told else []
     if content.verdict:
         yield release_of(content.verdict, snapshot.versions.get("manager", ""))
@@ -316,7 +313,7 @@ def _rules(sight: Sight, snapshot: Snapshot, content: Content) -> Iterator[Findi
 
 def release_of(verdict: Verdict, told: str) -> Finding:
     """Hold the release that the document names against the one that its server told, which the manifest says."""
-    found = verdict.outline.release
+    found = verdict.summary.release
     if found == told:
         return Finding("release", True, f"taken from release {told}, as the manifest says")
     return Finding("release", False, f"the document is of release {found or '(none)'}, the manifest says {told}")
@@ -331,9 +328,9 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
     account = sight.settings.manager.login.username
     if verdict is None:
         return Finding("login", None, f"whether {account} can log in was not asked: nothing was opened")
-    if account not in verdict.outline.users:
+    if account not in verdict.summary.users:
         return Finding("login", False, f"the configured account {account} is not in this snapshot")
-    if account not in verdict.outline.administrators:
+    if account not in verdict.summary.administrators:
         return Finding("login", False, f"the configured account {account} is no administrator in this snapshot")
     if verdict.judgement.hash_rule:
         return Finding("login", True, f"the configured password opens {account}, an administrator")

@@ -10,7 +10,7 @@ from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.redacted_copy import RedactedCopy
-from maint.deployment.secret_index import Known
+from maint.deployment.secret_index import SecretIndex
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Part, Snapshot
@@ -56,7 +56,7 @@ class SnapshotWriter:
         self._folder = f"{site.settings.name}/{snapshot_id}"
         self._identity, self._recipient = site.seal.new_identity()
         self._stored: list[str] = []
-        self.known = Known()
+        self.known = SecretIndex()
         self.parts: list[Part] = []
 
     def deployment(self, read: Read, judge: Judge) -> tuple[Part, Verdict]:

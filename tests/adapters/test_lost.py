@@ -7,35 +7,47 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paramiko import Channel, Message, PKey, Transport
+from paramiko.ssh_exception import AuthenticationException, SSHException
 
-from maint.adapters.ssh.channel_guard import Outlet, outlet_of, request
-from maint.adapters.ssh.connection import Line, Lines
-from maint.adapters.ssh.paramiko_import import AuthenticationException, Channel, Message, PKey, SSHException, Transport
+from maint.adapters.ssh.connections import Connections, KeptConnection, alive
+from maint.adapters.ssh.runner import Command
 from maint.adapters.ssh.sftp import Sessions
 from maint.adapters.ssh.shell import FabricShell
-from maint.adapters.ssh.transports import transport_factory
+from maint.adapters.ssh.transport import ChannelGuard, begin, guard_of, transport_factory
 from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach
 
-OpenLine = Callable[..., Line]
+Keep = Callable[..., KeptConnection]
 _DATA = b"\x5e"
 
 
 @pytest.fixture
-def open_line(sshd: Any, relay: Any, tmp_path: Path) -> Iterator[OpenLine]:
-    """Makes ways to the server, through the relay."""
-    made: list[Lines] = []
+def keep(sshd: Any, relay: Any, tmp_path: Path) -> Iterator[Keep]:
+    """Makes connections to the server, through the relay."""
+    made: list[Connections] = []
 
-    def line(monotonic: Callable[[], float] = time.monotonic, **options: Any) -> Line:
+    def kept(**options: Any) -> KeptConnection:
         (tmp_path / "known").write_text(sshd.known_as(relay.port))
         usual = {"user": sshd.user, "key": sshd.key, "known_hosts": tmp_path / "known"}
-        settings = SshSettings.model_construct(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options)
-        made.append(Lines(settings, lambda: None, monotonic, None))
-        return made[-1].line(HostSettings(name="one", address="127.0.0.1", port=relay.port))
+        settings = {"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options
+        made.append(Connections(SshSettings.model_construct(**settings)))
+        host = HostSettings(name="one", address="127.0.0.1", port=relay.port)
+        return KeptConnection(made[-1], made[-1].address(host))
 
-    yield line
-    for lines in made:
-        lines.close()
+    yield kept
+    for connections in made:
+        connections.close()
+
+
+def command(channel: Channel, monotonic: Callable[[], float] = time.monotonic) -> Command:
+    return Command("one", channel, None, timeout=5.0, monotonic=monotonic)
+
+
+def transport_of(kept: KeptConnection) -> Transport:
+    transport = kept.live()[0].transport
+    assert isinstance(transport, Transport)
+    return transport
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -60,85 +72,85 @@ def closed_tunnel(transport: Transport, port: int) -> tuple[Channel, Message]:
     channel = transport.open_channel("direct-tcpip", ("127.0.0.1", port), ("", 0), timeout=5)
     late = data(channel)
     channel.close()
-    until(lambda: outlet_of(channel).hung_up)
+    until(lambda: transport._channels.get(channel.chanid) is None)  # type: ignore[attr-defined]  # absent from the stub
     return channel, late
 
 
-def test_what_a_thread_still_sends_on_a_closed_channel_does_not_end_its_neighbours(
-    open_line: OpenLine, sshd: Any
-) -> None:
-    transport = open_line().transport()
+def test_what_a_thread_still_sends_on_a_closed_channel_does_not_end_its_neighbours(keep: Keep, sshd: Any) -> None:
+    transport = transport_of(keep())
     closed, late = closed_tunnel(transport, sshd.port)
-    outlet_of(closed)._send_user_message(late)
+    guard_of(closed)._send_user_message(late)
     other = transport.open_session(timeout=5)
-    request(other, "exec", "echo alive", 5)
+    begin(other, "exec", "echo alive", 5)
     assert other.recv(100) == b"alive\n"
     assert transport.is_active()
 
 
-def test_without_that_care_the_server_ends_the_whole_connection(open_line: OpenLine, sshd: Any) -> None:
-    transport = open_line().transport()
+def test_without_that_care_the_server_ends_the_whole_connection(keep: Keep, sshd: Any) -> None:
+    transport = transport_of(keep())
     _, late = closed_tunnel(transport, sshd.port)
-    Outlet(transport)._send_user_message(late)  # one that does not know of the end
+    ChannelGuard(transport)._send_user_message(late)  # one that does not know of the end
     until(lambda: not transport.is_active())
-    assert "nonexistent channel" in str(transport.get_exception())
+    assert "nonexistent channel" in transport.packetizer.farewell
 
 
-def test_a_silent_connection_is_given_up_and_replaced(open_line: OpenLine, relay: Any) -> None:
-    line = open_line()
-    first = line.transport()
+def test_a_silent_connection_is_given_up_and_replaced(keep: Keep, relay: Any) -> None:
+    kept = keep()
+    first, _ = kept.live()
     relay.silence()
     with pytest.raises(TimeoutError) as silence:
-        first.open_session(timeout=0.3)
-    assert line.gave_up(first, silence.value)
-    assert line.run("echo new", stdin=b"", timeout=20, repeatable=False).out == b"new\n"
-    assert line.transport() is not first
+        first.transport.open_session(timeout=0.3)
+    assert kept.gave_up(first, silence.value)
+    second, channel, reused = kept.session()
+    assert not reused
+    assert command(channel).begin("echo new").finish().out == b"new\n"
+    assert second is not first
 
 
-def test_a_command_that_is_never_taken_is_given_up(open_line: OpenLine, relay: Any) -> None:
-    _, channel, _ = open_line().open_channel()
+def test_a_command_that_is_never_taken_is_given_up(keep: Keep, relay: Any) -> None:
+    _, channel, _ = keep().session()
     relay.silence()
     with pytest.raises(TimeoutError):
-        request(channel, "exec", "true", 0.3)
+        begin(channel, "exec", "true", 0.3)
 
 
-def test_a_command_on_a_connection_that_has_just_gone_is_not_waited_for(open_line: OpenLine, relay: Any) -> None:
-    _, channel, _ = open_line().open_channel()
+def test_a_command_on_a_connection_that_has_just_gone_is_not_waited_for(keep: Keep, relay: Any) -> None:
+    _, channel, _ = keep().session()
     relay.cut()
     until(lambda: channel.closed)
     with pytest.raises((OSError, SSHException, EOFError)) as failure:
-        request(channel, "exec", "true", 600)
+        begin(channel, "exec", "true", 600)
     assert not isinstance(failure.value, TimeoutError)
 
 
-def test_a_session_too_many_is_refused_and_ends_none_of_the_others(open_line: OpenLine) -> None:
-    line = open_line()
-    transport, first, _ = line.open_channel()
+def test_a_session_too_many_is_refused_and_ends_none_of_the_others(keep: Keep) -> None:
+    kept = keep()
+    connection, first, _ = kept.session()
     with pytest.raises(CannotReach, match=r"no session: .*open failed"):
-        kept = [line.open_channel()[1] for _ in range(100)]
-        assert not kept
-    assert line.transport() is transport
-    request(first, "exec", "echo alive", 5)
+        channels = [kept.session()[1] for _ in range(100)]
+        assert not channels
+    assert kept.live()[0] is connection
+    begin(first, "exec", "echo alive", 5)
     assert first.recv(100) == b"alive\n"
 
 
-def test_whoever_notices_an_end_late_does_not_close_what_replaced_it(open_line: OpenLine, relay: Any) -> None:
-    line = open_line()
-    first = line.transport()
+def test_whoever_notices_an_end_late_does_not_close_what_replaced_it(keep: Keep, relay: Any) -> None:
+    kept = keep()
+    first, _ = kept.live()
     relay.cut()
-    until(lambda: not first.is_active())
-    second = line.transport()
+    until(lambda: not alive(first))
+    second, _ = kept.live()
     assert second is not first
-    line.drop(first)
-    assert line.transport() is second
-    assert second.is_active()
+    kept.drop(first)
+    assert kept.live()[0] is second
+    assert alive(second)
 
 
 def test_a_connection_lost_during_the_login_is_not_blamed_on_the_account(sshd: Any, relay: Any) -> None:
     import socket
 
     sock = socket.create_connection(("127.0.0.1", relay.port))
-    transport = transport_factory(["ssh-ed25519"], brief=True)(sock)
+    transport = transport_factory(["ssh-ed25519"])(sock)
     try:
         transport.start_client(timeout=5)
         relay.cut()
@@ -149,14 +161,14 @@ def test_a_connection_lost_during_the_login_is_not_blamed_on_the_account(sshd: A
         transport.close()
 
 
-def test_what_came_while_its_reader_was_busy_is_not_late(open_line: OpenLine) -> None:
+def test_what_came_while_its_reader_was_busy_is_not_late(keep: Keep) -> None:
     clock = [0.0]
-    line = open_line(monotonic=lambda: clock[0])
-    with line.stream("printf early; exec sleep 0.1", timeout=5.0) as output:
-        until(output._channel.recv_ready)
-        clock[0] += 100
-        assert output.read() == b"early"
-        assert output.read() == b""
+    _, channel, _ = keep().session()
+    output = command(channel, monotonic=lambda: clock[0]).begin("printf early; exec sleep 0.1")
+    until(channel.recv_ready)
+    clock[0] += 100
+    assert output.read() == b"early"
+    assert output.read() == b""
 
 
 def test_a_lost_jump_host_is_named(make: Callable[..., FabricShell], sshd: Any, relay: Any, tmp_path: Path) -> None:
@@ -176,33 +188,29 @@ def test_a_lost_jump_host_is_named(make: Callable[..., FabricShell], sshd: Any, 
 
 
 def test_a_kept_sftp_channel_that_went_silent_is_told_in_time_and_the_next_call_has_a_new_connection(
-    open_line: OpenLine, relay: Any
+    keep: Keep, relay: Any
 ) -> None:
-    sessions = Sessions(open_line(), 20.0)
+    sessions = Sessions(keep(), 20.0)
     with sessions.session() as session:
-        channel = session.get_channel()
-        assert channel is not None
-        channel.settimeout(0.3)
+        session.channel.settimeout(0.3)
     relay.silence()
     with pytest.raises(TimeoutError), sessions.session() as session:
-        session.listdir("/")
+        session.list("/")
     with sessions.session() as session:
-        assert session.listdir("/")
+        assert session.list("/")
     assert relay.connections == 2
 
 
-def test_a_kept_sftp_channel_whose_connection_was_cut_is_replaced_without_a_word(
-    open_line: OpenLine, relay: Any
-) -> None:
-    line = open_line()
-    sessions = Sessions(line, 20.0)
+def test_a_kept_sftp_channel_whose_connection_was_cut_is_replaced_without_a_word(keep: Keep, relay: Any) -> None:
+    kept = keep()
+    sessions = Sessions(kept, 20.0)
     with sessions.session() as session:
-        session.listdir("/")
-    transport = line.transport()
+        session.list("/")
+    connection, _ = kept.live()
     relay.cut()
-    until(lambda: not transport.is_active())
+    until(lambda: not alive(connection))
     with sessions.session() as session:
-        assert session.listdir("/")
+        assert session.list("/")
 
 
 def test_commands_that_end_without_reading_their_input_leave_the_connection_to_others(

@@ -131,6 +131,7 @@ def test_pruning_waits_for_a_restore_that_was_killed(keeping):
     line = json.loads(sorted(runs.glob("*.jsonl"))[0].read_text().splitlines()[0])
     line["plan"]["actions"][0]["kind"] = "deployment.put"
     line["id"] = "29991231T000000.000Z-0000"
+    del line["sum"], line["format"]  # as version 0.1.0 wrote it
     (runs / f"{line['id']}.jsonl").write_text(json.dumps(line) + "\n")
     for words in (("--dry-run",), ("--yes",)):
         said = keeping("backup", "prune", *words, "-o", "json")
@@ -162,3 +163,11 @@ def test_rebuilding_finds_what_was_damaged(keeping):
     assert said.code == 1
     assert [one["verified"]["result"] for one in said.json["snapshots"]] == ["failed", "verified"]
     assert said.json["last_verified"]["id"] == new
+
+
+def test_pruning_waits_where_a_journal_can_not_be_read(keeping):
+    (keeping.state / "runs" / "29991231T000000.000Z-0000.jsonl").write_text('{"what": "run", "id":\n')
+    said = keeping("backup", "prune", "--dry-run")
+    assert said.code == 5
+    assert "29991231T000000.000Z-0000.jsonl" in said.err
+    assert "move the file away" in said.err

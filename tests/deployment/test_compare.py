@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from maint.deployment.compare import Comparison, compare
 from maint.deployment.fingerprint import Fingerprint
-from maint.deployment.normalize import flatten
-from maint.deployment.tree import Tree
+from maint.deployment.normalize import Tree, normalize
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 Find = Callable[[str], Path]
 
 
 def tree(content: bytes) -> dict[str, Tree]:
-    return flatten(iter([content]), FINGERPRINT)
+    return normalize(iter([content]), FINGERPRINT)
 
 
 def compared(before: bytes, after: bytes) -> Comparison:

@@ -8,8 +8,8 @@ from pathlib import Path
 import ijson
 import pytest
 
-from maint.deployment.json_events import Event, Events
-from maint.deployment.json_reducer import Rules, fold
+from maint.deployment.json_events import Event, EventParser
+from maint.deployment.json_reducer import Rules, reduced
 from maint.deployment.judge import Judge
 from maint.errors import WorkFailed
 
@@ -23,7 +23,7 @@ def backend(request: pytest.FixtureRequest) -> object:
 
 def read(content: bytes, backend: object, size: int = 7) -> list[Event]:
     taken: list[Event] = []
-    parser = Events(taken.extend, backend)
+    parser = EventParser(taken.extend, backend)
     for at in range(0, len(content), size):
         parser.feed(content[at : at + size])
     parser.close()
@@ -74,7 +74,7 @@ def test_a_fault_is_told_with_its_byte(size: int, indent: int | None, recording:
     for at in range(1, len(content), 1009):
         broken = content[:at] + b"\x01" + content[at:]
         with pytest.raises(WorkFailed, match="byte") as caught:
-            fold((broken[start : start + size] for start in range(0, len(broken), size)), Rules({}))
+            reduced((broken[start : start + size] for start in range(0, len(broken), size)), Rules({}))
         (told,) = re.findall(r"near byte (\d+)", caught.value.message)
         assert at <= int(told) <= at + 8
 
@@ -94,16 +94,16 @@ def test_every_deployment_cut_anywhere_is_refused(deployment: Path) -> None:
     content = deployment.read_bytes()
     for at in range(0, len(content), 4096):
         with pytest.raises(WorkFailed):
-            fold(iter([content[:at]]), Rules({}))
+            reduced(iter([content[:at]]), Rules({}))
 
 
-def test_a_fold_without_rules_gives_back_the_document(deployment: Path) -> None:
+def test_reducing_without_rules_gives_back_the_document(deployment: Path) -> None:
     content = deployment.read_bytes()
     pieces = iter([content[at : at + 997] for at in range(0, len(content), 997)])
-    assert fold(pieces, Rules({})) == json.loads(content)
+    assert reduced(pieces, Rules({})) == json.loads(content)
 
 
 @pytest.mark.parametrize("content", [b"[ ]", b"3", b'"text"', b"null"])
 def test_only_an_object_is_a_deployment(content: bytes) -> None:
     with pytest.raises(WorkFailed, match="no deployment"):
-        fold(iter([content]), Rules({}))
+        reduced(iter([content]), Rules({}))

@@ -128,7 +128,7 @@ def test_a_secret_that_is_the_word_is_redacted_whatever_its_flag_says(
     group["config"]["items"] = [{key: value for key, value in item.items() if value is not None}]
     verdict = judge(json.dumps(document, indent=indent, separators=(", ", " : ")).encode())
     assert verdict.judgement.redaction is Redaction.REDACTED
-    assert words(verdict, "redaction") == "1 secrets are the word REDACTED (ssl_server_keystore_keypassword)"
+    assert words(verdict, "redaction") == "1 secret is the word REDACTED (ssl_server_keystore_keypassword)"
 
 
 @pytest.mark.parametrize("text", ["this password is REDACTED in displays", "NOT REDACTED", "REDACTEDLY", "UNREDACTED"])

@@ -19,17 +19,17 @@ from pathlib import Path
 from maint.adapters.seal import AgeSeal
 from maint.deployment.fingerprint import Fingerprint
 from maint.deployment.judge import Judge
-from maint.deployment.secret_index import Known
+from maint.deployment.secret_index import SecretIndex
 from maint.deployment.json_events import blocks
 from maint.deployment.redacted_copy import RedactedCopy
 
 export, folder = Path(sys.argv[1]), Path(sys.argv[2])
-seal, known = AgeSeal(), Known()
+seal, known = AgeSeal(), SecretIndex()
 identity, recipient = seal.new_identity()
 idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with export.open("rb") as source, (folder / "raw").open("wb") as target:
     seal.wrap(source.read, target, [recipient])
-judge = Judge(known=known)
+judge = Judge(secrets=known)
 with (folder / "raw").open("rb") as file, seal.unwrap(file, [identity]) as stream:
     for block in blocks(stream.read):
         judge.feed(block)

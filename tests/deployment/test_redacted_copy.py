@@ -14,16 +14,16 @@ from maint.deployment.compare import compare
 from maint.deployment.fingerprint import Fingerprint
 from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge
-from maint.deployment.normalize import flatten
+from maint.deployment.normalize import normalize
 from maint.deployment.redacted_copy import RedactedCopy
-from maint.deployment.secret_index import Known
+from maint.deployment.secret_index import SecretIndex
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 
 
-def judged(content: bytes) -> Known:
-    known = Known()
-    judge = Judge(known=known)
+def judged(content: bytes) -> SecretIndex:
+    known = SecretIndex()
+    judge = Judge(secrets=known)
     judge.feed(content)
     judge.close()
     return known
@@ -73,7 +73,7 @@ def test_no_secret_of_any_deployment_is_left(deployment: Path) -> None:
 
 def test_the_copy_compares_equal_to_its_original(deployment: Path) -> None:
     content = deployment.read_bytes()
-    raw, shown = flatten(iter([content]), FINGERPRINT), flatten(iter([copy(content)]), FINGERPRINT)
+    raw, shown = normalize(iter([content]), FINGERPRINT), normalize(iter([copy(content)]), FINGERPRINT)
     found = compare(raw, shown)
     assert found.not_comparable == []
     assert [one for one in found.differences if "fp:" not in str(one.after)] == []
@@ -113,7 +113,7 @@ def test_any_text_survives(text: str) -> None:
 
 @given(st.lists(st.text("ab-", min_size=4, max_size=12), min_size=1), st.text("ab- ", max_size=60))
 def test_known_secrets_are_found_wherever_they_count(words: list[str], text: str) -> None:
-    known = Known()
+    known = SecretIndex()
     for word in words:
         known.add(word)
     spans = list(known.found(text))
@@ -126,14 +126,14 @@ def test_known_secrets_are_found_wherever_they_count(words: list[str], text: str
 
 
 def test_short_secrets_count_as_whole_words_and_tiny_ones_never() -> None:
-    known = Known()
+    known = SecretIndex()
     for secret in ("hive", "sys"):
         known.add(secret)
     assert list(known.found("/var/lib/hive/x hiveserver sys")) == [(9, 13)]
 
 
 def test_very_many_secrets_that_begin_alike_are_all_found() -> None:
-    known = Known()
+    known = SecretIndex()
     secrets = [f"enc:{number:06d}" for number in range(0, 40_000, 7)]
     for secret in [*secrets, *secrets]:
         known.add(secret)
@@ -143,7 +143,7 @@ def test_very_many_secrets_that_begin_alike_are_all_found() -> None:
 
 @given(st.lists(st.text("aé\U0001f600\x00\ud800", min_size=4, max_size=9), min_size=1, max_size=6))
 def test_secrets_of_any_characters_are_found(words: list[str]) -> None:
-    known = Known()
+    known = SecretIndex()
     for word in words:
         known.add(word)
     for word in words:

@@ -13,7 +13,7 @@ from maint.config.schema import ManagerSettings, SiteSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.engine.load import Library, load
 from maint.engine.plan import make_plan
-from maint.engine.session import Session
+from maint.engine.session import RunSession
 from maint.errors import CannotReach, MaintError, Refused, WorkFailed
 from maint.model.events import Event, Happening
 from maint.model.plan import Action, Effect, Plan
@@ -133,7 +133,7 @@ class Bench:
         """Carry it out to the end, or to its failure."""
         plan = text if isinstance(text, Plan) else self.plan(text)
         self.events = []
-        for event in Session(self.site, plan, {}, **more).events():
+        for event in RunSession(self.site, plan, {}, **more).events():
             if isinstance(event, Event):
                 self.events.append(event)
         return self.events

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from maint.engine import journal as journals
-from maint.engine.session import Session
+from maint.engine.session import RunSession
 from maint.errors import Invalid, Unfinished
 from maint.model.events import Outcome
 from maint.model.json import Json
@@ -39,7 +39,7 @@ class Waiting(Changing):
 
     def apply(self, action, site, work):
         """Wait, fail, or go on."""
-        if not work.told.get("base_url"):
+        if not work.answers.get("base_url"):
             raise Unfinished(f"{action.arguments['text']} is missing", needs=[f"{action.arguments['text']}.base_url"])
         return (yield from super().apply(action, site, work))
 
@@ -52,9 +52,9 @@ def lanes(make_bench, monkeypatch):
 
 def resumed(bench: Bench, **told: Mapping[str, Json]) -> Unfinished | None:
     """Take the newest run up, and return why it stopped."""
-    past = journals.find(bench.site.state, None)
+    past = journals.unfinished(bench.site.state)[0]
     try:
-        list(Session(bench.site, past.plan, {}, past, told=told).events())
+        list(RunSession(bench.site, past.plan, {}, past, answers=told).events())
     except Unfinished as stop:
         return stop
     return None
@@ -64,7 +64,7 @@ def test_a_run_that_waits_is_unfinished_and_names_all_that_it_waits_for(lanes):
     stop = lanes.fails(TEXT)
     assert isinstance(stop, Unfinished)
     assert (stop.message, stop.needs) == ("a is missing; b is missing", ("a.base_url", "b.base_url"))
-    past = journals.find(lanes.site.state, None)
+    past = journals.unfinished(lanes.site.state)[0]
     assert (past.state, past.needs) == ("unfinished", ["a.base_url", "b.base_url"])
     assert [past.record(index).result.outcome for index in (1, 4)] == [Outcome.WAITING, Outcome.WAITING]
     assert lanes.did == ["first"]
@@ -87,12 +87,12 @@ def test_a_failure_comes_before_what_waits_and_holds_up_its_own_lane_alone(lanes
     lanes.fails(
         TEXT,
     )
-    past = journals.find(lanes.site.state, None)
+    past = journals.unfinished(lanes.site.state)[0]
     told = {"a": {"base_url": "there"}, "b": {"base_url": "there"}}
     with pytest.raises(Exception, match="it failed: now"):
-        list(Session(lanes.site, past.plan, {}, past, told=told).events())
+        list(RunSession(lanes.site, past.plan, {}, past, answers=told).events())
     assert lanes.did[1:] == ["await a a", "do a", "await b b", "do b", "prove b", "sweep b"]
-    assert journals.find(lanes.site.state, None).state == "failed"
+    assert journals.unfinished(lanes.site.state)[0].state == "failed"
 
 
 def test_what_no_longer_holds_is_done_again_only_where_its_own_lane_goes_on(lanes, monkeypatch):
@@ -116,10 +116,10 @@ def test_another_address_begins_a_lane_anew_and_the_same_one_does_not(lanes):
 
 def test_what_is_left_out_is_skipped_and_the_run_ends_partly_done(lanes):
     lanes.fails(TEXT)
-    past = journals.find(lanes.site.state, None)
+    past = journals.unfinished(lanes.site.state)[0]
     told = {"a": {"skip": True}, "b": {"base_url": "there"}}
     with pytest.raises(Exception, match="not all that was asked for"):
-        list(Session(lanes.site, past.plan, {}, past, told=told).events())
+        list(RunSession(lanes.site, past.plan, {}, past, answers=told).events())
     assert [thing for thing in lanes.did if thing.endswith("a")] == []
     assert lanes.did[-2:] == ["last", "sweep b"]
 

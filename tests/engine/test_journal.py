@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import maint
 from maint.engine import journal as journals
-from maint.errors import Invalid, WorkFailed
+from maint.errors import Refused, UsageError, WorkFailed
 from maint.model.events import Outcome
 
 NOW = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)
@@ -62,7 +63,7 @@ def test_a_torn_last_line_is_passed_over_and_ended_on_resume(bench):
     path = next((bench.site.state / "runs").iterdir())
     whole = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(whole[:4]) + whole[4][:17])  # B's intent whole, its outcome torn
-    past = journals.find(bench.site.state, None)
+    past = journals.unfinished(bench.site.state)[0]
     assert (past.state, past.record(0).settled, past.record(1).begun) == ("unfinished", True, True)
     assert past.record(1).result is None
     bench.run(past.plan, past=past)
@@ -80,7 +81,7 @@ def test_a_journal_cut_after_any_line_can_be_read_and_resumed_to_the_end(bench, 
     if kept == 0:
         assert journals.history(bench.site.state) == []
         return
-    past = journals.find(bench.site.state, None)
+    past = journals.unfinished(bench.site.state)[0]
     bench.run(past.plan, past=past)
     assert journals.find(bench.site.state, path.stem).state == "done"
 
@@ -92,19 +93,18 @@ def test_history_lists_the_runs_the_oldest_first_and_the_newest_unfinished_is_fo
     runs = journals.history(bench.site.state)
     assert [run.state for run in runs] == ["done", "failed", "failed"]
     assert [run.id for run in runs] == sorted(run.id for run in runs)
-    assert journals.find(bench.site.state, None).id == runs[-1].id
+    assert journals.unfinished(bench.site.state)[0].id == runs[-1].id
 
 
 def test_a_refused_run_that_changed_nothing_is_not_taken_up(bench):
     bench.fails(HEAD + "steps:\n  - {name: A, do: try.read, with: {fail: refused}}\n")
     assert [run.state for run in journals.history(bench.site.state)] == ["refused"]
-    with pytest.raises(Invalid, match="no run of this site stopped before its end"):
-        journals.find(bench.site.state, None)
+    assert journals.unfinished(bench.site.state) == []
 
 
 def test_a_run_that_was_refused_in_its_middle_is_a_failed_one(bench):
     bench.fails(TWO.replace("target: b", "target: b, fail: refused"))
-    assert journals.find(bench.site.state, None).state == "failed"
+    assert journals.unfinished(bench.site.state)[0].state == "failed"
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id_when_that_is_clear(bench):
@@ -112,9 +112,9 @@ def test_a_run_is_found_by_the_beginning_of_its_id_when_that_is_clear(bench):
     bench.run(TWO)
     first, second = journals.history(bench.site.state)
     assert journals.find(bench.site.state, second.id[:-1]).id == second.id
-    with pytest.raises(Invalid, match="2 runs of this site begin"):
+    with pytest.raises(UsageError, match="2 runs of this site begin"):
         journals.find(bench.site.state, first.id[:2])
-    with pytest.raises(Invalid, match="no run of this site begins with 'nope'"):
+    with pytest.raises(UsageError, match="no run of this site begins with 'nope'"):
         journals.find(bench.site.state, "nope")
 
 
@@ -129,7 +129,7 @@ def test_whatever_else_lies_in_the_folder_is_no_run(bench):
 
 def test_nothing_is_done_once_the_journal_cannot_be_written(bench, monkeypatch):
     def full(handle, content, real=os.write):
-        if b'"intent"' in content:
+        if b'"intent"' in bytes(content):
             raise OSError(28, "No space left on device")
         return real(handle, content)
 
@@ -153,3 +153,96 @@ def test_an_outcome_is_read_back_as_it_was_written(bench):
     bench.run(TWO)
     result = journals.history(bench.site.state)[0].record(0).result
     assert (result.outcome, result.detail, result.value) == (Outcome.DONE, "did it", {"word": "value of a"})
+
+
+def test_a_damaged_line_in_the_middle_refuses_resume_and_nothing_is_done_again(bench):
+    bench.fails(SECOND_FAILS)
+    path = next((bench.site.state / "runs").glob("*.jsonl"))
+    whole = path.read_bytes().split(b"\n")
+    for number in range(1, len(whole) - 1):
+        for spoiled in (whole[number][:-9], whole[number].replace(b"2026", b"2025", 1), b""):
+            if spoiled == whole[number]:
+                continue
+            path.write_bytes(b"\n".join([*whole[:number], spoiled, *whole[number + 1 :]]))
+            past = journals.unfinished(bench.site.state)[0]
+            assert (past.state, past.resumable) == ("damaged", True)
+            before = list(bench.did)
+            error = bench.fails(past.plan, past=past)
+            assert isinstance(error, Refused) and f"line {number + 1} of" in error.message
+            assert "maint playbook dismiss" in str(error.hint)
+            assert bench.did == before
+
+
+def test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history(bench):
+    bench.fails(SECOND_FAILS)
+    past = journals.unfinished(bench.site.state)[0]
+    journals.dismiss(bench.site.state, past, NOW, "the cluster is gone")
+    assert journals.unfinished(bench.site.state) == []
+    (dismissed,) = journals.history(bench.site.state)
+    assert dismissed.state == "dismissed" and dismissed.detail.endswith("the cluster is gone")
+
+
+def test_a_journal_says_who_began_the_run_with_which_version(bench):
+    bench.run(TWO)
+    (past,) = journals.history(bench.site.state)
+    assert past.actor == journals.actor() and "@" in past.actor
+    assert (past.version, past.format) == (maint.__version__, journals.FORMAT)
+
+
+def test_a_run_of_the_first_format_is_read_and_refused_with_the_version_that_began_it(bench):
+    bench.fails(SECOND_FAILS)
+    path = next((bench.site.state / "runs").glob("*.jsonl"))
+    old = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in old:
+        for key in ("sum", "format", "version", "actor"):
+            line.pop(key, None)
+    path.write_text("".join(json.dumps(line) + "\n" for line in old))
+    past = journals.unfinished(bench.site.state)[0]
+    assert past.state == "failed" and past.record(0).settled
+    error = bench.fails(past.plan, past=past)
+    assert isinstance(error, Refused) and "begun by maint 0.1.0" in error.message
+
+
+def test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written(bench, monkeypatch):
+    journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {})
+    (bench.site.state / "runs" / f"{journal.id}.room").unlink()
+
+    def short(handle, content, real=os.write):
+        if bytes(content).startswith(b'{"what": "intent"'):
+            return real(handle, bytes(content)[:20])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", short)
+        with pytest.raises(WorkFailed, match="No space left"):
+            journal.write("intent", index=0, time="t")
+    journal.write("intent", index=1, time="t")
+    past = journals.find(bench.site.state, journal.id)
+    assert (past.damage, past.record(0).begun, past.record(1).begun) == ("", False, True)
+
+
+def test_a_full_disk_takes_the_room_that_was_kept_back(bench, monkeypatch):
+    journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {})
+    room = bench.site.state / "runs" / f"{journal.id}.room"
+
+    def full(handle, content, real=os.write):
+        if room.exists():
+            raise OSError(28, "No space left on device")
+        return real(handle, content)
+
+    monkeypatch.setattr(os, "write", full)
+    journal.write("intent", index=0, time="t")
+    assert not room.exists()
+    assert journals.find(bench.site.state, journal.id).record(0).begun
+
+
+def test_final_steps_are_done_on_a_full_disk_and_the_run_says_so(bench, monkeypatch):
+    def full(handle, content, real=os.write):
+        if b'"what": "run"' in bytes(content) or not bytes(content).startswith(b"{"):
+            return real(handle, content)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    error = bench.fails(TWO + "finally:\n  - {name: C, do: try.change, with: {target: closed}}\n")
+    assert isinstance(error, WorkFailed) and "No space left" in error.message
+    assert bench.did == ["closed"]

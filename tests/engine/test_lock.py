@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from maint.adapters.clock import SystemClock
-from maint.engine.lock import holder, site_lock
+from maint.engine.lock import holder, is_held, site_lock
 from maint.errors import Locked, WorkFailed
 
 HOLD = """
@@ -77,3 +77,29 @@ def test_a_state_folder_that_cannot_be_made_is_a_clear_failure(tmp_path):
     with pytest.raises(WorkFailed, match="state folder") as caught:
         take(tmp_path / "file" / "state")
     assert "MAINT_STATE" in caught.value.hint
+
+
+def test_whether_the_lock_is_held_is_asked_of_the_kernel_and_not_of_a_process_number(tmp_path, other):
+    assert is_held(tmp_path)
+    other.kill()
+    other.wait()
+    assert holder(tmp_path).pid == other.pid  # a killed process leaves its name, and its number may be used again
+    assert not is_held(tmp_path)
+    assert not is_held(tmp_path / "nowhere")
+
+
+def test_a_user_without_a_name_takes_the_lock(tmp_path, monkeypatch):
+    def nameless():
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("getpass.getuser", nameless)
+    with site_lock(tmp_path, "prod", "playbook probe", SystemClock()):
+        assert holder(tmp_path).user == f"uid {os.getuid()}"
+
+
+def test_a_full_disk_keeps_nobody_from_taking_the_lock(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    assert take(tmp_path)

@@ -5,7 +5,7 @@ import pytest
 from maint.cli.boundary import guarded
 from maint.cli.screen import Screen
 from maint.engine import journal as journals
-from maint.engine.session import Session
+from maint.engine.session import RunSession
 from maint.errors import (
     CannotReach,
     DeadlinePassed,
@@ -76,7 +76,7 @@ def test_every_final_step_runs_and_the_first_failure_stands(bench):
 def test_a_failing_final_step_alone_fails_the_run(bench):
     text = HEAD + "steps:\n" + A + "finally:\n  - {name: F, do: try.change, with: {target: f, fail: late}}\n"
     assert bench.fails(text).message == "it failed: late"
-    assert journals.find(bench.site.state, None).state == "failed"
+    assert journals.unfinished(bench.site.state)[0].state == "failed"
 
 
 def test_a_reading_step_is_tried_again_as_often_as_it_may(bench):
@@ -130,7 +130,7 @@ def test_registered_values_of_an_earlier_life_are_known_on_resume(bench):
     )
     text = text.replace("do: try.change, with: {target: b", "do: try.read, with: {target: b")
     bench.fails(text.replace("fail: once, count: 1", "fail: always"))
-    past = journals.find(bench.site.state, None)
+    past = journals.unfinished(bench.site.state)[0]
     assert bench.fails(past.plan, past=past).message == "it failed: always"
     assert bench.did == ["a", "b value of a", "b value of a"]
 
@@ -140,7 +140,7 @@ def test_a_signal_ends_the_run_after_its_final_steps(bench, name, code):
     plan = bench.plan(failing(name))
     assert guarded(lambda: Screen(quiet=True), lambda: bench.run(plan) and 0) == code
     assert bench.did == ["a", "b", "mended", "closed"]
-    assert journals.find(bench.site.state, None).state == "interrupted"
+    assert journals.unfinished(bench.site.state)[0].state == "interrupted"
 
 
 def test_a_signal_among_the_final_steps_does_not_keep_them_from_being_done(bench):
@@ -149,7 +149,7 @@ def test_a_signal_among_the_final_steps_does_not_keep_them_from_being_done(bench
     plan = bench.plan(text)
     assert guarded(lambda: Screen(quiet=True), lambda: bench.run(plan) and 0) == 130
     assert bench.did == ["a", "f", "f"]
-    assert journals.find(bench.site.state, None).record(1).settled
+    assert journals.unfinished(bench.site.state)[0].record(1).settled
 
 
 def test_a_second_signal_in_the_same_final_step_stops_it_and_the_next_one_is_still_done(bench):
@@ -165,7 +165,7 @@ def test_a_second_signal_in_the_same_final_step_stops_it_and_the_next_one_is_sti
     plan = bench.plan(text)
     assert guarded(lambda: Screen(quiet=True), lambda: bench.run(plan) and 0) == 130
     assert bench.did == ["a", "f", "f", "g"]
-    past = journals.find(bench.site.state, None)
+    past = journals.unfinished(bench.site.state)[0]
     assert (past.state, past.record(1).settled) == ("interrupted", False)
 
 
@@ -188,7 +188,7 @@ def test_no_way_in_is_exit_4_before_anything_was_changed_and_1_after(bench):
 
 def test_resume_does_what_is_left_and_repeats_nothing_that_was_settled(bench):
     bench.fails(failing("once"))
-    past = journals.find(bench.site.state, None)
+    past = journals.unfinished(bench.site.state)[0]
     bench.run(past.plan, past=past)
     assert bench.did == ["a", "b", "mended", "closed", "b", "b", "closed"]
     assert journals.find(bench.site.state, past.id).state == "done"
@@ -203,7 +203,7 @@ def test_resume_does_again_what_no_longer_holds_when_something_later_needs_it(be
 
     monkeypatch.setitem(STEPS, "try.change", Fleeting())
     bench.fails(failing("once"))
-    past = journals.find(bench.site.state, None)
+    past = journals.unfinished(bench.site.state)[0]
     bench.run(past.plan, past=past)
     assert bench.did == ["a", "b", "mended", "closed", "a", "b", "b", "closed"]
 
@@ -224,7 +224,7 @@ def test_a_step_that_was_begun_knows_on_resume_that_it_was(bench, monkeypatch):
 
     monkeypatch.setitem(STEPS, "try.read", Curious())
     bench.fails(HEAD + "steps:\n  - {name: A, do: try.read}\n")
-    past = journals.find(bench.site.state, None)
+    (past,) = journals.history(bench.site.state)
     bench.run(past.plan, past=past)
     assert seen == [(False, None), (True, "value")]
 
@@ -235,11 +235,11 @@ def test_a_run_killed_among_the_steps_for_a_failure_finishes_those_first(bench):
     lines = path.read_bytes().splitlines(keepends=True)
     begun = next(n for n, line in enumerate(lines) if b'"intent", "index": 3' in line)
     path.write_bytes(b"".join(lines[: begun + 1]))
-    past = journals.find(bench.site.state, None)
+    past = journals.unfinished(bench.site.state)[0]
     error = bench.fails(past.plan, past=past)
     assert "while it put things back" in error.message
     assert bench.did == ["a", "b", "mended", "closed", "mended", "closed"]
-    past = journals.find(bench.site.state, None)
+    past = journals.unfinished(bench.site.state)[0]
     bench.run(past.plan, past=past)
     assert bench.did[-3:] == ["b", "b", "closed"]
 
@@ -259,7 +259,7 @@ def test_a_run_that_was_only_partly_done_says_so(bench, monkeypatch):
 
 
 def test_two_runs_never_work_at_the_same_time(bench, site):
-    outer = Session(site, bench.plan(HEAD + "steps:\n" + A), {}).events()
+    outer = RunSession(site, bench.plan(HEAD + "steps:\n" + A), {}).events()
     next(outer)
     other = Bench(site)
     error = other.fails(HEAD + "steps:\n" + B)
@@ -271,7 +271,7 @@ def test_two_runs_never_work_at_the_same_time(bench, site):
 
 def test_a_run_taken_up_twice_is_done_once(bench):
     bench.fails(failing("once"))
-    past = journals.find(bench.site.state, None)
+    past = journals.unfinished(bench.site.state)[0]
     bench.run(past.plan, past=past)
     before = bench.did
     bench.run(past.plan, past=past)  # a second operator read the journal before the first took the lock
@@ -282,3 +282,12 @@ def test_errors_keep_their_place_in_the_tree():
     assert not issubclass(DeadlinePassed, TimedOut)  # a wait that may be given up, against a limit that stops all
     codes = {WorkFailed: 1, CannotReach: 4, Refused: 5, Locked: 6, PartlyDone: 7, MaintError: 1}
     assert {kind: kind.exit_code for kind in codes} == codes
+
+
+def test_a_run_that_is_refused_on_resume_can_be_resumed_again(bench):
+    bench.fails(HEAD + "steps:\n  - {name: A, do: try.change, with: {fail: SIGINT, count: 1}}\n")
+    past = journals.unfinished(bench.site.state)[0]
+    refused = HEAD + "steps:\n  - {name: A, do: try.read, with: {fail: refused}}\n"
+    error = bench.fails(bench.plan(refused), past=past)
+    assert error.exit_code == 5
+    assert journals.find(bench.site.state, past.id).state == "failed"

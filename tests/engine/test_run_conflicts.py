@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from maint.engine import journal
-from maint.engine.run_conflicts import refuse_amid
+from maint.engine.run_conflicts import refuse_conflicting
 from maint.errors import Refused
 from maint.model.plan import Action, Effect, Plan
 
@@ -34,37 +34,37 @@ def ran(state, what, ended, minutes=0):
 def test_pruning_waits_for_a_restore_that_has_not_ended_well(tmp_path, ended):
     run = ran(tmp_path, RESTORE, ended)
     with pytest.raises(Refused, match=run) as caught:
-        refuse_amid(PRUNE, tmp_path)
+        refuse_conflicting(PRUNE, tmp_path)
     assert f"playbook resume {run}" in caught.value.hint
 
 
 @pytest.mark.parametrize("ended", ["done", "refused"])
 def test_pruning_does_not_wait_for_a_restore_that_ended_or_never_began(tmp_path, ended):
     ran(tmp_path, RESTORE, ended)
-    refuse_amid(PRUNE, tmp_path)
+    refuse_conflicting(PRUNE, tmp_path)
 
 
 def test_a_newer_restore_that_ended_well_stands_for_those_before_it(tmp_path):
     ran(tmp_path, RESTORE, None)
     ran(tmp_path, RESTORE, "done", minutes=1)
-    refuse_amid(PRUNE, tmp_path)
+    refuse_conflicting(PRUNE, tmp_path)
 
 
 def test_other_runs_that_stopped_do_not_keep_pruning_waiting(tmp_path):
     ran(tmp_path, plan("cluster.stop", cluster="base"), None)
-    refuse_amid(PRUNE, tmp_path)
+    refuse_conflicting(PRUNE, tmp_path)
 
 
 def test_other_work_does_not_wait_for_a_restore(tmp_path):
     ran(tmp_path, RESTORE, None)
-    refuse_amid(plan("snapshot.take", purpose="backup"), tmp_path)
-    refuse_amid(RESTORE, tmp_path)
+    refuse_conflicting(plan("snapshot.take", purpose="backup"), tmp_path)
+    refuse_conflicting(RESTORE, tmp_path)
 
 
 def test_the_operator_may_say_that_there_is_no_need_to_wait(tmp_path):
     ran(tmp_path, RESTORE, None)
-    refuse_amid(plan("snapshot.prune", thaw="another server was built", damaged=False), tmp_path)
+    refuse_conflicting(plan("snapshot.prune", thaw="another server was built", damaged=False), tmp_path)
 
 
 def test_without_any_run_nothing_waits(tmp_path):
-    refuse_amid(PRUNE, tmp_path / "never-made")
+    refuse_conflicting(PRUNE, tmp_path / "never-made")

@@ -51,7 +51,7 @@ STARTS = {
     "backup create": {"paramiko", "fabric", "botocore", "rich", "maint.lab", "maint.snapshots.prune", *STRANGERS},
     "site list": {*NETWORK, *PLANS, *SEALED, "rich", "ijson", "maint.snapshots"},
     "playbook plan probe": {*NETWORK, *SEALED, "rich", "maint.lab", "maint.snapshots.prune", *STRANGERS},
-    "host check": {"fabric", "botocore", "maint.steps.registry", "rich", "maint.lab"},
+    "host check": {"botocore", "maint.steps.registry", "rich", "maint.lab"},
     "host check --list": {*NETWORK, "maint.steps.registry", "maint.lab", "yaml", "rich"},
 }
 

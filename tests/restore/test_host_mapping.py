@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from maint.deployment.document import parse, spell
 from maint.deployment.judge import Judge
 from maint.errors import Refused, UsageError
 from maint.model.manager import Host
 from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
-from maint.restore.plain_document import parse, spell
 from tests.restore.documents import DEPLOYMENTS, all_roles, md5, number, plain, recording
 
 WITH_HOSTS = [path for path in DEPLOYMENTS if plain(path.read_bytes())["hosts"]]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from maint.deployment.deployment_summary import Outline
+from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
 from maint.model.snapshot import Finding, Judgement, Purpose, Redaction, Snapshot
 from maint.restore.preconditions import Server, insist, ready
@@ -33,18 +33,18 @@ SNAPSHOT = Snapshot(
     judgement=Judgement(Redaction.NONE, flagged=True, hash_rule=True, counts={}),
     host_files=SEEN,
 )
-OUTLINE = Outline(hosts=5, settings={"WEB_TLS": "true", "AUTO_TLS_TYPE": "ALL", "KEYSTORE_PATH": KEYSTORE})
+OUTLINE = DeploymentSummary(hosts=5, settings={"WEB_TLS": "true", "AUTO_TLS_TYPE": "ALL", "KEYSTORE_PATH": KEYSTORE})
 SOUND = Verification(SNAPSHOT.id, level=3, depth=3, parts_checked=3, parts=3, at=NOW)
 SERVER = Server(release="7.6.5", api=49, fresh=True, licensed=True, host_files=SEEN)
 
 
 def broken(
     snapshot: Snapshot = SNAPSHOT,
-    outline: Outline = OUTLINE,
+    summary: DeploymentSummary = OUTLINE,
     verification: Verification = SOUND,
     server: Server = SERVER,
 ) -> dict[str, str]:
-    findings = ready(snapshot, outline, verification, server)
+    findings = ready(snapshot, summary, verification, server)
     return {finding.rule: finding.words for finding in findings if finding.passed is False}
 
 
@@ -104,7 +104,7 @@ def test_a_guid_nobody_noted_is_needed_by_a_new_database_and_only_said_on_the_ol
 
 
 def test_a_snapshot_without_hosts_and_tls_needs_nothing_on_the_host() -> None:
-    assert broken(outline=Outline(), server=replace(SERVER, host_files={})) == {}
+    assert broken(summary=DeploymentSummary(), server=replace(SERVER, host_files={})) == {}
 
 
 def test_the_refusal_names_every_broken_rung() -> None:

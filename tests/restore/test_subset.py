@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from maint.deployment.document import parse
 from maint.errors import Refused
 from maint.model.manager import Cluster, Host
-from maint.restore.plain_document import parse
 from maint.restore.subset import Choice, choice_of, part_of
 from tests.restore.documents import all_roles, plain, recording
 from tests.steps.operator import Operator, Said

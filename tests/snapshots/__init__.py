@@ -1,0 +1,1 @@
+"""Snapshots and state of other versions."""

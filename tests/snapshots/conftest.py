@@ -96,7 +96,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.time += timedelta(seconds=seconds)
 
-    def limit(self, seconds: float | None) -> AbstractContextManager[None]:
+    def limit(self, seconds: float | None, of: float | None = None) -> AbstractContextManager[None]:
         return nullcontext()
 
 

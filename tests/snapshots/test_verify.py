@@ -64,7 +64,7 @@ def test_what_is_in_the_parts_is_found_out_once_for_the_same_bytes_and_password(
     once = place.seal.opened
     assert once > 0
     assert verify(place, taken.id) == first
-    assert verdict_of(place, taken).outline.administrators
+    assert verdict_of(place, taken).summary.administrators
     assert place.seal.opened == once
     place.manage(password="text:another")
     assert verify(place, taken.id).findings != first.findings

@@ -1,24 +1,62 @@
-"""Ask many hosts at once: plain threads, one connection and one channel a host, results in the hosts' order."""
+"""Ask many hosts at once: plain threads, one connection and one command a host, results in the hosts' order."""
 
+import base64
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from maint.adapters.ssh.settings import Reach
+from paramiko import Channel
+
+from maint.adapters.ssh.connections import BROKEN, JUMP_LOST, Address, Connections, reason
+from maint.adapters.ssh.known_hosts import recorded_name
+from maint.adapters.ssh.runner import SHELL, Command
+from maint.adapters.ssh.sudo import Sudo, ssh_settings
 from maint.config.schema import HostSettings, SiteSettings
+from maint.errors import CannotReach, LoginRefused, MaintError, TimedOut
 from maint.model.fleet import Presented, Reply
 from maint.ports import Secrets
 
-if TYPE_CHECKING:
-    from maint.adapters.ssh.fleet_session import Visits
-
 T = TypeVar("T")
+LARGEST = 16 * 1024 * 1024  # bytes of one host's answer
 _LEAVE = 2.0  # seconds that a thread may take to notice that nobody waits for it any more
 _STACK = 512 * 1024  # bytes; the usual 8 MiB a thread are address space only, but containers count it at times
+
+# What runs on a host ends when we are gone, however we went. SSH leaves a command running when its connection ends, and
+# OpenSSH passes no signals on to root's commands. So the script gets a watcher beside it, for whom the end of input,
+# which nobody sends otherwise, means that nobody is there.
+_HEAD = b"maint_visit() {\n:\n"
+# One command, so that the shell has read all of it before the watcher begins to read the same input. The watcher ends
+# its whole process group: only where that group is this login's own, which /proc tells.
+_TAIL = b"""
+}
+{
+maint_group= maint_session= maint_watcher=
+{ read -r maint_ maint_ maint_ maint_ maint_group maint_session maint_ < /proc/$$/stat; } 2> /dev/null
+if [ -n "$maint_group" ] && { [ "$maint_group" = $$ ] || [ "$maint_group" = "$maint_session" ]; }; then
+  exec 3<&0
+  ( read -r maint_ <&3; kill -s TERM 0 ) > /dev/null 2>&1 &
+  maint_watcher=$!
+  exec 3<&-
+fi
+maint_visit < /dev/null
+maint_status=$?
+[ -z "$maint_watcher" ] || kill "$maint_watcher" 2> /dev/null
+exit "$maint_status"
+}
+"""
+
+
+def watched(script: bytes) -> bytes:
+    """Return a script that ends, with all that it has started, once its input ends; it must be given no end of input.
+
+    Args:
+        script: whole commands for a POSIX shell; they find nothing on their own input.
+    """
+    return _HEAD + script + _TAIL
 
 
 class FabricFleet:
@@ -30,7 +68,7 @@ class FabricFleet:
         monotonic: seconds that never go back.
         now: seconds since 1970.
         home: whose `.ssh/known_hosts` counts where the site configures none; None for the user's own.
-        heard: told of each reply as it comes, whatever the order; called by the thread that iterates.
+        heard: called with each reply as it comes, whatever the order, by the thread that iterates.
     """
 
     def __init__(
@@ -43,7 +81,8 @@ class FabricFleet:
         home: Path | None = None,
         heard: Callable[[Reply], None] | None = None,
     ) -> None:
-        self._reach = Reach(settings, secrets)
+        self._settings = settings
+        self._sudo = Sudo(settings, secrets)
         self._monotonic = monotonic
         self._now = now
         self._home = home
@@ -53,48 +92,46 @@ class FabricFleet:
         self, hosts: Sequence[HostSettings], scripts: Mapping[str, bytes], *, timeout: float | None = None
     ) -> Iterator[Reply]:
         """Feed each host's script to its `/bin/sh` and yield one reply a host; see `ports.Fleet.ask`."""
-        self._reach.sudo_password()  # a reference that leads nowhere is told before anybody is asked
-        visits = self._visits()
+        self._sudo.password()  # a reference that leads nowhere is told before anybody is asked
+        connections = self._connections()
 
         def work(host: HostSettings) -> Reply:
-            return visits.ask(host, scripts[host.name])
+            visit = _Visit(connections, self._sudo, connections.address(host), self._now, self._monotonic)
+            return visit.reply(scripts[host.name])
 
         def late(host: HostSettings) -> Reply:
             return Reply(host.name, reason="not done when the whole run's limit had passed", hint="give --timeout more")
 
-        yield from self._each(hosts, visits, work, late, timeout, self._heard)
+        yield from self._each(hosts, connections, work, late, timeout, self._heard)
 
     def keys(self, hosts: Sequence[HostSettings], *, timeout: float | None = None) -> Iterator[Presented]:
         """Yield the host key that each host presents; see `ports.Fleet.keys`."""
-        visits = self._visits()
+        connections = self._connections()
 
         def late(host: HostSettings) -> Presented:
             return Presented(host.name, "", reason="not seen when the whole run's limit had passed")
 
-        yield from self._each(hosts, visits, visits.key, late, timeout, None)
+        yield from self._each(hosts, connections, partial(_presented, connections), late, timeout, None)
 
-    def _visits(self) -> "Visits":
-        from maint.adapters.ssh.fleet_session import Visits  # paramiko takes its time to import
-
-        return Visits(self._reach.ssh, self._reach.sudo_password, self._monotonic, self._now, self._home)
+    def _connections(self) -> Connections:
+        return Connections(ssh_settings(self._settings), self._home, once=True)
 
     def _each(
         self,
         hosts: Sequence[HostSettings],
-        visits: "Visits",
+        connections: Connections,
         work: Callable[[HostSettings], T],
         late: Callable[[HostSettings], T],
         timeout: float | None,
         heard: Callable[[T], None] | None,
     ) -> Iterator[T]:
-        crew = Crew(hosts, work, min(self._reach.ssh.at_once, len(hosts)), visits)
+        crew = _Crew(hosts, work, min(connections.settings.at_once, len(hosts)), connections)
         deadline = None if timeout is None else self._monotonic() + timeout
-        left = partial(_left, deadline, self._monotonic)
         arrived: dict[int, T] = {}
         try:
             for place in range(len(hosts)):
                 while place not in arrived:
-                    found = crew.next(left())
+                    found = crew.next(None if deadline is None else max(0.0, deadline - self._monotonic()))
                     if found is None:
                         arrived |= {n: late(other) for n, other in enumerate(hosts) if n >= place and n not in arrived}
                         break
@@ -106,32 +143,21 @@ class FabricFleet:
             crew.dismiss()
 
 
-def _left(deadline: float | None, monotonic: Callable[[], float]) -> float | None:
-    return None if deadline is None else max(0.0, deadline - monotonic())
-
-
-class Ends(Protocol):
-    """Something whose connections can all be closed from outside."""
-
-    def end(self) -> None:
-        """Close everything, and open nothing any more."""
-
-
-class Crew(Generic[T]):
+class _Crew(Generic[T]):
     """Threads that take one host after the other.
 
     Args:
         hosts: the work.
         work: what to do with a host.
         at_once: how many threads.
-        ends: closed when the crew is dismissed, so that no thread waits for a host any longer.
+        connections: closed when the crew is dismissed, so that no thread waits for a host any longer.
     """
 
     def __init__(
-        self, hosts: Sequence[HostSettings], work: Callable[[HostSettings], T], at_once: int, ends: Ends
+        self, hosts: Sequence[HostSettings], work: Callable[[HostSettings], T], at_once: int, connections: Connections
     ) -> None:
         self._work = work
-        self._ends = ends
+        self._connections = connections
         self._waiting: queue.SimpleQueue[tuple[int, HostSettings]] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[int, T | Exception]] = queue.SimpleQueue()
         for item in enumerate(hosts):
@@ -156,23 +182,114 @@ class Crew(Generic[T]):
 
     def dismiss(self) -> None:
         """Let nobody begin another host, close all connections, and wait for the threads."""
-        while not self._waiting.empty():
-            try:
-                self._waiting.get_nowait()
-            except queue.Empty:
-                break
-        self._ends.end()  # also when all threads have gone: the connection to a jump host is nobody's own
+        while self._take() is not None:
+            continue
+        self._connections.close()  # also when all threads have gone: that to a jump host is nobody's own
         until = time.monotonic() + _LEAVE
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
+    def _take(self) -> tuple[int, HostSettings] | None:
+        try:
+            return self._waiting.get_nowait()
+        except queue.Empty:
+            return None
+
     def _run(self) -> None:
-        while True:
+        while (taken := self._take()) is not None:
             try:
-                place, host = self._waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                self._done.put((place, self._work(host)))
-            except Exception as error:  # it belongs to whoever iterates, not to this thread
-                self._done.put((place, error))
+                self._done.put((taken[0], self._work(taken[1])))
+            except Exception as error:  # it belongs to the thread that iterates
+                self._done.put((taken[0], error))
+
+
+class _Visit:
+    """One host's turn: connect, one script, close."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        sudo: Sudo,
+        address: Address,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._connections = connections
+        self._settings = connections.settings
+        self._sudo = sudo
+        self._address = address
+        self._now = now
+        self._monotonic = monotonic
+        self._begun = monotonic()
+        self._login = self._sent = self._received = 0.0
+        self._command: Command | None = None
+        self._status: int | None = None
+
+    def reply(self, script: bytes) -> Reply:
+        """Run a script and return what came of it; failures are part of the reply."""
+        words: str | None = None
+        hint: str | None = None
+        try:
+            self._run(script)
+        except TimedOut:
+            words = f"its answer did not end within {self._settings.command_timeout:g} s"
+            hint = "give it more time (ssh.command_timeout), or look at what hangs there"
+        except MaintError as error:
+            words = "; ".join([error.message.removeprefix(f"{self._address}: "), *error.detail])
+            hint = error.hint
+        seconds = self._monotonic() - self._begun
+        return Reply(
+            host=self._address.name,
+            out=self._command.received if self._command else b"",
+            status=self._status,
+            reason=words,
+            hint=hint,
+            sent=self._sent,
+            received=self._received,
+            seconds=seconds,
+            login_seconds=self._login or seconds,
+        )
+
+    def _run(self, script: bytes) -> None:
+        connection = self._connections.open(self._address)
+        try:
+            self._command = self._made(connection.create_session(), script)
+            self._login, self._sent = self._monotonic() - self._begun, self._now()
+            self._status = self._command.begin(SHELL).finish().status
+        except BROKEN as error:
+            words = reason(error, self._settings.connect_timeout)
+            raise CannotReach(f"{self._address}: no session: {words}") from None
+        except (CannotReach, LoginRefused) as failure:
+            if isinstance(failure, LoginRefused) or not self._connections.jump_lost:
+                raise
+            hint = "look at the jump host (ssh.jump), then again"
+            raise CannotReach(f"{self._address}: {JUMP_LOST}", hint=hint) from None
+        finally:
+            self._received = self._now() if self._command else 0.0
+            self._connections.drop(connection)
+
+    def _made(self, channel: Channel, script: bytes) -> Command:
+        return Command(
+            str(self._address),
+            channel,
+            self._sudo.gate(str(self._address)),
+            stdin=watched(script),
+            hold=True,
+            timeout=self._settings.command_timeout,
+            largest=LARGEST,
+            monotonic=self._monotonic,
+        )
+
+
+def _presented(connections: Connections, host: HostSettings) -> Presented:
+    """Return the key that a host presents, without logging in."""
+    address = connections.address(host)
+    recorded = recorded_name(address.host, address.port)
+    try:
+        key = connections.presented(address)
+    except MaintError as error:
+        return Presented(host.name, recorded, reason=error.message.removeprefix(f"{address}: "))
+    standing = connections.known.judge(address.recorded, key)
+    return Presented(
+        host.name, recorded, key.type, base64.b64encode(key.blob).decode(), key.fingerprint, standing, None
+    )

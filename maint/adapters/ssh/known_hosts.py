@@ -1,4 +1,4 @@
-"""Know hosts by their keys: read OpenSSH's known_hosts once, and judge what a server presents."""
+"""Know hosts by their keys: read OpenSSH's known_hosts once, judge what a server presents, record what is believed."""
 
 import base64
 import binascii
@@ -6,9 +6,13 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import msgspec
 
+from maint.errors import WorkFailed
+from maint.files import replace
+from maint.model.fleet import Presented
 from maint.model.fleet import Standing as Standing
 
 
@@ -40,8 +44,7 @@ class KnownHosts:
 
     Args:
         texts: contents of known_hosts files. Hashed names, `[host]:port`, patterns and `@revoked` are understood;
-            `@cert-authority` lines are passed over, and so are lines that are malformed: a key that is not found is
-            never believed.
+            `@cert-authority` lines and malformed ones are passed over: a key that is not found is never believed.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -108,7 +111,7 @@ def _parse(text: str) -> _Line | None:
 
 def _matches(pattern: str, name: str) -> bool:
     if not pattern.startswith("|"):
-        # `[host]:port` is no set of characters.
+        # `[host]:port` is not a set of characters.
         return fnmatchcase(name, pattern.lower().replace("[", "[[]"))
     try:
         _, kind, salt, told = pattern.split("|")
@@ -116,3 +119,41 @@ def _matches(pattern: str, name: str) -> bool:
     except ValueError:
         return False
     return kind == "1" and hmac.compare_digest(hmac.digest(seed, name.encode(), "sha1"), expected)
+
+
+def record(path: Path, keys: Sequence[Presented]) -> None:
+    """Write keys into a file; other lines stay as they are, older keys of the same names go.
+
+    Raises:
+        WorkFailed: the file cannot be read or written; it is as it was.
+    """
+    target = path.resolve()  # a link stays one
+    try:
+        old = target.read_text("utf-8", "surrogateescape") if target.exists() else ""
+        names = {key.recorded_as.lower() for key in keys}
+        lines = [line for line in old.splitlines() if not _only_names(line, names)]
+        lines = [_without(line, names) for line in lines]
+        lines += [f"{key.recorded_as} {key.type} {key.key}" for key in keys]
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        replace(target, ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"), mode=mode)
+    except OSError as error:
+        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="look at ssh.known_hosts") from None
+
+
+def _only_names(line: str, names: set[str]) -> bool:
+    """Return whether a line holds a key of one of the names and of nobody else; markers stay."""
+    words = line.split()
+    if len(words) < 3 or words[0][0] in "#@":
+        return False
+    if words[0].startswith("|"):  # hashed: ask the one that can read it
+        return any(KnownHosts([line]).types([name]) for name in names)
+    return all(name in names for name in words[0].lower().split(","))
+
+
+def _without(line: str, names: set[str]) -> str:
+    """Take names out of a line that speaks of others too."""
+    words = line.split(" ")
+    if len(words) < 3 or not words[0] or words[0][0] in "#@|":
+        return line
+    kept = [name for name in words[0].split(",") if name.lower() not in names]
+    return " ".join([",".join(kept), *words[1:]]) if len(kept) < len(words[0].split(",")) else line

@@ -1,21 +1,70 @@
-"""Ask and act on a site's hosts over SSH."""
+"""Ask and act on a site's hosts over SSH, one command at a time, and read and replace their files."""
 
+import hashlib
+import posixpath
 import secrets
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from maint.adapters.ssh import files
-from maint.adapters.ssh.settings import Reach
+from paramiko import Channel
+
+from maint.adapters.ssh.connections import BROKEN, JUMP_LOST, Connections, KeptConnection
+from maint.adapters.ssh.runner import Command, Lost
+from maint.adapters.ssh.sudo import Sudo, ssh_settings
+from maint.adapters.ssh.transport import terminate
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, WorkFailed
 from maint.ports import Answer, Ran, Secrets
 
-if TYPE_CHECKING:
-    from maint.adapters.ssh.connection import Line, Lines
+MISSING = 44  # status of the script that reads a file, where there is none
+_LEFT_OVER = 60  # minutes after which a temporary file of ours belongs to a writer that is dead
+_READ = """\
+p={path}
+if [ -e "$p" ]; then exec cat "$p"; fi
+if [ -L "$p" ]; then exit {missing}; fi
+d=$p
+while d=${{d%/*}}; [ -n "$d" ]; do
+  if [ -e "$d" ]; then break; fi
+done
+if [ -d "${{d:-/}}" ] && [ ! -x "${{d:-/}}" ]; then echo "$d: not allowed to look into this folder" >&2; exit 1; fi
+exit {missing}
+"""
+_WRITE = """\
+set -eu
+p={path}
+if [ -L "$p" ]; then p=$(readlink -f "$p"); fi
+if [ -d "$p" ]; then echo "$p is a folder" >&2; exit 1; fi
+d=${{p%/*}}
+d=${{d:-/}}
+if [ ! -d "$d" ]; then echo "there is no folder $d" >&2; exit 1; fi
+find "$d" -maxdepth 1 -type f -name '.maint-????????????????' -mmin +{old} -exec rm -f '{{}}' ';' 2>/dev/null || :
+t=$d/.maint-{token}
+umask 077
+trap 'rm -f "$t"' EXIT
+trap 'exit 1' HUP INT TERM
+set -C
+cat > "$t"
+set +C
+sum=$(sha256sum < "$t")
+if [ "${{sum%% *}}" != {sha256} ]; then echo "the content did not arrive whole" >&2; exit 1; fi
+o={owner}
+g={group}
+m={mode}
+if [ -e "$p" ]; then
+  : "${{o:=$(stat -c %u "$p")}}" "${{g:=$(stat -c %g "$p")}}" "${{m:=$(stat -c %a "$p")}}"
+elif [ "$(id -u)" = 0 ]; then
+  : "${{o:=0}}" "${{g:=0}}"
+fi
+if [ -n "$o$g" ]; then chown "$o:$g" "$t"; fi
+chmod "${{m:-0644}}" "$t"
+sync "$t" 2>/dev/null || sync
+mv -f "$t" "$p"
+sync "$d/" 2>/dev/null || sync
+"""
 
 
 class FabricShell:
@@ -37,10 +86,11 @@ class FabricShell:
         home: Path | None = None,
     ) -> None:
         self._settings = settings
-        self._reach = Reach(settings, secrets)
+        self._sudo = Sudo(settings, secrets)
         self._monotonic = monotonic
         self._home = home
-        self._opened: Lines | None = None
+        self._connections: Connections | None = None
+        self._kept: dict[str, KeptConnection] = {}
         self._opening = threading.Lock()
 
     def ask(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
@@ -49,18 +99,26 @@ class FabricShell:
         Raises:
             CannotReach: no connection, unknown or changed host key, login refused, connection lost.
             TimedOut: the command did not end in time (seconds; by default the site's `command_timeout`).
+            WorkFailed: it printed more than can be kept.
         """
-        return self._line(host).run(command, stdin=stdin, timeout=timeout, repeatable=True)
+        return self._run(host, command, stdin, timeout, repeatable=True)
 
     def run(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
         """Run a command that may change something, never a second time once it may have begun; see `ask`."""
-        return self._line(host).run(command, stdin=stdin, timeout=timeout, repeatable=False)
+        return self._run(host, command, stdin, timeout, repeatable=False)
 
     @contextmanager
     def stream(self, host: str, command: str, *, timeout: float | None = None) -> Iterator[Answer]:
         """Run a command that changes nothing and give out what it prints; see `ports.ShellSight.stream`."""
-        with self._line(host).stream(command, timeout=timeout) as output:
-            yield output
+        kept = self._host(host)
+        connection, channel, _ = kept.session()
+        try:
+            yield self._command(kept, channel, b"", timeout).begin(command)
+        except Lost as lost:
+            kept.drop(connection)
+            raise _blamed(kept, lost) from None
+        finally:
+            _end(channel)
 
     def read_file(self, host: str, path: str) -> bytes | None:
         """Return a file's bytes, or None where there is no such file.
@@ -68,29 +126,35 @@ class FabricShell:
         Raises:
             WorkFailed: it is there, but cannot be read.
         """
-        ran = self.ask(host, files.reading(path))
-        if ran.status == files.MISSING:
+        ran = self.ask(host, read_script(path))
+        if ran.status == MISSING:
             return None
         if not ran.ok:
             raise _failed(f"{host}: cannot read {path}", ran)
         return ran.out
 
-    def write_file(self, host: str, path: str, content: bytes) -> None:
-        """Replace or make a file atomically; owner and mode stay as they were, else root and 0644.
+    def write_file(
+        self, host: str, path: str, content: bytes, *, owner: str = "", group: str = "", mode: str = ""
+    ) -> None:
+        """Replace or make a file atomically; see `ports.Shell.write_file`.
 
         Raises:
             WorkFailed: it could not be written; the old one is as it was.
         """
-        ran = self.run(host, files.writing(path, content, secrets.token_hex(8)), stdin=content)
+        words = write_script(path, content, secrets.token_hex(8), owner=owner, group=group, mode=mode)
+        ran = self.run(host, words, stdin=content)
         if not ran.ok:
             raise _failed(f"{host}: cannot write {path}", ran)
 
     def close(self) -> None:
         """Close all connections."""
         with self._opening:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
+            for kept in self._kept.values():
+                kept.drop()
+            self._kept.clear()
+            if self._connections is not None:
+                self._connections.close()
+                self._connections = None
 
     def __enter__(self) -> "FabricShell":
         return self
@@ -98,17 +162,45 @@ class FabricShell:
     def __exit__(self, *reason: object) -> None:
         self.close()
 
-    def _line(self, name: str) -> "Line":
-        host = self._host(name)
+    def _run(self, host: str, command: str, stdin: bytes, timeout: float | None, *, repeatable: bool) -> Ran:
+        kept = self._host(host)
+        connection, channel, reused = kept.session()
+        try:
+            return self._command(kept, channel, stdin, timeout).begin(command).finish()
+        except Lost as lost:
+            kept.drop(connection)
+            if repeatable and reused:
+                return self._run(host, command, stdin, timeout, repeatable=False)
+            if repeatable:
+                raise _blamed(kept, lost) from None
+            raise Lost(
+                _blamed(kept, lost).message,
+                detail=["the command may have begun, and may still run"],
+                hint="look at the host before running it again",
+            ) from None
+        finally:
+            _end(channel)
+
+    def _command(self, kept: KeptConnection, channel: Channel, stdin: bytes, timeout: float | None) -> Command:
+        return Command(
+            str(kept.address),
+            channel,
+            self._sudo.gate(str(kept.address)),
+            stdin=stdin,
+            timeout=kept.connections.settings.command_timeout if timeout is None else timeout,
+            monotonic=self._monotonic,
+        )
+
+    def _host(self, name: str) -> KeptConnection:
+        host = self._named(name)
         with self._opening:
-            if self._opened is None:
-                # Fabric takes 0.1 s to import, which only those who reach a host should wait for.
-                from maint.adapters.ssh.connection import Lines
+            if self._connections is None:
+                self._connections = Connections(ssh_settings(self._settings), self._home)
+            if name not in self._kept:
+                self._kept[name] = KeptConnection(self._connections, self._connections.address(host))
+            return self._kept[name]
 
-                self._opened = Lines(self._reach.ssh, self._reach.sudo_password, self._monotonic, self._home)
-            return self._opened.line(host)
-
-    def _host(self, name: str) -> HostSettings:
+    def _named(self, name: str) -> HostSettings:
         for host in (*self._settings.hosts, *self._settings.hosts_in("manager")):
             if host.name == name:
                 return host
@@ -116,6 +208,50 @@ class FabricShell:
         raise Invalid(f"site {self._settings.name} has no host {name!r}", detail=[f"hosts: {known}"])
 
 
+def _blamed(kept: KeptConnection, lost: Lost) -> Lost:
+    """Return whose loss it was: with a jump host go all the connections through it."""
+    return Lost(f"{kept.address}: {JUMP_LOST}") if kept.connections.jump_lost else lost
+
+
+def _end(channel: Channel) -> None:
+    if not channel.closed and not channel.eof_received:  # nobody waits for its end any more
+        terminate(channel)
+    with suppress(*BROKEN):
+        channel.close()
+
+
 def _failed(what: str, ran: Ran) -> WorkFailed:
     lines = ran.err.decode("utf-8", "replace").splitlines()
     return WorkFailed(what, detail=lines[:5] or [f"exit status {ran.status}"])
+
+
+def read_script(path: str) -> str:
+    """Return a script that prints a file; it exits with `MISSING` where there is none."""
+    return _READ.format(path=_quoted(path), missing=MISSING)
+
+
+def write_script(path: str, content: bytes, token: str, *, owner: str = "", group: str = "", mode: str = "") -> str:
+    """Return a script that replaces a file by its input, atomically; where the path is a link, what it leads to.
+
+    Args:
+        path: absolute.
+        content: what will be sent; the script refuses anything else.
+        token: 16 characters, which make the name of the temporary file in the same folder; those that an hour-old
+            writer has left there are removed.
+        owner, group, mode: what the file is to have; what is empty stays as it was, else root's and 0644.
+    """
+    return _WRITE.format(
+        path=_quoted(path),
+        token=token,
+        old=_LEFT_OVER,
+        sha256=hashlib.sha256(content).hexdigest(),
+        owner=shlex.quote(owner),
+        group=shlex.quote(group),
+        mode=shlex.quote(mode),
+    )
+
+
+def _quoted(path: str) -> str:
+    if not posixpath.isabs(path) or path.endswith("/") or "\0" in path:
+        raise ValueError(f"{path!r} is not the absolute path of a file")
+    return shlex.quote(path)

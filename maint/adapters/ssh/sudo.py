@@ -1,10 +1,57 @@
-"""Become root by sudo, and tell sudo's refusal from a command's failure."""
+"""Become root by sudo, its password resolved once, and tell sudo's refusal from a command's failure."""
 
 import secrets
 import shlex
+import threading
 
-from maint.errors import LoginRefused
+from maint.config.schema import SiteSettings, SshSettings
+from maint.errors import Invalid, LoginRefused
 from maint.model.secret import Secret
+from maint.ports import Secrets
+
+
+def ssh_settings(settings: SiteSettings) -> SshSettings:
+    """Return how a site's hosts are reached.
+
+    Raises:
+        Invalid: the site does not say.
+    """
+    if settings.ssh is None:
+        raise Invalid(
+            f"site {settings.name} has no ssh section, so its hosts cannot be reached",
+            hint="add sites.NAME.ssh to the config",
+        )
+    return settings.ssh
+
+
+class Sudo:
+    """Whether a site's commands go through sudo, and its password, which is resolved once, not for each host.
+
+    Args:
+        settings: the site.
+        secrets: resolves the reference to the password.
+    """
+
+    def __init__(self, settings: SiteSettings, secrets: Secrets) -> None:
+        self._settings = settings
+        self._secrets = secrets
+        self._password: Secret | None = None
+        self._asking = threading.Lock()
+
+    def password(self) -> Secret | None:
+        """Return the password, None where none is configured."""
+        reference = ssh_settings(self._settings).sudo_password
+        if reference is None:
+            return None
+        with self._asking:
+            if self._password is None:
+                self._password = self._secrets.resolve(reference)
+            return self._password
+
+    def gate(self, host: str) -> "SudoGate | None":
+        """Return a call of sudo on a host, None where commands run without it."""
+        password = self.password()
+        return SudoGate(host, password) if password is not None or ssh_settings(self._settings).sudo else None
 
 
 class SudoGate:

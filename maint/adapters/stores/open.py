@@ -1,7 +1,6 @@
 """Open the store that a location names."""
 
 import getpass
-import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -61,7 +60,7 @@ def _open_local(location: str, access: Access | None) -> Store:  # noqa: ARG001 
 
 def _open_sftp(location: str, access: Access | None) -> Store:
     # Late, here and below: most runs need neither library.
-    from maint.adapters.ssh.connection import Lines
+    from maint.adapters.ssh.connections import Connections, KeptConnection
     from maint.adapters.ssh.sftp import Sessions
     from maint.adapters.stores.sftp import SftpStore
 
@@ -79,10 +78,11 @@ def _open_sftp(location: str, access: Access | None) -> Store:
         "sudo": False,
     }
     settings = ssh.model_copy(update=changes)
-    lines = Lines(settings, lambda: None, time.monotonic, None)
+    connections = Connections(settings)
     host = HostSettings.model_construct(name=parts.hostname, address=parts.hostname, port=parts.port or 22)
+    kept = KeptConnection(connections, connections.address(host))
     root = path.removeprefix("/~/") if path.startswith("/~/") else path
-    return SftpStore(Sessions(lines.line(host), settings.command_timeout), root, location)
+    return SftpStore(Sessions(kept, settings.command_timeout), root, location)
 
 
 def _open_s3(location: str, access: Access | None) -> Store:

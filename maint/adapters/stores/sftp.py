@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import BinaryIO, cast
 
-from maint.adapters.ssh.sftp import BROKEN, Download, Facts, Session, Sessions, Upload, is_missing
+from maint.adapters.ssh.sftp import BROKEN, Download, Facts, Session, Sessions, Upload
 from maint.adapters.stores.names import STAGING, split_name, split_prefix
 from maint.adapters.stores.stale_uploads import is_left_over, staging_name
 from maint.errors import CannotReach, StoreFailed
@@ -96,16 +96,16 @@ class SftpStore:
         """Remove a file; no complaint where there is none."""
         path = self._path(split_name(name))
         with self._told(f"cannot remove {name}"), self._sessions.session() as session:
-            _remove(session, path)
+            session.remove(path)
 
     def sweep(self, prefix: str = "") -> int:
         """Remove what dead writers left half-written; return how many."""
         now, swept = datetime.now(UTC), 0
         for name, facts in [*self._walk(split_prefix(prefix))]:
-            touched = datetime.fromtimestamp(facts.st_mtime or 0, UTC)
+            touched = datetime.fromtimestamp(facts.modified, UTC)
             if _is_staging(name) and is_left_over(name.rpartition("/")[2], touched, now):
                 with self._told(f"cannot remove {name}"), self._sessions.session() as session:
-                    _remove(session, f"{self._root}/{name}")
+                    session.remove(f"{self._root}/{name}")
                 swept += 1
         return swept
 
@@ -122,30 +122,23 @@ class SftpStore:
             todo = ["/".join(folders)]
             while todo:
                 where = todo.pop()
-                for facts in _listed(session, f"{self._root}/{where}".rstrip("/")):
-                    name = f"{where}/{facts.filename}" if where else facts.filename
-                    kind = stat.S_IFMT(facts.st_mode or 0)
-                    if kind == stat.S_IFDIR and not facts.filename.startswith("."):
+                for facts in session.list(f"{self._root}/{where}".rstrip("/") or "/"):
+                    name = f"{where}/{facts.name}" if where else facts.name
+                    if stat.S_ISDIR(facts.mode) and not facts.name.startswith("."):
                         todo.append(name)
-                    elif kind == stat.S_IFREG and (_is_staging(name) or not facts.filename.startswith(".")):
+                    elif stat.S_ISREG(facts.mode) and (_is_staging(name) or not facts.name.startswith(".")):
                         yield name, facts
 
     def _make(self, session: Session, folder: str) -> None:
         if folder in self._made or folder in ("", "/", "."):
             return
-        try:
-            known = stat.S_ISDIR(session.stat(folder).st_mode or 0)
-        except OSError as error:
-            if not is_missing(error):
-                raise
-            known = False
-        if not known:
+        if not _is_folder(session, folder):
             self._make(session, folder.rpartition("/")[0])
             try:
-                session.mkdir(folder, 0o700)
+                session.make_folder(folder)
             except OSError:
                 # Another writer may have been quicker.
-                if not stat.S_ISDIR(session.stat(folder).st_mode or 0):
+                if not _is_folder(session, folder):
                     raise
         self._made.add(folder)
 
@@ -165,7 +158,7 @@ class SftpStore:
     def _forget(self, staging: str) -> None:
         # Best effort on the way out of a failure: the failure itself is what must be told, and a sweep comes later.
         with suppress(*BROKEN, CannotReach), self._sessions.session() as session:
-            _remove(session, staging)
+            session.remove(staging)
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -201,42 +194,20 @@ def _is_staging(name: str) -> bool:
     return name.rpartition("/")[2].startswith(STAGING)
 
 
+def _is_folder(session: Session, path: str) -> bool:
+    facts = session.facts(path, follow=True)
+    return facts is not None and stat.S_ISDIR(facts.mode)
+
+
 def _size(session: Session, path: str) -> int | None:
-    try:
-        facts = session.lstat(path)
-    except OSError as error:
-        if is_missing(error):
-            return None
-        raise
-    return facts.st_size if stat.S_ISREG(facts.st_mode or 0) else None
+    facts = session.facts(path)
+    return facts.size if facts is not None and stat.S_ISREG(facts.mode) else None
 
 
 def _refuse_taken(session: Session, path: str) -> None:
     # Only spares the writer its work; what decides is the commit.
-    try:
-        session.lstat(path)
-    except OSError as error:
-        if is_missing(error):
-            return
-        raise
-    raise FileExistsError(f"there is a file {path} already")
-
-
-def _remove(session: Session, path: str) -> None:
-    try:
-        session.remove(path)
-    except OSError as error:
-        if not is_missing(error):
-            raise
-
-
-def _listed(session: Session, folder: str) -> Sequence[Facts]:
-    try:
-        return session.listdir_attr(folder or "/")
-    except OSError as error:
-        if is_missing(error):
-            return ()
-        raise
+    if session.facts(path) is not None:
+        raise FileExistsError(f"there is a file {path} already")
 
 
 class _Told(io.RawIOBase):

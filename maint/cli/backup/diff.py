@@ -5,7 +5,6 @@ from maint.cli.open_site import opened
 from maint.cli.sanitize import printable
 from maint.cli.screen import Screen, table
 from maint.deployment.compare import Comparison
-from maint.deployment.tree import Pool
 from maint.errors import Differences
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot
@@ -21,8 +20,7 @@ def diff(flags: Flags, first: str, second: str, redacted: bool, exit_code: bool)
         one, other = find(site, first), find(site, second)
         _tell_clusters(screen, one, other)
         copies = redacted or not site.identities()
-        pool = Pool()
-        before, after = (of_snapshot(site, snapshot, redacted=copies, pool=pool) for snapshot in (one, other))
+        before, after = (of_snapshot(site, snapshot, redacted=copies) for snapshot in (one, other))
         return _told(screen, before, after, differences(site, before, after), exit_code)
 
 
@@ -44,10 +42,9 @@ def drift(flags: Flags, wanted: str, redacted: bool, exit_code: bool) -> int:
     """Compare a snapshot with the live manager."""
     with opened(flags) as (site, screen):
         snapshot = find(site, wanted) if wanted else latest(site)
-        pool = Pool()
         copy = redacted or not site.identities()
-        before = of_snapshot(site, snapshot, redacted=copy, pool=pool, whole=copy)
-        after = of_server(site, pool, whole=copy)
+        before = of_snapshot(site, snapshot, redacted=copy, whole=copy)
+        after = of_server(site, whole=copy)
         return _told(screen, before, after, differences(site, before, after), exit_code)
 
 

@@ -13,7 +13,8 @@ from maint.engine.lock import site_lock
 from maint.errors import Invalid, PartlyDone, Refused, UsageError, WorkFailed
 from maint.model.snapshot import Purpose, Trust
 from maint.snapshots.catalogue import find
-from maint.snapshots.heal import Healed, Scalar, document_of, heal, values_of
+from maint.snapshots.heal import Healed, Scalar, heal, values_of
+from maint.snapshots.parts import read_deployment
 
 _SHOWN = 50  # values named in a message; -o json names them all
 
@@ -61,7 +62,7 @@ def _carried_out(
 
 def _from_snapshot(site: ConfiguredSite, wanted: str) -> tuple[Values, str]:
     older = find(site, wanted)
-    return values_of(document_of(site, older)).get, f"snapshot {older.id}"
+    return values_of(read_deployment(site, older)).get, f"snapshot {older.id}"
 
 
 def _from_file(site: ConfiguredSite, path: Path) -> tuple[Values, str]:

@@ -58,7 +58,7 @@ def check(
             "maint.cli.hosts.check",
             "maint.cli.open_site",
             "maint.cli.hosts.inventory",
-            "maint.adapters.ssh.fleet_session",
+            "maint.adapters.ssh.fleet",
         )
     from maint.cli.hosts import check as host_check
 

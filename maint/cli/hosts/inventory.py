@@ -46,10 +46,11 @@ def _from_manager(site: ConfiguredSite) -> Sequence[HostSettings]:
 
 
 def _from_snapshot(site: ConfiguredSite) -> Sequence[HostSettings]:
-    from maint.restore.plain_document import document_of, items_of, text_of
+    from maint.deployment.document import items_of, text_of
     from maint.snapshots.catalogue import newest_restorable
+    from maint.snapshots.parts import read_deployment
 
-    document = document_of(site, newest_restorable(site))
+    document = read_deployment(site, newest_restorable(site))
     roles: dict[str, set[str]] = {}
     for cluster in items_of(document.get("clusters")):
         for service in items_of(cluster.get("services")):

@@ -69,7 +69,7 @@ def _emit(screen: Screen, seen: Sequence[Presented], recorded: Sequence[Presente
 
 
 def _recorded(site: ConfiguredSite, wanted: Sequence[Presented]) -> list[Presented]:
-    from maint.adapters.ssh.recording import record
+    from maint.adapters.ssh.known_hosts import record
 
     ssh = site.settings.ssh
     if ssh is None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from maint.engine.journal import Past, Record
+from maint.engine.journal import Record, RunState
 from maint.model.events import Outcome
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
@@ -17,7 +17,7 @@ _SHOWN = 5
 _PLACES = ("base_url", "auth_url", "connect_to", "ca")
 
 
-def back_of(past: Past) -> Sequence[Back]:
+def back_of(past: RunState) -> Sequence[Back]:
     """Return how the manager and each virtual cluster came back; nothing of a run that brings no such parts back."""
     lanes = list(dict.fromkeys(action.lane for action in past.plan.actions if action.phase is Phase.MAIN))
     if not any(lanes):
@@ -28,7 +28,7 @@ def back_of(past: Past) -> Sequence[Back]:
     return [*parts, Back("all", "back" if done else "not yet", _after(past, past.last) if done else "", idle)]
 
 
-def _part(past: Past, lane: str) -> Back:
+def _part(past: RunState, lane: str) -> Back:
     """Return how one part came back: the manager is what belongs to no lane."""
     places = [
         index for index, action in enumerate(past.plan.actions) if action.lane == lane and action.phase is Phase.MAIN
@@ -40,7 +40,7 @@ def _part(past: Past, lane: str) -> Back:
         for index, record in zip(places, records, strict=True)
         if record.result is not None and past.plan.actions[index].kind in _TELLING and _counts(record)
     ]
-    if past.told.get(lane, {}).get("skip") is True:
+    if past.answers.get(lane, {}).get("skip") is True:
         return Back(name, _GIVEN_UP, "", "as was said")
     state = _state(records)
     ended = max((record.at for record in records if record.at), default="")
@@ -61,17 +61,17 @@ def _state(records: Sequence[Record]) -> str:
     return "under way" if any(record.begun for record in records) else "not begun"
 
 
-def _after(past: Past, ended: str) -> str:
+def _after(past: RunState, ended: str) -> str:
     return show_duration((datetime.fromisoformat(ended) - datetime.fromisoformat(past.started)).total_seconds())
 
 
-def left_of_lanes(past: Past) -> Iterator[str]:
+def left_of_lanes(past: RunState) -> Iterator[str]:
     """Yield what is left to do for virtual clusters that are back: the config, and schedules that rest."""
     for lane in dict.fromkeys(action.lane for action in past.plan.actions if action.lane):
-        if past.told.get(lane, {}).get("skip") is True:
+        if past.answers.get(lane, {}).get("skip") is True:
             yield f"{lane} is not back: `maint playbook run recover-virtual-clusters --set virtual_clusters={lane}`"
             continue
-        values = {**past.told.get(lane, {}), **_made(past, lane)}
+        values = {**past.answers.get(lane, {}), **_made(past, lane)}
         if any(key in values for key in _PLACES):
             shown = ", ".join(f"{key}: {values[key]}" for key in _PLACES if key in values)
             yield f"only this run knows how to reach {lane} now: put it into the config before anything else ({shown})"
@@ -86,7 +86,7 @@ def left_of_lanes(past: Past) -> Iterator[str]:
             )
 
 
-def _made(past: Past, lane: str) -> Mapping[str, Json]:
+def _made(past: RunState, lane: str) -> Mapping[str, Json]:
     """Return where the certificate is that was made for a virtual cluster; nothing where none was."""
     results = [past.records.get(index, Record()).result for index in past.lane(lane)]
     values = [result.value for result in results if result is not None and isinstance(result.value, Mapping)]

@@ -24,7 +24,7 @@ from maint.cli.schedule.units import (
 from maint.cli.screen import Screen, confirm, plan_text, table
 from maint.config.precedence import OVERRIDES
 from maint.config.schema import SiteSettings
-from maint.engine.lock import make_folder
+from maint.engine.lock import make_state_folder
 from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
@@ -141,7 +141,7 @@ def _ask(flags: Flags, screen: Screen, plan: Plan) -> None:
 
 def _start(site: SiteSettings, files: Sequence[File], wanted: Wanted) -> None:
     for path in writable(site):
-        make_folder(path)
+        make_state_folder(path)
     if wanted.form == "systemd":
         installed.systemctl("daemon-reload", user=wanted.user)
         for file in files:

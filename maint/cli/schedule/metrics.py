@@ -113,7 +113,7 @@ def _counts(known: Sequence[Entry]) -> dict[str, int]:
     return found
 
 
-def _ended(past: journal.Past) -> float:
+def _ended(past: journal.RunState) -> float:
     return datetime.fromisoformat(past.at or past.started).timestamp()
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from maint.cli.composition import ConfiguredSite
     from maint.cli.screen import Screen
     from maint.cli.vc.payloads import ScheduleWords
-    from maint.engine.adhoc import Line
-    from maint.engine.journal import Past
+    from maint.engine.adhoc import AdhocStep
+    from maint.engine.journal import RunState
     from maint.model.json import Json
 
 group = typer.Typer(no_args_is_help=True, help="Jobs: definitions of what can be run.")
@@ -136,11 +136,11 @@ def _airflow(name: str, dag: str, mounts: "list[Json]", when: "ScheduleWords") -
 
 
 def _create(flags: Flags, vc: str, definition: "dict[str, Json]") -> int:
-    from maint.engine.adhoc import Line
+    from maint.engine.adhoc import AdhocStep
 
-    def lines(site: "ConfiguredSite", screen: "Screen") -> "list[Line]":
+    def lines(site: "ConfiguredSite", screen: "Screen") -> "list[AdhocStep]":
         _warn_of_mounts(site, screen, chosen(vc), definition)
-        return [Line("Create the job", "job.create", {"vc": chosen(vc), "definition": definition})]
+        return [AdhocStep("Create the job", "job.create", {"vc": chosen(vc), "definition": definition})]
 
     return act(flags, "job create", lines)
 
@@ -190,7 +190,7 @@ def run(
 
     given: dict[str, Json] = {"vc": chosen(vc), "job": name, "wait": wait, "variables": conf(variables)}
 
-    def after(_: "ConfiguredSite", screen: "Screen", past: "Past") -> None:
+    def after(_: "ConfiguredSite", screen: "Screen", past: "RunState") -> None:
         number = past.record(0).notes.get("run")
         if number is not None and screen.output == "table":
             show(flags, screen, "run", {"id": number}, f"run {number}")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
     from maint.cli.composition import ConfiguredSite
     from maint.cli.screen import Screen
-    from maint.engine.adhoc import Line
-    from maint.engine.journal import Past
+    from maint.engine.adhoc import AdhocStep
+    from maint.engine.journal import RunState
     from maint.model.plan import Plan
 
 Vc = Annotated[str, typer.Option("--vc", help="Which virtual cluster; may be left out when one is configured.")]
@@ -98,8 +98,8 @@ def describe(value: Mapping[str, Json]) -> str:
 def act(
     flags: Flags,
     source: str,
-    lines: Callable[["ConfiguredSite", "Screen"], Sequence["Line"]],
-    after: Callable[["ConfiguredSite", "Screen", "Past"], None] | None = None,
+    lines: Callable[["ConfiguredSite", "Screen"], Sequence["AdhocStep"]],
+    after: Callable[["ConfiguredSite", "Screen", "RunState"], None] | None = None,
 ) -> int:
     """Plan steps, show them, ask, and carry them out.
 
@@ -139,9 +139,9 @@ def step(
     name: str,
     kind: str,
     arguments: Mapping[str, Json],
-    after: Callable[["ConfiguredSite", "Screen", "Past"], None] | None = None,
+    after: Callable[["ConfiguredSite", "Screen", "RunState"], None] | None = None,
 ) -> int:
     """Plan one step, show it, ask, and carry it out; see `act`."""
-    from maint.engine.adhoc import Line
+    from maint.engine.adhoc import AdhocStep
 
-    return act(flags, source, lambda *_: [Line(name, kind, arguments)], after)
+    return act(flags, source, lambda *_: [AdhocStep(name, kind, arguments)], after)

@@ -12,7 +12,7 @@ from maint.errors import UsageError
 if TYPE_CHECKING:
     from maint.cli.composition import ConfiguredSite
     from maint.cli.screen import Screen
-    from maint.engine.adhoc import Line
+    from maint.engine.adhoc import AdhocStep
     from maint.model.json import Json
 
 group = typer.Typer(no_args_is_help=True, help="One-off runs.")
@@ -40,20 +40,20 @@ def submit(
     if class_name and not file.endswith(".jar"):
         raise UsageError("--class belongs to an archive", hint="leave it out, or submit a .jar")
 
-    def lines(_: "ConfiguredSite", __: "Screen") -> "list[Line]":
+    def lines(_: "ConfiguredSite", __: "Screen") -> "list[AdhocStep]":
         return _lines(chosen(vc), payloads.spark_job("", wanted, [], payloads.ScheduleWords()), uploads, not hide_logs)
 
     return act(flags, "spark submit", lines, show_output)
 
 
-def _lines(vc: str, definition: "dict[str, Json]", uploads: "list[Json]", keep_log: bool) -> "list[Line]":
-    from maint.engine.adhoc import Line
+def _lines(vc: str, definition: "dict[str, Json]", uploads: "list[Json]", keep_log: bool) -> "list[AdhocStep]":
+    from maint.engine.adhoc import AdhocStep
     from maint.model.plan import Phase
 
     there: dict[str, Json] = {"vc": vc}
     what: dict[str, Json] = {"definition": definition, "files": uploads, "keep_log": keep_log}
     return [
-        Line("What a killed run left behind is removed", "vc.sweep", there),
-        Line("Run it", "job.once", {**there, **what}),
-        Line("Nothing is left behind", "vc.sweep", there, Phase.FINALLY, _CLEANING),
+        AdhocStep("What a killed run left behind is removed", "vc.sweep", there),
+        AdhocStep("Run it", "job.once", {**there, **what}),
+        AdhocStep("Nothing is left behind", "vc.sweep", there, Phase.FINALLY, _CLEANING),
     ]

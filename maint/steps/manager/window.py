@@ -1,13 +1,12 @@
 """The redaction window: for as long as an export takes, the manager shows its secrets; it closes whatever happens."""
 
 import hashlib
-import json
-import os
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from maint import files
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
@@ -24,49 +23,51 @@ _ABSENT = "absent"
 CLOSE_COMMAND = "maint manager export --close-window"
 
 
-class Window(msgspec.Struct, frozen=True):
-    """An open window, as the state folder remembers it.
+class EditedFile(msgspec.Struct, frozen=True):
+    """The options file of one manager host.
 
     Attributes:
-        run: the run that opened it.
-        hosts: per manager host the name of the sealed original and the SHA-256 of both forms of the file, which is
-            "absent" where there was no file.
+        original: name of the sealed original among the undo objects.
+        before: SHA-256 of the file as it was, "absent" where there was none.
+        after: SHA-256 of the file with redaction switched off.
     """
+
+    original: str
+    before: str
+    after: str
+
+
+class Window(msgspec.Struct, frozen=True):
+    """An open window, as the state folder remembers it: the run that opened it, and the file of each host."""
 
     run: str
     opened_at: str
-    hosts: Mapping[str, Mapping[str, str]]
+    hosts: Mapping[str, EditedFile]
 
 
 def remembered(state: Path) -> Window | None:
-    """Return the window that the state folder remembers as open, None where there is none."""
+    """Return the window that the state folder remembers as open, None where there is none.
+
+    Raises:
+        Refused: the record is damaged.
+    """
+    path = state / _RECORD
     try:
-        value = json.loads((state / _RECORD).read_text())
+        return msgspec.json.decode(path.read_bytes(), type=Window)
     except FileNotFoundError:
         return None
-    return Window(value["run"], value["opened_at"], value["hosts"])
+    except (OSError, msgspec.DecodeError) as error:
+        raise Refused(
+            f"the record of the redaction window, {path}, cannot be read: {error}",
+            detail=["a window may be open: the manager may show its secrets to every administrator"],
+            hint=f"look whether {java_options.PATH} on the manager's host has the line `{java_options.LINE}`;"
+            f" where it has, take it out and restart {UNIT}; then delete {path}",
+        ) from None
 
 
 def _remember(state: Path, window: Window) -> None:
     """Write the record so that it is on disk, whole, before anything is edited."""
-    path, staged = state / _RECORD, state / f".{_RECORD}"
-    content = json.dumps({"run": window.run, "opened_at": window.opened_at, "hosts": dict(window.hosts)}).encode()
-    handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(handle, content)
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    staged.rename(path)
-    _sync(state)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    files.replace(state / _RECORD, msgspec.json.encode(window))
 
 
 class OpenWindow(Step[NoArguments]):
@@ -81,24 +82,27 @@ class OpenWindow(Step[NoArguments]):
         """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
         require_ssh(sight)
         hosts = servers(sight.settings, sight.manager)
-        files = {host.name: _file(sight.shell, host.name) for host in hosts}
-        names = ", ".join(files)
+        contents = {host.name: _file(sight.shell, host.name) for host in hosts}
+        names = ", ".join(contents)
         yield self.action(
             f"{java_options.PATH} on {names}",
             f"switch redaction off in {java_options.PATH} on {names}, and restart {UNIT}",
-            {"hosts": list(files)},
+            {"hosts": list(contents)},
             undo=f"remove the line `{java_options.LINE}` from {java_options.PATH} and restart {UNIT}",
-            facts={name: _digest(content) for name, content in files.items()},
+            facts={name: _digest(content) for name, content in contents.items()},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Keep the originals, remember the window, edit, restart, wait."""
         window = remembered(site.state)
         if window is None:
-            files = {host: _file(site.shell, host) for host in _hosts(action)}
-            if all(java_options.redaction_is_off(content or b"") for content in files.values()):
-                return unchanged("redaction is switched off already, by somebody else: it stays so")
-            window = _opening(site, work, files)
+            contents = {host: _file(site.shell, host) for host in _hosts(action)}
+            if all(java_options.redaction_is_off(content or b"") for content in contents.values()):
+                return unchanged(
+                    f"{java_options.PATH} has redaction switched off already, by somebody else: it stays so;"
+                    f" where the export is redacted all the same, {UNIT} was not restarted since"
+                )
+            window = _opening(site, work, contents)
         yield from _edit(site, window)
         yield from _restart(site, list(window.hosts))
         version = yield from await_version(site, work.timeout or _LIMIT)
@@ -106,18 +110,20 @@ class OpenWindow(Step[NoArguments]):
         return done(f"redaction is off until the window closes; API v{version} answers")
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
-        """Whether the window of an earlier life is still open."""
-        return remembered(site.state) is not None or work.noted("open") is None
+        """Whether the window of an earlier attempt is still open: on the hosts, not only in its record."""
+        if work.noted("open") is None:
+            return True
+        return remembered(site.state) is not None and all(
+            java_options.redaction_is_off(_file(site.shell, host) or b"") for host in _hosts(action)
+        )
 
 
-def _opening(site: Site, work: Work, files: Mapping[str, bytes | None]) -> Window:
+def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Window:
     hosts = {
-        host: {
-            "original": _keep(site, host, content or b""),
-            "before": _digest(content),
-            "after": _digest(java_options.opened(content or b"")),
-        }
-        for host, content in files.items()
+        host: EditedFile(
+            _keep(site, host, content or b""), _digest(content), _digest(java_options.opened(content or b""))
+        )
+        for host, content in contents.items()
     }
     window = Window(work.run, site.clock.now().isoformat(), hosts)
     _remember(site.state, window)
@@ -139,9 +145,9 @@ def _digest(content: bytes | None) -> str:
 
 
 def _edit(site: Site, window: Window) -> Generator[str, None, None]:
-    for host, facts in window.hosts.items():
+    for host, edited in window.hosts.items():
         present = _file(site.shell, host)
-        if _digest(present) == facts["before"]:
+        if _digest(present) == edited.before:
             yield f"adding {java_options.PROPERTY}=false to {java_options.PATH} on {host}"
             site.shell.write_file(host, java_options.PATH, java_options.opened(present or b""))
 
@@ -194,28 +200,27 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     Raises:
         CannotReach: a host is out of reach; the window stays remembered.
     """
-    for host, facts in window.hosts.items():
+    for host, edited in window.hosts.items():
         present = _file(site.shell, host)
         seen = _digest(present)
-        if present is None or seen == facts["before"]:
+        if present is None or seen == edited.before:
             continue
-        if seen == facts["after"]:
+        if seen == edited.after:
             yield f"putting {java_options.PATH} on {host} back as it was"
-            _put_back(site, host, facts)
+            _put_back(site, host, edited)
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
             site.shell.write_file(host, java_options.PATH, java_options.closed(present))
     yield from _restart(site, window.hosts)
     yield from await_version(site, limit)
-    for facts in window.hosts.values():
-        site.undo.drop(facts["original"])
-    (site.state / _RECORD).unlink(missing_ok=True)  # last: whoever finds the record finishes what is above
-    _sync(site.state)
+    for edited in window.hosts.values():
+        site.undo.drop(edited.original)
+    files.remove(site.state / _RECORD)  # last: who finds the record finishes what is above
 
 
-def _put_back(site: Site, host: str, facts: Mapping[str, str]) -> None:
-    if facts["before"] != _ABSENT:
-        site.shell.write_file(host, java_options.PATH, site.undo.fetch(facts["original"]))
+def _put_back(site: Site, host: str, edited: EditedFile) -> None:
+    if edited.before != _ABSENT:
+        site.shell.write_file(host, java_options.PATH, site.undo.fetch(edited.original))
         return
     ran = site.shell.run(host, f"rm -f {java_options.PATH}", timeout=60.0)
     if not ran.ok:

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from maint.deployment.compare import Comparison, compare
+from maint.deployment.compare import Comparison, compare, masked
 from maint.deployment.fingerprint import site_fingerprint
-from maint.deployment.mask_secrets import scrubbed
-from maint.deployment.secret_index import Known
+from maint.deployment.secret_index import SecretIndex
 from maint.errors import WorkFailed
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
@@ -52,10 +51,10 @@ class CompareDeployment(Step[CompareArguments]):
         out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
         yield "reading the configuration back"
         site.manager.forget_login()
-        known = Known()
+        known = SecretIndex()
         wanted, present = out.tree(site, known), tree_of_server(site, known)
         found = compare(wanted, present if out.whole else same_places(present, wanted))
-        found.differences = scrubbed(found.differences, [known], site_fingerprint(site))
+        found.differences = masked(found.differences, [known], site_fingerprint(site))
         if found.differences:
             raise WorkFailed(
                 f"the configuration differs from snapshot {snapshot.id} in {len(found.differences)} places",

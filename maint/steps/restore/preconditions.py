@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
-from maint.deployment.deployment_summary import Outline
+from maint.deployment.judge import DeploymentSummary
 from maint.errors import Invalid
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Finding, Snapshot
@@ -84,15 +84,15 @@ def _verified(sight: Sight, snapshot: Snapshot) -> Verification:
 
 def _climb(sight: Sight, out: Outgoing, judged: Verification, installed: bool) -> Sequence[Finding]:
     snapshot, verdict = out.snapshot, out.verdict(sight)
-    server = _server(sight, snapshot, verdict.outline, installed)
-    rungs = ready(snapshot, verdict.outline, judged, server, whole=out.whole)
+    server = _server(sight, snapshot, verdict.summary, installed)
+    rungs = ready(snapshot, verdict.summary, judged, server, whole=out.whole)
     if out.content is None:
         return rungs
     rules = _OF_A_WHOLE if out.whole else _OF_A_PART
     return [*rungs, *(finding for finding in verdict.judgement.findings if finding.rule in rules)]
 
 
-def _server(sight: Sight, snapshot: Snapshot, outline: Outline, installed: bool) -> Server:
+def _server(sight: Sight, snapshot: Snapshot, summary: DeploymentSummary, installed: bool) -> Server:
     manager = sight.manager
     account = manager.log_in()
     return Server(
@@ -101,7 +101,7 @@ def _server(sight: Sight, snapshot: Snapshot, outline: Outline, installed: bool)
         fresh=account.bootstrap,
         licensed=manager.license() is not None or (not installed and _has_license(sight, snapshot)),
         commands=[f"{command.name} ({command.id})" for command in manager.active_commands()],
-        host_files=extra_parts.look_at_host(sight, outline),
+        host_files=extra_parts.look_at_host(sight, summary),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from maint.deployment.compare import Comparison, compare
-from maint.deployment.tree import Tree
+from maint.deployment.normalize import Tree
 from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
 from maint.model.formatting import show_duration
 from maint.model.json import Json

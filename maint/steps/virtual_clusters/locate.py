@@ -60,9 +60,9 @@ class FindCluster(VcStep[FindArguments]):
         yield f"looking for {settings.name} at {settings.base_url}"
         if not cluster.answers(settings.base_url):
             raise missing(settings)
-        gone = action.arguments["source_gone"] is True or work.told.get("source_gone") is True
+        gone = action.arguments["source_gone"] is True or work.answers.get("source_gone") is True
         self.refuse_living(site, settings.name, source, source_gone=gone, again=True)
-        held, done_already = _held(cluster), work.told.get("initialised") is True
+        held, done_already = _held(cluster), work.answers.get("initialised") is True
         work.note("bare", held is None)
         if held and settings.base_url.rstrip("/") == source.rstrip("/") and work.noted("fresh") is not True:
             words = f"it was not lost: {held} at {settings.base_url} stay as they are"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from maint.adapters.ssh.shell import FabricShell
+from maint.adapters.ssh.shell import MISSING, FabricShell, read_script, write_script
 from maint.errors import CannotReach, Invalid, LoginRefused, TimedOut, WorkFailed
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change owners")
@@ -325,19 +325,16 @@ def test_what_may_not_be_read_is_told_apart_from_what_is_missing(make: Make, acc
 
 
 def test_the_scripts_for_files_run_under_any_posix_shell(tmp_path: Path) -> None:
-    from maint.adapters.ssh.files import MISSING, reading, writing  # tried here without a host between
-
     shells = [["sh"], *([["busybox", "sh"]] if shutil.which("busybox") else []), ["bash", "--posix"]]
     path = str(tmp_path / "it's")
     for words in shells:
-        assert subprocess.run([*words, "-c", reading(path + words[0])]).returncode == MISSING
-        ended = subprocess.run([*words, "-c", writing(path + words[0], b"x", "t")], input=b"x", capture_output=True)
+        assert subprocess.run([*words, "-c", read_script(path + words[0])]).returncode == MISSING
+        script = write_script(path + words[0], b"x", "t")
+        ended = subprocess.run([*words, "-c", script], input=b"x", capture_output=True)
         assert (ended.returncode, ended.stderr) == (0, b"")
-        assert subprocess.run([*words, "-c", reading(path + words[0])], capture_output=True).stdout == b"x"
+        assert subprocess.run([*words, "-c", read_script(path + words[0])], capture_output=True).stdout == b"x"
 
 
 def test_fabric_is_not_imported_before_a_host_is_reached() -> None:
-    script = (
-        "import sys; import maint.adapters.ssh.shell; sys.exit('fabric' in sys.modules or 'paramiko' in sys.modules)"
-    )
+    script = "import sys; import maint.cli.composition; sys.exit('fabric' in sys.modules or 'paramiko' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

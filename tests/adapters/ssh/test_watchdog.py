@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.adapters.ssh.watchdog import leashed
+from maint.adapters.ssh.fleet import watched
 from tests.adapters.ssh.conftest import SSHD, Ground, wait_for_banner
 from tests.ports import free_port
 
@@ -103,7 +103,7 @@ def test_every_shell_ends_its_script_when_nobody_listens(shell: str) -> None:
         [shell, "-s"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
     assert process.stdin and process.stdout
-    process.stdin.write(leashed(f"echo begun; sleep {LONG}\n".encode()))
+    process.stdin.write(watched(f"echo begun; sleep {LONG}\n".encode()))
     process.stdin.flush()
     assert process.stdout.readline() == b"begun\n"
     process.stdin.close()
@@ -116,7 +116,7 @@ def test_every_shell_ends_its_script_when_nobody_listens(shell: str) -> None:
 
 def test_a_shell_that_does_not_lead_its_own_session_harms_nobody_beside_it() -> None:
     mark = "echo beside; sleep 0.1; echo still-here"
-    script = leashed(b"sleep 1\n").decode()
+    script = watched(b"sleep 1\n").decode()
     ended = subprocess.run(
         ["sh", "-c", f"printf '%s' \"$1\" | sh -s; {mark}", "sh", script], capture_output=True, text=True, timeout=200
     )

@@ -12,7 +12,8 @@ from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Redaction, Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
-from maint.snapshots.heal import document_of, fill, heal, values_of
+from maint.snapshots.heal import fill, heal, values_of
+from maint.snapshots.parts import read_deployment
 
 
 def hidden(value: Any) -> Any:
@@ -54,22 +55,22 @@ def test_the_healed_snapshot_is_a_new_restorable_one_that_says_where_it_comes_fr
 ) -> None:
     older, redacted = pair
     assert not redacted.restorable
-    healed = run(heal(place, redacted, values_of(document_of(place, older)).get, f"snapshot {older.id}"))
+    healed = run(heal(place, redacted, values_of(read_deployment(place, older)).get, f"snapshot {older.id}"))
     assert (healed.left, healed.snapshot.restorable, healed.verification.result) == ([], True, Trust.VERIFIED)
     stored = load(place, healed.snapshot.id)
     assert stored.healed_from["redacted"] == redacted.id
     assert older.id in stored.healed_from["from"]
     assert stored.taken_at == redacted.taken_at
-    document = document_of(place, stored)
+    document = read_deployment(place, stored)
     assert document["hosts"][0]["rackId"] == "/moved"
-    salts = [user["pwSalt"] for user in document_of(place, older)["users"] if "pwSalt" in user]
+    salts = [user["pwSalt"] for user in read_deployment(place, older)["users"] if "pwSalt" in user]
     assert [user["pwSalt"] for user in document["users"] if "pwSalt" in user] == salts
     assert load(place, redacted.id) == redacted
 
 
 def test_what_cannot_be_filled_is_listed_and_keeps_it_audit_only(place: Any, run: Any, pair: Any) -> None:
     older, redacted = pair
-    values = dict(values_of(document_of(place, older)))
+    values = dict(values_of(read_deployment(place, older)))
     del values["managerSettings/LDAP_BIND_PW"], values["users/admin/pwHash"]
     healed = run(heal(place, redacted, values.get, "what is left"))
     assert set(healed.left) == {
@@ -78,7 +79,7 @@ def test_what_cannot_be_filled_is_listed_and_keeps_it_audit_only(place: Any, run
     }
     assert not healed.snapshot.restorable
     assert healed.snapshot.judgement.redaction is Redaction.REDACTED
-    rest = values_of(document_of(place, older)).get
+    rest = values_of(read_deployment(place, older)).get
     again = run(heal(place, healed.snapshot, rest, "the rest"))
     assert (again.filled, again.left, again.snapshot.restorable) == (2, [], True)
 
@@ -94,7 +95,7 @@ def test_nothing_is_stored_where_nothing_can_be_filled(place: Any, run: Any, pai
 
 def test_further_parts_are_carried_over(place: Any, run: Any, pair: Any) -> None:
     older, redacted = pair
-    healed = run(heal(place, redacted, values_of(document_of(place, older)).get, "x")).snapshot
+    healed = run(heal(place, redacted, values_of(read_deployment(place, older)).get, "x")).snapshot
     names = {part.name for part in redacted.parts}
     assert {part.name for part in healed.parts} == names
     assert healed.manager_files == redacted.manager_files != ()
@@ -178,4 +179,4 @@ def test_a_document_that_is_not_the_one_stored_is_not_healed_from(place: Any, ru
     (place.folder(older.id) / part).unlink()
     (place.folder(older.id) / part).write_bytes((place.folder(redacted.id) / part).read_bytes())
     with pytest.raises(WorkFailed, match="is not what was stored"):
-        document_of(place, older)
+        read_deployment(place, older)

@@ -184,10 +184,10 @@ def mask_all(document: Any) -> None:
 POISONS: dict[str, tuple[Poison, str]] = {
     "truncated": (lambda forger: forger.forge(forger.content[: len(forger.content) // 2]), "before it is complete"),
     "redacted": (changed(hide_all), "are the word REDACTED"),
-    "partly redacted": (changed(hide_one), "1 secrets are the word REDACTED (KDC_ADMIN_PASSWORD)"),
+    "partly redacted": (changed(hide_one), "1 secret is the word REDACTED (KDC_ADMIN_PASSWORD)"),
     "partly redacted, and flagged as no secret": (
         changed(hide_one_and_deny_it),
-        "1 secrets are the word REDACTED (KDC_ADMIN_PASSWORD)",
+        "1 secret is the word REDACTED (KDC_ADMIN_PASSWORD)",
     ),
     "HTML error page": (lambda forger: forger.forge(b"<html><h1>502 Bad Gateway</h1></html>"), "is not JSON"),
     "wrong version": (changed(another_release), "is of release 7.7.1"),

@@ -12,7 +12,8 @@ from maint.errors import WorkFailed
 from maint.model.snapshot import Trust
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries, load
-from maint.snapshots.heal import document_of, heal, values_of
+from maint.snapshots.heal import heal, values_of
+from maint.snapshots.parts import read_deployment
 from maint.snapshots.prune import doubt
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.blobs import object_name, open_object
@@ -230,7 +231,7 @@ def test_a_healed_snapshot_holds_the_virtual_clusters_of_the_redacted_one(ground
     ground.clock.time += timedelta(days=1)
     ground.manager.content = json.dumps(hidden(json.loads(ground.manager.content))).encode()
     redacted = run(take(ground)).snapshot
-    healed = run(heal(ground, redacted, values_of(document_of(ground, older)).get, "the older one")).snapshot
+    healed = run(heal(ground, redacted, values_of(read_deployment(ground, older)).get, "the older one")).snapshot
     assert clusters_in(healed) == [VC]
     assert healed.objects == redacted.objects
     assert read_document(ground, healed, VC) == read_document(ground, redacted, VC)

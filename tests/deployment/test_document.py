@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maint.deployment.document import parse, spell
 from maint.errors import WorkFailed
-from maint.restore.plain_document import parse, spell
 from tests.restore.documents import DEPLOYMENTS, number
 
 VALUES = st.recursive(

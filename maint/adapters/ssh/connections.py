@@ -1,0 +1,373 @@
+"""Open SSH connections with Fabric: host keys checked, one key, a jump host shared, every wait bounded."""
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import msgspec
+from fabric import Config, Connection
+from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig, Transport
+from paramiko.ssh_exception import AuthenticationException, SSHException
+
+from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
+from maint.adapters.ssh.transport import ChannelRefused, connect_socket, transport_factory
+from maint.config.schema import HostSettings, SshSettings
+from maint.errors import CannotReach, Invalid, LoginRefused, MaintError
+from maint.files import read_private
+
+# Without a handler, paramiko's tracebacks would reach the terminal; what failed is told by our exceptions.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+BROKEN = (OSError, EOFError, SSHException)  # what a failing connection raises
+JUMP_LOST = "the connection to the jump host was lost"
+_REFUSALS = ("No authentication methods", "Too many authentication failures")  # the client's words, and OpenSSH's
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a host is reached, and the name that people know it by."""
+
+    name: str
+    host: str
+    port: int
+    user: str
+
+    def __str__(self) -> str:
+        return self.name if self.name == self.host else f"{self.name} ({self.host}:{self.port})"
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """What its key may be recorded under."""
+        return tuple(dict.fromkeys((recorded_name(self.host, self.port), recorded_name(self.name, self.port))))
+
+
+class Connections:
+    """Makes Fabric connections to hosts; key, known hosts and jump host are shared by all of them, and by threads.
+
+    Args:
+        settings: how to reach hosts.
+        home: whose `.ssh/known_hosts` counts where none is configured; None for the user's own.
+        once: whether a jump host that could not be reached is not tried again.
+
+    Raises:
+        Invalid: the private key cannot be used, or others can read its file.
+    """
+
+    def __init__(self, settings: SshSettings, home: Path | None = None, *, once: bool = False) -> None:
+        self.settings = settings
+        self.known = KnownHosts(_known_hosts(settings, home))
+        self._key = None if settings.key is None else _load_key(settings.key)
+        # Neither the user's nor the system's ssh_config plays a part: what counts is our own configuration.
+        self._config = Config(ssh_config=SSHConfig(), lazy=True)
+        self._building = threading.Lock()  # Fabric's configuration objects are not made for threads
+        self._once = once
+        self._jump = jump_address(settings)
+        self._gateway: Connection | None = None
+        self._no_gateway: MaintError | None = None
+        self._to_gateway = threading.Lock()
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._closed = False
+        self._noting = threading.Lock()
+
+    def address(self, host: HostSettings) -> Address:
+        """Return where a host is reached."""
+        return Address(host.name, host.address, host.port or self.settings.port, self.settings.user)
+
+    def open(self, address: Address) -> Connection:
+        """Return an open connection, through the jump host where there is one.
+
+        Raises:
+            CannotReach: no answer, no SSH, unknown or changed host key, no way through the jump host.
+            LoginRefused: the account was not let in.
+        """
+        return self._open(address, self._judge(address), self._through())
+
+    def presented(self, address: Address) -> HostKey:
+        """Return the key that a host presents, without logging in.
+
+        Raises:
+            CannotReach: no answer, or no SSH.
+        """
+
+        def show(key: HostKey) -> None:
+            raise _Presented(key)
+
+        through = None if address == self._jump else self._through()
+        try:
+            self._open(address, show, through)
+        except _Presented as presented:
+            return presented.key
+        raise CannotReach(f"{address}: it presents no key")
+
+    @staticmethod
+    def drop(connection: Connection) -> None:
+        """Close a connection."""
+        with suppress(*BROKEN):  # what is closed may be dead already, and so may the jump host that it goes through
+            connection.client.close()
+
+    @property
+    def jump_lost(self) -> bool:
+        """Whether there is a jump host, and no connection to it."""
+        gateway = self._gateway
+        return self._jump is not None and (gateway is None or not alive(gateway))
+
+    def close(self) -> None:
+        """Close everything, and open nothing any more; ends the attempts of other threads."""
+        with self._noting:
+            self._closed = True
+            doomed = tuple(self._sockets)
+        for sock in doomed:
+            with suppress(OSError):  # it may be closed already
+                sock.shutdown(socket.SHUT_RDWR)
+        gateway = self._gateway
+        if gateway is not None:
+            self.drop(gateway)
+
+    def _note(self, sock: socket.socket) -> None:
+        with self._noting:
+            if self._closed:
+                raise OSError("stopped")
+            self._sockets.add(sock)
+
+    def _through(self) -> Connection | None:
+        """Return the connection to the jump host, made anew where it must be; None where there is none."""
+        if self._jump is None:
+            return None
+        with self._to_gateway:
+            if self._no_gateway is not None:
+                raise self._no_gateway
+            if self._gateway is None or not alive(self._gateway):
+                try:
+                    self._gateway = self._open(self._jump, self._judge(self._jump), None)
+                except (CannotReach, LoginRefused) as failure:
+                    words = f"no way through the jump host {failure.message}"
+                    stopped = type(failure)(words, detail=failure.detail, hint=failure.hint)
+                    self._no_gateway = stopped if self._once else None
+                    raise stopped from None
+            return self._gateway
+
+    def _open(self, address: Address, judge: Callable[[HostKey], None], through: Connection | None) -> Connection:
+        connection: Connection | None = None
+        sock: socket.socket | None = None
+        try:
+            if through is None:
+                sock = connect_socket(address.host, address.port, self.settings.connect_timeout, self._note)
+            connection = self._build(address, sock, through)
+            connection.client.set_missing_host_key_policy(_Policy(judge))
+            connection.open()
+        except BaseException as error:
+            if connection is not None:
+                self.drop(connection)
+            if sock is not None:
+                sock.close()
+            if isinstance(error, BROKEN):
+                raise self._explained(address, error, through) from None
+            raise
+        return connection
+
+    def _build(self, address: Address, sock: socket.socket | None, through: Connection | None) -> Connection:
+        limit = self.settings.connect_timeout
+        # The limit stands here, since Fabric cuts its own `connect_timeout` down to whole seconds.
+        options: dict[str, Any] = {
+            "timeout": limit,
+            "banner_timeout": limit,
+            "auth_timeout": limit,
+            "channel_timeout": limit,
+            "pkey": self._key,
+            "allow_agent": self._key is None,
+            "look_for_keys": self._key is None,
+            "transport_factory": transport_factory(self.known.types(address.recorded)),
+        }
+        if sock is not None:
+            options["sock"] = sock
+        with self._building:
+            return Connection(
+                host=address.host,
+                user=address.user,
+                port=address.port,
+                config=self._config.clone(),
+                gateway=through,
+                connect_kwargs=options,
+            )
+
+    def _judge(self, address: Address) -> Callable[[HostKey], None]:
+        def judge(key: HostKey) -> None:
+            standing = self.known.judge(address.recorded, key)
+            if standing is not Standing.KNOWN:
+                raise _distrust(address, key, standing)
+
+        return judge
+
+    def _explained(self, address: Address, error: Exception, through: Connection | None) -> MaintError:
+        """Return what a failed connection means, in words."""
+        if isinstance(error, AuthenticationException) or any(words in str(error) for words in _REFUSALS):
+            hint = "look at ssh.user and ssh.key, and at authorized_keys on the host"
+            return LoginRefused(f"{address}: {address.user} was not let in", detail=[str(error)], hint=hint)
+        if through is not None and not alive(through):  # what a host behind it fails of then is not that host's own
+            return CannotReach(f"{address}: {JUMP_LOST}", hint="look at the jump host (ssh.jump), then again")
+        if isinstance(error, ChannelRefused):
+            hint = "look at that host's port, and from the jump host at its name and firewall"
+            if error.forbidden:
+                hint = "on the jump host, look at AllowTcpForwarding and PermitOpen in sshd_config, and at the account"
+            words = "forwarding is forbidden there" if error.forbidden else error
+            return CannotReach(f"{address}: the jump host does not get there: {words}", hint=hint)
+        hint = f"try: ssh -p {address.port} {address.user}@{address.host}"
+        return CannotReach(f"{address}: {reason(error, self.settings.connect_timeout)}", hint=hint)
+
+
+def jump_address(settings: SshSettings) -> Address | None:
+    """Return where the jump host is, None where there is none."""
+    jump = settings.jump
+    return Address(jump.host, jump.host, jump.port, jump.user or settings.user) if jump else None
+
+
+def alive(connection: Connection) -> bool:
+    """Whether nobody has noticed a connection's end."""
+    transport: Transport | None = connection.transport
+    return transport is not None and transport.is_active()
+
+
+class KeptConnection:
+    """The connection to one host, replaced when it is lost; shared by threads.
+
+    Args:
+        connections: what opens it.
+        address: where to.
+    """
+
+    def __init__(self, connections: Connections, address: Address) -> None:
+        self.connections = connections
+        self.address = address
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+
+    def live(self) -> tuple[Connection, bool]:
+        """Return the connection, opened anew where it must be, and whether it was there before."""
+        with self._lock:
+            if self._connection is not None and alive(self._connection):
+                return self._connection, True
+            self._close()
+            self._connection = self.connections.open(self.address)
+            return self._connection, False
+
+    def session(self) -> tuple[Connection, Channel, bool]:
+        """Return the connection, a new session on it, and whether the connection was there before.
+
+        Until something is sent nothing has begun, so a dead connection is replaced whatever is to come.
+
+        Raises:
+            CannotReach: no connection, or the host opens no session.
+        """
+        connection, reused = self.live()
+        try:
+            return connection, connection.create_session(), reused
+        except BROKEN as error:
+            if not self.gave_up(connection, error) or not reused:
+                words = reason(error, self.connections.settings.connect_timeout)
+                raise CannotReach(f"{self.address}: no session: {words}") from None
+        return self.session()
+
+    def gave_up(self, connection: Connection, error: BaseException) -> bool:
+        """Return whether a failure was the connection's own; it is dropped then.
+
+        A connection that only said no is left to the other threads that use it.
+        """
+        dead = isinstance(error, TimeoutError) or not alive(connection)
+        if dead:
+            self.drop(connection)
+        return dead
+
+    def drop(self, dead: Connection | None = None) -> None:
+        """Close the connection; the next use opens another one.
+
+        Args:
+            dead: the one that is meant: where another thread has replaced it already, the new one stays.
+        """
+        with self._lock:
+            if dead is None or self._connection is dead:
+                self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self.connections.drop(self._connection)
+            self._connection = None
+
+
+def reason(error: Exception, limit: float) -> str:
+    """Return what a failure of a connection means.
+
+    Args:
+        error: what was raised.
+        limit: seconds that an answer was waited for.
+    """
+    if isinstance(error, socket.gaierror):
+        return f"its address cannot be resolved: {error.strerror}"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {limit:g} s"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return f"no SSH connection: {str(error) or 'closed by the host'}"
+
+
+class _Presented(Exception):
+    """A host has shown its key."""
+
+    def __init__(self, key: HostKey) -> None:
+        super().__init__(key.fingerprint)
+        self.key = key
+
+
+class _Policy(MissingHostKeyPolicy):
+    """Asks about every key, since the client itself is given none.
+
+    paramiko's own table compares with one key of each type, and knows neither patterns nor revoked keys.
+    """
+
+    def __init__(self, judge: Callable[[HostKey], None]) -> None:
+        self._judge = judge
+
+    def missing_host_key(self, client: SSHClient, hostname: str, key: PKey) -> None:  # noqa: ARG002 - paramiko's signature
+        self._judge(HostKey(key.get_name(), key.asbytes()))
+
+
+def _distrust(address: Address, key: HostKey, standing: Standing) -> CannotReach:
+    seen = f"it presents {key.type} {key.fingerprint}"
+    if standing is Standing.UNKNOWN:
+        return CannotReach(
+            f"{address}: its host key is not known",
+            detail=[seen],
+            hint=f"compare it with `ssh-keygen -lf` on the host itself, then: maint host trust {address.name}",
+        )
+    if standing is Standing.REVOKED:
+        return CannotReach(f"{address}: ITS HOST KEY HAS BEEN REVOKED", detail=[seen], hint="do not log in there")
+    return CannotReach(
+        f"{address}: ITS HOST KEY HAS CHANGED: someone may be listening in, or the host was installed anew",
+        detail=[seen, "that is none of the keys recorded for it"],
+        hint=f"only if you know why it changed: maint host trust {address.name} --replace",
+    )
+
+
+def _load_key(path: Path) -> PKey:
+    content = read_private(path)
+    if content is None:
+        raise Invalid(f"the SSH key {path} is not there", hint="look at ssh.key")
+    try:
+        return PKey.from_path(path)
+    except Exception as error:  # paramiko lets through whatever its parsers raise
+        # Its own words may quote the file.
+        words, hint = "expected: a private key as ssh-keygen writes it", "look at ssh.key"
+        if isinstance(error, TypeError) or type(error).__name__ == "PasswordRequiredException":
+            words = "it has a passphrase, and nobody is there to type it"
+            hint = "load it into an SSH agent and leave ssh.key out, or use a key without a passphrase"
+        raise Invalid(f"the SSH key {path} cannot be used", detail=[words], hint=hint) from None
+
+
+def _known_hosts(settings: SshSettings, home: Path | None) -> list[str]:
+    usual = [(home or Path.home()) / ".ssh/known_hosts", Path("/etc/ssh/ssh_known_hosts")]
+    paths = [settings.known_hosts] if settings.known_hosts else usual
+    # A file that is not there knows nobody, and each host is then refused with words of its own.
+    return [path.read_text("utf-8", "replace") for path in paths if path.is_file()]

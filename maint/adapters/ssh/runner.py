@@ -1,0 +1,219 @@
+"""Run one command on a session of a host: its input, both its outputs within bounds, and how it ended."""
+
+import select
+from collections.abc import Callable
+
+from paramiko import Channel
+
+from maint.adapters.ssh.connections import BROKEN, reason
+from maint.adapters.ssh.sudo import SudoGate
+from maint.adapters.ssh.transport import begin
+from maint.errors import CannotReach, TimedOut, WorkFailed
+from maint.ports import Ran
+
+SHELL = "exec /bin/sh -s"  # no rc files are read, nothing stands in `ps`, no argument is too long
+LARGEST = 64 * 1024 * 1024  # bytes that a command may print, where nobody gives another limit
+_BLOCK = 32 * 1024
+_LONGEST = 64 * 1024  # bytes of error output that are kept of a command that is read while it runs
+_WINDOW_PAUSE = 0.02  # seconds; paramiko tells nobody when the far side makes room for more input
+_IDLE_PAUSE = 1.0
+KILLED = -1
+
+
+class Lost(CannotReach):
+    """The connection went away while the command ran."""
+
+
+class Command:
+    """A command on a channel, until it ends: `finish` for all that it prints, or `read` while it runs.
+
+    Args:
+        host: where, for messages.
+        channel: a new session.
+        gate: sudo's, where the command goes through it.
+        stdin: its input.
+        hold: whether the input stays open afterwards; else its end follows.
+        timeout: seconds; for one that is read, between two blocks. None is no limit.
+        largest: bytes that it may print.
+        monotonic: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        channel: Channel,
+        gate: SudoGate | None,
+        *,
+        stdin: bytes = b"",
+        hold: bool = False,
+        timeout: float | None,
+        largest: int = LARGEST,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._host = host
+        self._channel = channel
+        self._gate = gate
+        self._stdin = stdin
+        self._timeout = timeout
+        self._largest = largest
+        self._monotonic = monotonic
+        self._deadline = None if timeout is None else monotonic() + timeout
+        self._pending = memoryview(b"")
+        self._input_given = False
+        self._input_ended = hold
+        self._out = bytearray()
+        self._err = bytearray()
+        self._poller = select.poll()
+
+    def begin(self, command: str) -> "Command":
+        """Send the command, and wait until the host has taken it.
+
+        Raises:
+            TimedOut: it did not in time.
+            Lost: the connection was lost.
+            CannotReach: the host said no.
+        """
+        try:
+            begin(self._channel, "exec", self._gate.command(command) if self._gate else command, self._timeout)
+        except TimeoutError:
+            raise self._late() from None
+        except BROKEN as error:
+            failure = CannotReach if self._channel.get_transport().is_active() else Lost
+            raise failure(f"{self._host}: the command was not taken: {reason(error, self._timeout or 0)}") from None
+        self._poller.register(self._channel.fileno(), select.POLLIN)
+        return self
+
+    def finish(self) -> Ran:
+        """Return how it ended; the status is -1 when a signal killed it.
+
+        Raises:
+            TimedOut: it did not end in time.
+            WorkFailed: it printed too much.
+            Lost: the connection went away.
+            LoginRefused: sudo did not let it begin.
+        """
+        while not self._drained():
+            self._write()
+            self._wait()
+            while self._channel.recv_ready():
+                self._out += self._channel.recv(_BLOCK)
+                self._refuse_much()
+            self._read_errors()
+            self._refuse_much()
+        return self._ended()
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return at most so many bytes; b'' once the command has ended well.
+
+        What nobody reads stays on the host: the channel's window makes the command wait.
+
+        Raises:
+            WorkFailed: the command ended with another status than 0.
+            TimedOut: nothing came for too long.
+            Lost: the connection went away.
+            LoginRefused: sudo did not let it begin.
+        """
+        while not self._out and not self._drained():
+            self._write()
+            self._read_errors()
+            del self._err[_LONGEST:]
+            if self._channel.recv_ready():
+                self._out += self._channel.recv(_BLOCK)
+                self._deadline = None if self._timeout is None else self._monotonic() + self._timeout
+            else:  # only now: what has come while the reader was busy elsewhere is not late
+                self._wait()
+        if not self._out:
+            self._refuse_failed()
+        block = bytes(self._out[: len(self._out) if size < 0 else size])
+        del self._out[: len(block)]
+        return block
+
+    @property
+    def received(self) -> bytes:
+        """What it has printed so far."""
+        return bytes(self._out)
+
+    @property
+    def errors(self) -> bytes:
+        """What it has printed on its error output so far."""
+        return bytes(self._err)
+
+    def _refuse_failed(self) -> None:
+        self._read_errors()
+        ran = self._ended()
+        if not ran.ok:
+            lines = ran.err.decode("utf-8", "replace").splitlines()[:5]
+            words = f"{self._host}: a command whose output was read ended with status {ran.status}"
+            raise WorkFailed(words, detail=lines)
+
+    def _refuse_much(self) -> None:
+        if len(self._out) + len(self._err) > self._largest:
+            raise WorkFailed(
+                f"{self._host}: a command printed more than {self._largest // 1024**2} MiB, and was ended",
+                hint="look at what it prints there; a file of that size is fetched by `host.fetch`",
+            )
+
+    def _ended(self) -> Ran:
+        status = self._status()
+        if self._gate and not self._gate.opened:
+            raise self._gate.refusal()
+        return Ran(status=status, out=bytes(self._out), err=bytes(self._err))
+
+    def _drained(self) -> bool:
+        # In this order: what came before the end is in the buffers by the time that the end is seen.
+        ended = self._channel.eof_received or self._channel.closed
+        return bool(ended) and not self._channel.recv_ready() and not self._channel.recv_stderr_ready()
+
+    def _write(self) -> None:
+        if not self._input_given and (self._gate is None or self._gate.opened):
+            self._pending = memoryview(self._stdin)
+            self._input_given = True
+        try:
+            while self._pending and self._channel.send_ready():
+                sent = self._channel.send(bytes(self._pending[:_BLOCK]))
+                self._pending = self._pending[sent:]
+            if self._input_given and not self._pending and not self._input_ended:
+                self._input_ended = True
+                self._channel.shutdown_write()
+        except OSError:
+            # A command may end without having read its input; how it ended is told by its status.
+            self._pending = memoryview(b"")
+            self._input_ended = True
+
+    def _wait(self) -> None:
+        self._poller.poll(1000 * min(_WINDOW_PAUSE if self._pending else _IDLE_PAUSE, self._left()))
+
+    def _left(self) -> float:
+        if self._deadline is None:
+            return _IDLE_PAUSE
+        left = self._deadline - self._monotonic()
+        if left <= 0:
+            raise self._late()
+        return left
+
+    def _late(self) -> TimedOut:
+        return TimedOut(
+            f"{self._host}: a command did not end within {self._timeout:g} s",
+            detail=["it may still run there"],
+            hint="give it more time (ssh.command_timeout, or the step's timeout)",
+        )
+
+    def _read_errors(self) -> None:
+        while self._channel.recv_stderr_ready():
+            block = self._channel.recv_stderr(_BLOCK)
+            if self._gate is not None:
+                block, answer = self._gate.feed(block)
+                self._pending = memoryview(answer) if answer else self._pending
+            self._err += block
+            self._refuse_much()
+
+    def _status(self) -> int:
+        # A command may close its outputs and run on.
+        while not self._channel.status_event.wait(min(self._left(), _IDLE_PAUSE)):
+            pass
+        if self._channel.exit_status != -1:
+            return self._channel.exit_status
+        # Without a status: killed by a signal, after which the host closes the channel; or the connection is gone.
+        if self._channel.get_transport().is_active():
+            return KILLED
+        raise Lost(f"{self._host}: the connection was lost while a command ran")

@@ -1,0 +1,153 @@
+"""A deployment as plain data, for whoever edits it; and JSON as the manager spells it (M2.3).
+
+Numbers keep their digits (`pwSalt` does not fit a double, M7.3), keys their order, and what is not edited comes out
+byte for byte as it went in. It is held in memory only, and whole.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from json.encoder import encode_basestring
+from typing import Any, TypeAlias
+
+from maint.deployment.json_reducer import Rules, drop, reduced
+
+Document: TypeAlias = dict[str, Any]  # a JSON object of which only parts are known (M7.2)
+_ESCAPES = str.maketrans(
+    {chr(code): f"\\u{code:04X}" for code in range(32)}
+    | {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+)
+
+
+class _Exact(float):
+    """A number with a fraction or an exponent, and its digits as they stood in the document."""
+
+    text: str
+
+    def __new__(cls, text: str) -> "_Exact":
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+class JsonWriter:
+    """Writes JSON in the manager's style: two blanks a level, a blank on both sides of a colon.
+
+    Args:
+        write: takes each piece of text; to be encoded by `encoded`.
+    """
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._lead = ""  # what stands before the next member of the innermost object or list
+        self._between = ""  # what stands before every further one
+        self._end = ""
+        self._indent = "\n"
+        self._outer: list[tuple[str, str, str]] = []
+
+    def begin(self, bracket: str, key: str = "") -> None:
+        """Begin an object or list.
+
+        Args:
+            bracket: `{` or `[`.
+            key: inside an object, its key as `spell_key` spells it.
+        """
+        self._write(f"{self._lead}{key}{bracket}")
+        self._outer.append((self._between, self._end, self._indent))
+        if bracket == "{":
+            self._end = f"{self._indent}}}"
+            self._lead = self._indent = f"{self._indent}  "
+            self._between = f",{self._indent}"
+        else:
+            self._lead, self._between, self._end = " ", ", ", " ]"
+
+    def member(self, text: str) -> None:
+        """Write a value that is spelled already; inside an object with its key before it."""
+        self._write(self._lead + text)
+        self._lead = self._between
+
+    def end(self) -> None:
+        """End the innermost object or list."""
+        empty = self._lead is not self._between
+        self._write(f" {self._end[-1]}" if empty else self._end)
+        self._between, self._end, self._indent = self._outer.pop()
+        self._lead = self._between
+
+
+def parse(content: bytes) -> Document:
+    """Read a document.
+
+    Raises:
+        WorkFailed: it is not one; the message holds nothing of its content.
+    """
+    reduced([content], Rules({}, otherwise=drop))  # which refuses by byte what cannot be read, or lies too deep
+    document: Document = json.loads(content, parse_float=_Exact)
+    return document
+
+
+def spell(document: Document) -> bytes:
+    """Return a document in the manager's style."""
+    pieces: list[str] = []
+    _spell_into(JsonWriter(pieces.append), document, "")
+    return encoded("".join(pieces))
+
+
+def encoded(text: str) -> bytes:
+    """Return JSON text as bytes; half a surrogate pair becomes an escape again."""
+    return text.encode(errors="backslashreplace")
+
+
+def spell_text(text: str) -> str:
+    """Return a text in quotes."""
+    spelled = encode_basestring(text)
+    return f'"{text.translate(_ESCAPES)}"' if "\\u00" in spelled else spelled  # control characters, which are few
+
+
+def spell_key(key: str) -> str:
+    """Return a key of an object, with its colon."""
+    return f"{spell_text(key)} : "
+
+
+def spell_plain(value: object) -> str:
+    """Return a value that is neither text nor object nor list."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, _Exact):
+        return value.text
+    return "null" if value is None else str(value)
+
+
+def items_of(holder: object) -> list[Document]:
+    """Return the objects of a list, or of an object with `items`; empty where there is none."""
+    if isinstance(holder, dict):
+        holder = holder.get("items")
+    return [one for one in holder if isinstance(one, dict)] if isinstance(holder, list) else []
+
+
+def services_of(document: Document) -> Iterator[Document]:
+    """Yield every service: of the clusters, and the management service."""
+    for cluster in items_of(document.get("clusters")):
+        yield from items_of(cluster.get("services"))
+    management = document.get("managementService")
+    if isinstance(management, dict):
+        yield management
+
+
+def text_of(holder: object, key: str) -> str:
+    """Return a text of an object, empty where there is none."""
+    value = holder.get(key) if isinstance(holder, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _spell_into(writer: JsonWriter, value: object, key: str) -> None:
+    if isinstance(value, dict):
+        writer.begin("{", key)
+        for name, child in value.items():
+            _spell_into(writer, child, spell_key(name))
+        writer.end()
+    elif isinstance(value, list):
+        writer.begin("[", key)
+        for child in value:
+            _spell_into(writer, child, "")
+        writer.end()
+    else:
+        writer.member(f"{key}{spell_text(value) if isinstance(value, str) else spell_plain(value)}")
