@@ -15,7 +15,7 @@ from maint.adapters.ssh.runner import Command
 from maint.adapters.ssh.sftp import Sessions
 from maint.adapters.ssh.shell import FabricShell
 from maint.adapters.ssh.transport import ChannelGuard, begin, guard_of, transport_factory
-from maint.config.schema import HostSettings, SshSettings
+from maint.config.schema import HostSettings, Jump, SshSettings
 from maint.errors import CannotReach
 
 Keep = Callable[..., KeptConnection]
@@ -172,7 +172,7 @@ def test_what_came_while_its_reader_was_busy_is_not_late(keep: Keep) -> None:
 
 
 def test_a_lost_jump_host_is_named(make: Callable[..., FabricShell], sshd: Any, relay: Any, tmp_path: Path) -> None:
-    way = {"host": "127.0.0.1", "port": relay.port, "user": sshd.user}
+    way = Jump(host="127.0.0.1", port=relay.port, user=sshd.user)
     shell = make(port=sshd.port, known=sshd.known_as(relay.port, sshd.port), jump=way)
 
     def cut() -> None:
