@@ -2,10 +2,9 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 
-from maint.errors import Invalid, Refused
+from maint.errors import Invalid
 
 
 def lab_folder(given: str) -> Path:
@@ -59,24 +58,3 @@ def _refuse_other(path: Path) -> None:
     if lacking:
         hint = "give the body of GET /cm/deployment as the manager sent it"
         raise Invalid(f"{path} is no export of a manager", detail=lacking, hint=hint)
-
-
-def is_lab(folder: Path) -> bool:
-    """Whether there is a lab in a folder, up or down."""
-    return (folder / "lab.json").is_file()
-
-
-def discard_lab(folder: Path) -> None:
-    """Take the lab in a folder down and remove it.
-
-    Raises:
-        Refused: the folder holds something that is no lab.
-    """
-    from maint.lab import control
-
-    if not folder.exists():
-        return
-    if not is_lab(folder) and any(folder.iterdir()):
-        raise Refused(f"{folder} is not empty and holds no lab", hint="name another folder")
-    control.down(folder)
-    shutil.rmtree(folder)

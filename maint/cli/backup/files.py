@@ -8,8 +8,9 @@ from maint.cli.flags import Flags
 from maint.cli.open_site import opened
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.model.snapshot import Snapshot
+from maint.snapshots.archive import Kind, members
 from maint.snapshots.catalogue import find
-from maint.snapshots.parts import MANAGER_FILES, Kind, members, open_part
+from maint.snapshots.parts import MANAGER_FILES, open_part
 
 
 def run(flags: Flags, wanted: str, extract: str, to: str) -> None:

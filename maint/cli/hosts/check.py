@@ -1,7 +1,7 @@
 """Carry out `maint host check`: gather or read facts, judge them, show what was found."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.flags import Flags
 from maint.cli.screen import Screen, table
 from maint.config.schema import Accepted, HostSettings
-from maint.errors import Invalid, MaintError, UsageError
+from maint.errors import Interrupted, Invalid, MaintError, UsageError
 from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
 from maint.model.json import Json
@@ -84,17 +84,23 @@ def run(flags: Flags, wish: Wish) -> int:
 
 
 def _run(flags: Flags, screen: Screen, wish: Wish) -> int:
+    stops: list[Interrupted] = []
     if wish.facts:
         _refuse_asking(wish)
         site, checks, accepted, name = _kept(wish)
     else:
-        site, checks, accepted, name = _gathered(flags, screen, wish)
+        # A monitoring plugin that is ended must not look as if it had ended by itself.
+        stopped = None if screen.output == "nagios" else stops.append
+        site, checks, accepted, name = _gathered(flags, screen, wish, stopped)
     contacts = [Contact(host.name, host.reached, host.reason) for host in site.hosts]
     findings = judge(checks, site, accepted)
     if wish.report:
         head = {"site": name, "taken_at": f"{site.taken_at:%Y-%m-%d %H:%M} UTC"}
         _write(Path(wish.report), reports.html(findings, contacts, head))
-    return _show(screen, findings, contacts)
+    code = _show(screen, findings, contacts)
+    if stops:
+        raise stops[0]
+    return code
 
 
 def _refuse_asking(wish: Wish) -> None:
@@ -149,7 +155,9 @@ def _only(site: SiteFacts, wish: Wish) -> None:
     site.hosts[:] = [host for host in site.hosts if host.name in wish.hosts]
 
 
-def _gathered(flags: Flags, screen: Screen, wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
+def _gathered(
+    flags: Flags, screen: Screen, wish: Wish, stopped: Callable[[Interrupted], None] | None
+) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
     from maint.cli.hosts.inventory import choose, inventory
     from maint.cli.open_site import limit_of, opened
 
@@ -163,7 +171,7 @@ def _gathered(flags: Flags, screen: Screen, wish: Wish) -> tuple[SiteFacts, Sequ
         setting = setting_of(settings, wish.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
         enquiry = Enquiry(hosts, checks, setting, profiles, wish.more or {})
-        site = _asked(configured, enquiry, limit_of(flags), _teller(screen, hosts))
+        site = _asked(configured, enquiry, limit_of(flags), _teller(screen, hosts), stopped)
         _warn_of_logins(screen, site)
         if wish.save:
             listed: list[Json] = [item.model_dump(mode="json") for item in settings.accepted]
@@ -176,11 +184,17 @@ def _ids(wish: Wish) -> Sequence[str]:
     return ["ecs.plan"] if wish.plan and not wish.chosen else wish.ids
 
 
-def _asked(site: ConfiguredSite, enquiry: Enquiry, limit: float | None, tell: "Teller") -> SiteFacts:
+def _asked(
+    site: ConfiguredSite,
+    enquiry: Enquiry,
+    limit: float | None,
+    tell: "Teller",
+    stopped: Callable[[Interrupted], None] | None,
+) -> SiteFacts:
     """Ask the manager while the hosts are asked."""
     from maint.adapters.ssh.fleet import FabricFleet
 
-    fleet = FabricFleet(site.settings, site.secrets, heard=tell)
+    fleet = FabricFleet(site.settings, site.secrets, heard=tell, stopped=stopped)
     wanted = {check.id for check in enquiry.checks if check.needs_manager}
     on_manager = any("M" in letters for letters in enquiry.profiles.values())
     ids = {check.id for check in enquiry.checks}
@@ -212,7 +226,7 @@ class Teller:
         self._heard += 1
         place = f"[{self._heard}/{self._count}]"
         if reply.reason:
-            self._screen.say(f"{place} {reply.host}: {reply.reason}")
+            self._screen.say(f"{place} {reply.host}: {reply.reason}{f'; {reply.hint}' if reply.hint else ''}")
         else:
             self._screen.progress(f"{place} {reply.host} answered in {reply.seconds:.1f} s")
 

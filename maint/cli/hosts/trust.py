@@ -8,6 +8,7 @@ from maint.cli.flags import Flags
 from maint.cli.hosts.inventory import choose, inventory
 from maint.cli.open_site import limit_of, opened
 from maint.cli.screen import Screen, ask_change, table
+from maint.config.schema import HostSettings
 from maint.engine.lock import site_lock
 from maint.errors import Invalid
 from maint.model.fleet import Presented, Standing
@@ -20,7 +21,7 @@ def run(flags: Flags, names: Sequence[str], hosts_from: str, *, replace: bool) -
     from maint.adapters.ssh.fleet import FabricFleet
 
     with opened(flags) as (site, screen):
-        hosts = choose(inventory(site, hosts_from), names, ())
+        hosts = choose(_with_jump(site, inventory(site, hosts_from)), names, ())
         fleet = FabricFleet(site.settings, site.secrets)
         seen = list(fleet.keys(hosts, timeout=limit_of(flags)))
         fresh = [one for one in seen if not one.reason and one.standing is Standing.UNKNOWN]
@@ -37,6 +38,17 @@ def run(flags: Flags, names: Sequence[str], hosts_from: str, *, replace: bool) -
             screen.warn(f"{one.host}: its key is {one.standing.value} and was not recorded" + _advice(one))
         _emit(screen, seen, recorded)
         return _code(seen, refused)
+
+
+def _with_jump(site: ConfiguredSite, hosts: Sequence[HostSettings]) -> Sequence[HostSettings]:
+    """Return the hosts, and before them the jump host through which they are reached."""
+    from maint.adapters.ssh.connections import jump_address
+
+    jump = jump_address(site.settings.ssh) if site.settings.ssh else None
+    if jump is None or any((host.address, host.port or 22) == (jump.host, jump.port) for host in hosts):
+        return hosts
+    own = HostSettings.model_construct(name=jump.name, address=jump.host, port=jump.port)
+    return [own, *hosts]
 
 
 def _advice(one: Presented) -> str:

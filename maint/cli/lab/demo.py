@@ -15,26 +15,23 @@ from maint.cli.open_site import settings_of
 from maint.cli.paths import state_home
 from maint.cli.run_playbook import carry_out, resume
 from maint.cli.screen import Screen
-from maint.errors import Unfinished, WorkFailed
+from maint.errors import MaintError, Unfinished
 from maint.lab import control
 from maint.lab.manager.load import Options
 
+_LOOK_CLOSER = "the demo removed its lab: `maint lab up` keeps one, in which the same commands can be tried one by one"
+
 
 def run(flags: Flags, deployment: Path | None) -> int:
-    """Show the main job on a deployment, and clean up whatever happens.
-
-    Args:
-        flags: the common flags.
-        deployment: the export to load; None for the example.
-
-    Returns:
-        The exit code.
-    """
+    """Show the main job on a deployment (None: the example), clean up whatever happens, and return the exit code."""
     screen = flags.screen()
     folder = Path(tempfile.mkdtemp(prefix="maint-demo-"))
     state = state_home() / "demo" / folder.name
     try:
         return _story(replace(flags, config=None, site=None, output=None, state=str(state)), screen, folder, deployment)
+    except MaintError as error:
+        error.hint = _LOOK_CLOSER  # what it says may name the demo's own lab, which is gone
+        raise
     finally:
         control.down(folder)
         shutil.rmtree(folder, ignore_errors=True)
@@ -44,9 +41,9 @@ def run(flags: Flags, deployment: Path | None) -> int:
 def _story(flags: Flags, screen: Screen, folder: Path, deployment: Path | None) -> int:
     chapter = _chapters(screen)
     chapter("A manager is loaded, with a password that is not the factory one")
-    password = None if deployment else f"demo-{secrets.token_urlsafe(9)}"
+    password = f"demo-{secrets.token_urlsafe(9)}"
     quick = {"vc-env-seconds": "0", "vc-dag-seconds": "0"}  # of minutes that a demo need not last
-    found = _up(folder, Options(deployment=deployment, new_password=password, switches=quick))
+    found = control.up(folder, Options(deployment=deployment, new_password=password, switches=quick))
     for remark in found.get("remarks", ()):
         screen.say(f"  {remark}")
     names = [str(each["name"]) for each in found.get("virtual_clusters", ())]
@@ -80,18 +77,6 @@ def _go_on(flags: Flags, chapter: Callable[[str], None], folder: Path, names: li
     told = {f"vc.{name}.base_url": url for name, url in made.items()}
     chapter(f"maint playbook resume {' '.join(f'--set {key}={value}' for key, value in told.items())}")
     resume(flags, None, told)
-
-
-def _up(folder: Path, options: Options) -> control.Status:
-    """Bring the lab up; where it does not come up, its own words outlive the demo."""
-    try:
-        return control.up(folder, options)
-    except WorkFailed as error:
-        kept = state_home() / "demo" / f"{folder.name}.log"
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copy(folder / control.OUTPUT, kept)
-        error.hint = f"see {kept}"
-        raise
 
 
 def _keep_reports(state: Path) -> None:

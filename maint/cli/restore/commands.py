@@ -167,8 +167,8 @@ def _playbook(flags: Flags, asked: _Asked) -> tuple[str, dict[str, Json]]:
 def _clusters(flags: Flags, snapshot: str) -> list[str]:
     """Return the clusters that a snapshot holds."""
     from maint.cli.open_site import opened
-    from maint.restore.outline import outline_of
     from maint.restore.select_snapshot import chosen
+    from maint.snapshots.verify import verdict_of
 
     with opened(flags) as (site, _):
-        return list(outline_of(site, chosen(site, snapshot)).clusters)
+        return list(verdict_of(site, chosen(site, snapshot)).summary.clusters)
