@@ -111,7 +111,7 @@ def test_a_jump_host_that_forbids_forwarding_is_told_with_what_to_look_at(openss
     process = subprocess.Popen([str(SSHD), "-D", "-f", tmp_path / "config"], stderr=subprocess.DEVNULL)
     try:
         wait_for_banner(port)
-        way = {"host": "127.0.0.1", "port": port}
+        way = Jump(host="127.0.0.1", port=port)
         replies = asked(openssh, known_hosts=tmp_path / "known", jump=way)
     finally:
         process.terminate()
