@@ -15,7 +15,7 @@ from maint.lab.manager import host_files, simulator
 from maint.lab.manager.document import Doc, announced, dumps, hosts, recorded_at, release
 from maint.lab.manager.license import make_license
 from maint.lab.manager.load import Options
-from maint.lab.virtual_clusters.planning import domain_of, plan
+from maint.lab.virtual_clusters.create import domain_of, plan
 
 _LICENSE_DAYS = 365
 

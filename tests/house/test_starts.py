@@ -26,7 +26,7 @@ sites:
     backup: {{store: {folder}/store, identity: "env:IDENTITY"}}
 """
 NETWORK = {"requests", "urllib3", "paramiko", "fabric", "botocore"}
-SCHEMAS = {"pydantic", "maint.config.mirror", "maint.config.error_messages"}
+SCHEMAS = {"pydantic", "maint.config.schema", "maint.config.error_messages"}
 PLANS = {"maint.steps.registry", "maint.engine.load", "maint.engine.session", "jinja2", "maint.lab"}
 STRANGERS = {
     "maint.steps.restore.deployment",

@@ -1,26 +1,21 @@
-"""openssl: look at certificates and keys of the host."""
+"""openssl and keytool: certificates, keys and Java keystores of the host."""
 
 from maint.lab import pki
 from maint.lab.hosts.machine import TRUSTED
 from maint.lab.hosts.shell.call import Call, Failed, NotSimulated
+from maint.lab.hosts.shell.state import decode
 
 _OTHER_NAME = (62, "hostname mismatch")
-_SHOWN = ("enddate", "issuer", "subject", "text", "pubkey")
+_SHOWN = ("enddate", "text", "pubkey")
 
 
 def openssl(call: Call) -> int:
-    """`openssl x509 -noout -enddate|-issuer|-subject|-text|-pubkey -in FILE`, `pkey -pubout`, `verify`, `s_client`."""
+    """`openssl x509 -noout -enddate|-text|-pubkey [-in FILE]`, `pkey -pubout`, `verify`, `s_client`."""
     verb, *words = call.args or ["help"]
-    known = {"x509": _x509, "pkey": _pkey, "verify": _verify, "version": _version, "s_client": _s_client}
+    known = {"x509": _x509, "pkey": _pkey, "verify": _verify, "s_client": _s_client}
     if verb not in known:
         raise NotSimulated(verb)
     return known[verb](call, words)
-
-
-def _version(call: Call, words: list[str]) -> int:
-    del words
-    call.out("OpenSSL 3.0.7 1 Nov 2022 (Lab)\n")
-    return 0
 
 
 def _options(words: list[str], flags: tuple[str, ...], valued: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
@@ -53,8 +48,6 @@ def _x509(call: Call, words: list[str]) -> int:
         raise Failed("Could not read certificate")
     texts = {
         "enddate": f"notAfter={shown.until:%b %e %H:%M:%S %Y} GMT\n",
-        "issuer": f"issuer={shown.issuer}\n",
-        "subject": f"subject={shown.subject}\n",
         "text": f"Certificate:\n        Issuer: {shown.issuer}\n        Subject: {shown.subject}\n"
         "            X509v3 Subject Alternative Name: \n"
         f"                {', '.join(shown.names)}\n",
@@ -66,12 +59,11 @@ def _x509(call: Call, words: list[str]) -> int:
 
 
 def _pkey(call: Call, words: list[str]) -> int:
-    options, _ = _options(words, ("pubout", "noout"), ("in", "passin"))
-    source = options.get("passin", "pass:")
-    kind, _, value = source.partition(":")
-    if kind not in ("pass", "file"):
+    options, _ = _options(words, ("pubout",), ("in", "passin"))
+    kind, _, place = options.get("passin", "").partition(":")
+    if kind not in ("", "file"):
         raise NotSimulated(f"-passin {kind}")
-    password = _read(call, value).split(b"\n")[0] if kind == "file" else value.encode()
+    password = _read(call, place).split(b"\n")[0] if kind else b""
     public = pki.public_half(_read(call, options.get("in", "")), password)
     if public is None or "pubout" not in options:
         raise Failed("Could not read key")
@@ -117,7 +109,7 @@ def _named(certificate: bytes, name: str) -> bool:
 
 
 def _verify(call: Call, words: list[str]) -> int:
-    options, operands = _options(words, ("partial_chain", "no_check_time"), ("CAfile", "untrusted"))
+    options, operands = _options(words, ("partial_chain",), ("CAfile", "untrusted"))
     authority, chain = _read(call, options.get("CAfile", "")), _read(call, options.get("untrusted", ""))
     for name in operands:
         if not pki.leads_to(_read(call, name) + chain, authority):
@@ -125,4 +117,23 @@ def _verify(call: Call, words: list[str]) -> int:
             call.out(f"error {name}: verification failed\n")
             return 2
         call.out(f"{name}: OK\n")
+    return 0
+
+
+def keytool(call: Call) -> int:
+    """`keytool -list -keystore FILE`; the first line of standard input is the password."""
+    if call.args[:2] != ["-list", "-keystore"] or len(call.args) != 3:
+        raise NotSimulated(" ".join(call.args) or "no command")
+    path = call.args[2]
+    if not call.files.exists(call.path(path)):
+        call.out(f"keytool error: java.lang.Exception: Keystore file does not exist: {path}\n")
+        return 1
+    call.stderr.write(b"Enter keystore password:  ")
+    password = decode(call.stdin.readline()).rstrip("\r\n")
+    aliases = call.machine.keystore_opens(call.files.read(call.path(path)), password)
+    if aliases is None:
+        call.out("keytool error: java.io.IOException: keystore password was incorrect\n")
+        return 1
+    call.out(f"Keystore type: JKS\nKeystore provider: SUN\n\nYour keystore contains {len(aliases)} entries\n\n")
+    call.out("".join(f"{alias}, trustedCertEntry,\n" for alias in aliases))
     return 0
