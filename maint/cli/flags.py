@@ -32,6 +32,7 @@ class Flags:
     dry_run: bool = False
     timeout: str | None = None
     insecure: bool = False
+    allow_plain: bool = False
     no_safety_net: str = ""  # why backup guards are lifted; an option of the commands that destroy
     way: Way = field(default_factory=Way)  # an option of the commands that read a store
     state: str | None = None  # no flag: where the demo keeps its state
@@ -60,6 +61,10 @@ _OPTIONS: dict[str, tuple[object, object]] = {
     ),
     "insecure": (
         Annotated[bool, typer.Option("--insecure", help="For labs: do not verify TLS; warns every time.")],
+        False,
+    ),
+    "allow_plain": (
+        Annotated[bool, typer.Option("--allow-plain", help="Send passwords in clear although manager.ca is set.")],
         False,
     ),
 }

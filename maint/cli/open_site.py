@@ -35,8 +35,10 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
     """Yield the site that the flags name, and the screen."""
     screen, settings = flags.screen(), settings_of(flags)
     found = _vendors(flags, settings) or settings.site()
-    if flags.insecure:
-        found = found.model_copy(update={"manager": found.manager.unverified()})
+    if flags.insecure or flags.allow_plain:
+        manager = found.manager.unverified() if flags.insecure else found.manager
+        manager = manager.in_clear() if flags.allow_plain else manager
+        found = found.model_copy(update={"manager": manager})
     secrets = ReferencedSecrets(
         settings.folder if settings.path else Path("/"),
         os.environ,

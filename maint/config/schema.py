@@ -92,6 +92,19 @@ class ManagerSettings(Tls):
         default=None, description="licence file to upload before a restore", examples=["/etc/maint/license.txt"]
     )
 
+    _allow_plain: bool = PrivateAttr(default=False)
+
+    @property
+    def allow_plain(self) -> bool:
+        """Whether passwords may go in clear although `ca` is set, as `--allow-plain` wants."""
+        return self._allow_plain
+
+    def in_clear(self) -> Self:
+        """Return a copy to which passwords may go in clear."""
+        found = self.model_copy()
+        found._allow_plain = True
+        return found
+
     @property
     def login(self) -> Login:
         """The account for the management API."""

@@ -112,7 +112,8 @@ class LabRehearsal:
             ca=lab.bundle,
             api=own.api.model_copy(update={"deployment": api}),
         )
-        return ManagerClient(settings, self._secrets, self._clock, warn=self._warn)
+        # In clear where it must be: nothing leaves this machine.
+        return ManagerClient(settings.in_clear(), self._secrets, self._clock, warn=lambda _: None)  # see `allow_plain`
 
 
 @contextmanager

@@ -12,14 +12,14 @@ import trustme
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.http.request import Timeouts
 from maint.adapters.manager.client import ManagerClient
-from maint.adapters.manager.transport import Timeouts
 from maint.config.schema import ManagerSettings
 from maint.model.secret import Secret
 from tests.ports import closed_port
 
 PASSWORD = "päss:w0rd-of-the-site"  # invented
-CALM = Timeouts(connect=60, knock=60, read=60, write=60, export=60)  # a busy machine answers late
+CALM = Timeouts(connect=60, probe=60, read=60, write=60, export=60)  # a busy machine answers late
 
 
 REFERENCE = "file:/etc/maint/manager-password"
@@ -51,8 +51,9 @@ class Bench:
     warnings: list[str] = field(default_factory=list)
     timeouts: Timeouts = CALM
 
-    def client(self, **changes: object) -> ManagerClient:
+    def client(self, *, allow_plain: bool = False, **changes: object) -> ManagerClient:
         settings = self.settings.model_copy(update=changes)
+        settings = settings.in_clear() if allow_plain else settings
         return ManagerClient(settings, Vault(), self.clock, warn=self.warnings.append, timeouts=self.timeouts, pause=3)
 
 

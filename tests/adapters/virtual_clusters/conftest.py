@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from pytest_httpserver import HTTPServer
 
-from maint.adapters.virtual_clusters.backoff import Patience
-from maint.adapters.virtual_clusters.calls import Calls
+from maint.adapters.http.request import Timeouts
+from maint.adapters.virtual_clusters.calls import Calls, Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
-from maint.adapters.virtual_clusters.transport import Timeouts
 from maint.config.schema import VirtualClusterSettings
 from maint.model.secret import Secret
 from maint.ports.virtual_cluster import Content
@@ -48,7 +47,7 @@ class Bench:
 
     def client(self, patience: Patience | None = None, **changes: object) -> VirtualClusterClient:
         settings = self.settings.model_copy(update=changes)
-        limits = Timeouts(connect=60, read=60, upload=60)
+        limits = Timeouts(connect=60, read=60, write=60)
         calls = Calls(settings, Vault(), self.clock, warn=self.warnings.append, timeouts=limits, patience=patience)
         return VirtualClusterClient(calls)
 
