@@ -42,7 +42,7 @@ def open_store(location: str, access: Access | None = None) -> Store:
     scheme, colon, _ = location.partition(":")
     if not colon:
         raise Invalid(
-            f"the store {location!r} is no absolute path",
+            f"the store {location!r} is not an absolute path",
             hint="write it from the root on, such as /var/lib/maint/backups",
         )
     if scheme not in OPENERS:
@@ -54,7 +54,7 @@ def open_store(location: str, access: Access | None = None) -> Store:
 def _open_local(location: str, access: Access | None) -> Store:  # noqa: ARG001 - the signature of all openers
     parts = urlsplit(location)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise Invalid(f"{location!r} is no absolute path", hint="write file:///var/lib/maint/backups")
+        raise Invalid(f"{location!r} is not an absolute path", hint="write file:///var/lib/maint/backups")
     return LocalStore(Path(unquote(parts.path)))
 
 
@@ -74,7 +74,7 @@ def _open_sftp(location: str, access: Access | None) -> Store:
         "user": unquote(parts.username) if parts.username else ssh.user,
         "key": own.key or ssh.key,
         "known_hosts": own.known_hosts or ssh.known_hosts,
-        "jump": None,  # the way to the site's hosts; a backup host is not one of them
+        "jump": None,  # the way to the site's hosts; not to a backup host
         "sudo": False,
     }
     settings = ssh.model_copy(update=changes)
@@ -107,7 +107,7 @@ def _split(location: str, access: Access | None) -> tuple[SplitResult, Access]:
         parts = urlsplit(location)
         port = parts.port  # looked at here, since it is what may be no number
     except ValueError as error:
-        raise Invalid(f"{location!r} is no URL", detail=[str(error)]) from None
+        raise Invalid(f"{location!r} is not a URL", detail=[str(error)]) from None
     if access is None or parts.password is not None or port == 0:
         raise Invalid(f"{location!r} cannot be opened so", hint="keys and passwords go into the config, under backup")
     return parts, access

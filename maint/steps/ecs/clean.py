@@ -171,7 +171,7 @@ _BOOT = b"cat /proc/sys/kernel/random/boot_id"
 
 
 class RebootHosts(Step[ClusterArguments]):
-    """Starts the hosts anew, each once for all lives of a run."""
+    """Starts the hosts anew, each once in all attempts of a run."""
 
     kind = "ecs.reboot"
     help = "Start the hosts of an ECS cluster anew, each once, and wait until they answer."

@@ -190,7 +190,7 @@ class RestartAgents(_Agents):
     """Restarts the agents."""
 
     kind = "agents.restart"
-    help = "Restart agents, each once for all lives of a run; on every host of the config unless some are named."
+    help = "Restart agents, each once in all attempts of a run; on every host of the config unless some are named."
     verb = "restart"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
