@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from maint.lab.siteconfig import SITE
-from maint.steps.manager import server
+from maint.steps.manager import server, tls
 from maint.steps.restore import send_deployment
 from tests.steps.operator import Operator, maint
 
@@ -172,6 +172,22 @@ def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost, mon
     lost.lab.repair()
     lost.lab.server.restart()
     lost.lab.server.wait()
+    resumed = lost("playbook", "resume")
+    assert resumed.code == 0, resumed.err
+    assert lost.puts == 1
+
+
+@pytest.mark.parametrize("fault", ["tls-never-comes-up", "never-comes-up"])
+def test_a_server_that_did_not_come_up_is_restarted_again_on_resume(lost, monkeypatch, fault):
+    monkeypatch.setattr(tls, "START_LIMIT", 3.0)
+    monkeypatch.setattr(server, "START_LIMIT", 3.0)
+    lost.lab.break_("server", fault)
+    lost.forget_requests()
+    said = lost.restore()
+    monkeypatch.undo()
+    assert said.code == 1, said.err
+    assert lost.puts == 1
+    lost.lab.repair()  # what the log named is mended, and nobody restarts the server by hand
     resumed = lost("playbook", "resume")
     assert resumed.code == 0, resumed.err
     assert lost.puts == 1

@@ -16,7 +16,7 @@ from maint.restore.subset import refuse_existing
 from maint.snapshots.records import hold_for_restore
 from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
 from maint.steps.manager.server import require_ssh
-from maint.steps.restore.put_outcome import Added, Fate, Replaced, look
+from maint.steps.restore.put_outcome import Added, PutOutcome, Replaced, look
 from maint.steps.restore.send_deployment import LIMIT, send, settled
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
@@ -67,7 +67,7 @@ class PutDeployment(Step[PutArguments]):
         out = outgoing_of(action, site)
         name, evidence, limit = out.snapshot.id, Replaced(out.tree(site)), work.timeout or LIMIT
         if work.noted("sent") is not None:
-            if (yield from settled(site, work, out, evidence, limit)) is Fate.APPLIED:
+            if (yield from settled(site, work, out, evidence)) is PutOutcome.APPLIED:
                 return done(f"snapshot {name} is in force: it was applied although its answer was lost")
             yield "it was not applied and can no longer arrive; sending it again"
         elif look(site, evidence.wanted).proves:
@@ -115,7 +115,7 @@ class AddClusters(Step[AddArguments]):
         names, limit = out.edit.choice.clusters, work.timeout or LIMIT
         evidence = Added(names)
         if work.noted("sent") is not None:
-            if (yield from settled(site, work, out, evidence, limit)) is Fate.APPLIED:
+            if (yield from settled(site, work, out, evidence)) is PutOutcome.APPLIED:
                 return done(f"cluster {', '.join(names)} is there: it was added although its answer was lost")
             yield "it was not added and can no longer arrive; sending it again"
         kept = yield from _guard(action, site, work, out.snapshot.id)
