@@ -7,10 +7,9 @@ import msgspec
 
 from maint.errors import Refused
 from maint.model.formatting import show_count
-from maint.model.job_definition import sendable_job
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
-from maint.model.virtual_cluster import Job, Object, Resource, part_of, text_of
+from maint.model.virtual_cluster import Job, Object, Resource, part_of, sendable_job, text_of
 from maint.ports import Sight, VirtualClusterSight
 from maint.restore.dag_source import Dag, read_dag
 from maint.snapshots.catalogue import entries, find, newest_restorable, refuse_hidden

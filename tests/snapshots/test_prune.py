@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
+from maint.config.schema import Keep
 from maint.errors import Refused
-from maint.model.site import Keep
 from maint.model.snapshot import Purpose, Trust
 from maint.snapshots import prune, records
 from maint.snapshots.capture import take
@@ -30,8 +30,8 @@ DAY = timedelta(days=1)
 @pytest.fixture
 def aged(place: Place, run: Callable[..., Any]) -> Place:
     """A site with five daily backups, of which its policy keeps two."""
-    backup = replace(place.settings.backup, keep=Keep(last=2), minimum=1)
-    place.settings = replace(place.settings, backup=backup)
+    backup = place.settings.backup.model_copy(update={"keep": Keep(last=2), "minimum": 1})
+    place.settings = place.settings.model_copy(update={"backup": backup})
     for _ in range(5):
         run(take(place))
         place.clock.time += DAY

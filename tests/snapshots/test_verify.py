@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from maint.adapters.seal import AgeSeal
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.model.site import Login
 from maint.model.snapshot import Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find, newest_restorable
@@ -70,7 +69,7 @@ def test_what_is_in_the_parts_is_found_out_once_for_the_same_bytes_and_password(
     assert verify(place, taken.id) == first
     assert verdict_of(place, taken).summary.administrators
     assert place.seal.opened == once
-    place.manage(login=Login("admin", "text:another"))
+    place.manage(password="text:another")
     assert verify(place, taken.id).findings != first.findings
     assert place.seal.opened == 2 * once
 
@@ -166,11 +165,11 @@ def test_a_key_that_does_not_fit_is_not_verified_deeper_and_never_failed(place: 
 
 
 def test_a_password_that_opens_no_administrator_fails_where_the_rule_is_proven(place: Any, taken: Any) -> None:
-    place.manage(login=type(place.settings.manager.login)("admin", "text:another"))
+    place.manage(username="admin", password="text:another")
     assert "does not open admin" in words(verify(place, taken.id))
-    place.manage(login=type(place.settings.manager.login)("jdoe", "text:another"))
+    place.manage(username="jdoe", password="text:another")
     assert "jdoe is no administrator" in words(verify(place, taken.id))
-    place.manage(login=type(place.settings.manager.login)("ghost", "text:another"))
+    place.manage(username="ghost", password="text:another")
     assert "ghost is not in this snapshot" in words(verify(place, taken.id))
 
 
@@ -205,7 +204,7 @@ def test_a_snapshot_from_the_future_fails(place: Any, taken: Any) -> None:
 
 
 def test_a_password_that_cannot_be_read_fails(place: Any, taken: Any) -> None:
-    place.manage(login=type(place.settings.manager.login)("admin", "env:NOWHERE"))
+    place.manage(username="admin", password="env:NOWHERE")
     assert "cannot be read" in words(verify(place, taken.id))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from maint.config.strict import Duration
+from maint.config.fields import Duration
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect

@@ -97,7 +97,7 @@ def test_the_lab_tells_where_its_virtual_cluster_is(lab):
 
 
 def test_the_toolkit_reads_its_configuration(lab):
-    from maint.config.layers import Flags, load_settings
+    from maint.config.precedence import Flags, load_settings
 
     site = load_settings(Flags(config=lab.folder / "config.yaml"), {}).site("lab")
     (cluster,) = site.virtual_clusters
