@@ -45,10 +45,10 @@ def counted(path: Path) -> Counted:
 
 def _docstring_lines(module: ast.Module) -> Iterator[int]:
     for node in ast.walk(module):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node, clean=False) is not None:
-                first = node.body[0]
-                yield from range(first.lineno, (first.end_lineno or first.lineno) + 1)
+        kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
+            first = node.body[0]
+            yield from range(first.lineno, (first.end_lineno or first.lineno) + 1)
 
 
 def _late_imports(node: ast.AST, *, within: bool) -> Iterator[ast.AST]:
