@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from maint.config.mirror import mirror
+from maint.config.schema import Config
 from maint.errors import UsageError
 from maint.model.json import Json
 
@@ -24,9 +26,6 @@ def schema_of(what: str) -> dict[str, Json]:
         UsageError: neither.
     """
     if what == "config":
-        from maint.config.mirror import mirror
-        from maint.config.schema import Config
-
         return {"$schema": _DRAFT, **mirror(Config).model_json_schema()}
     if what == "output":
         return _output()

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from maint.cli.flags import Flags
+from maint.cli.options import Flags
 from maint.cli.open_site import opened
 from maint.model.snapshot import Part, Snapshot
 from maint.snapshots.catalogue import load
