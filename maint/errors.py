@@ -7,6 +7,7 @@ MaintError
 │   ├── AnswerMissing     1   a change was sent and its answer never came: look before anything else
 │   ├── Conflict          1   a name is taken by something else
 │   ├── Unfinished        1   it waits for something that only a person can do, then goes on
+│   ├── NoKeyFits         1   what is encrypted is for other keys than those at hand
 │   └── StoreFailed       1   a place for snapshots could not be reached, or said no
 ├── DeadlinePassed        1   a limit set by the operator or the playbook has passed: stop everything
 ├── UsageError            2   the command line makes no sense
@@ -88,6 +89,10 @@ class Unfinished(WorkFailed):
     ) -> None:
         super().__init__(message, detail=detail, hint=hint)
         self.needs = tuple(needs)
+
+
+class NoKeyFits(WorkFailed):
+    """What is encrypted is for other keys than those at hand; nothing is said of the bytes."""
 
 
 class StoreFailed(WorkFailed):

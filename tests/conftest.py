@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from maint.lab import create
+from maint.lab import http_server
 
 # How long one example takes says nothing on a busy machine.
 settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
@@ -20,8 +20,8 @@ settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint
 # Each process of a run hands out ports of its own, also those of what is down for now; another run begins elsewhere.
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode()
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_SHARE = len(create._OWN_PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-create.turns = itertools.count(zlib.crc32(_RUN) + _SHARE * _WORKER)
+_SHARE = len(http_server.OWN_PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+http_server.turns = itertools.count(zlib.crc32(_RUN) + _SHARE * _WORKER)
 
 _TESTS = Path(__file__).parent
 # Files go to whichever process is free: a long one that begins last is waited for by all others.

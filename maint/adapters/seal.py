@@ -9,7 +9,7 @@ import pyrage
 import zstandard
 
 from maint.adapters.pipe import Broken, Pipe, beside
-from maint.errors import Invalid, WorkFailed
+from maint.errors import Invalid, NoKeyFits, WorkFailed
 from maint.model.secret import Secret
 
 _BLOCK = 256 * 1024
@@ -221,7 +221,7 @@ def _decrypt(read: Read, pipe: Pipe, identities: Sequence[_Identity]) -> None:
 
 def _undecryptable(error: Exception) -> WorkFailed:
     if "No matching keys" in str(error):
-        return WorkFailed("none of the private keys at hand opens it", hint="give a recipient's identity")
+        return NoKeyFits("none of the private keys at hand opens it", hint="give a recipient's identity")
     return WorkFailed("it cannot be decrypted: damaged, cut short, or no age file", detail=[str(error)])
 
 

@@ -23,6 +23,7 @@ class Answered(msgspec.Struct, frozen=True):
 
     status: int
     out: str
+    words: str = ""  # the last of what it said on its error output
 
 
 class HostFacts(msgspec.Struct, frozen=True):
@@ -73,7 +74,7 @@ class HostFacts(msgspec.Struct, frozen=True):
         """
         found = self.answer(question)
         if not found.out.strip():
-            raise CouldNotTell(f"{question}: nothing was printed (exit status {found.status})")
+            raise CouldNotTell(f"{question}: {found.words or 'nothing was printed'} (exit status {found.status})")
         return found.out.strip()
 
     def lines(self, question: str) -> list[str]:

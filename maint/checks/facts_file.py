@@ -27,7 +27,10 @@ def to_json(site: SiteFacts, more: Mapping[str, Json]) -> dict[str, Json]:
         {
             "name": host.name, "address": host.address, "profiles": host.profiles, "reached": host.reached,
             "reason": host.reason, "sent": host.sent, "received": host.received,
-            "answers": {name: [answer.status, answer.out] for name, answer in host.answers.items()},
+            "answers": {
+                name: [answer.status, answer.out, *([answer.words] if answer.words else [])]
+                for name, answer in host.answers.items()
+            },
         }
         for host in site.hosts
     ]  # fmt: skip
@@ -184,12 +187,12 @@ def _maybe(value: Json, where: str) -> Mapping[str, Json] | None:
 
 def _answers(value: Json, where: str) -> Mapping[str, Answered]:
     found = {}
-    for question, pair in _mapping(value, where).items():
-        status_and_out = _list(pair, f"{question[:40]} in {where}")
-        if len(status_and_out) != 2:
-            raise ValueError(f"{question[:40]} in {where} is no answer")
-        status, out = status_and_out
-        found[question] = Answered(_number(status, f"{question[:40]} in {where}"), _text(out, question[:40]))
+    for question, listed in _mapping(value, where).items():
+        answer, name = _list(listed, f"{question[:40]} in {where}"), question[:40]
+        if len(answer) not in (2, 3):
+            raise ValueError(f"{name} in {where} is not an answer")
+        status, out, words = [*answer, ""][:3]
+        found[question] = Answered(_number(status, f"{name} in {where}"), _text(out, name), _text(words, name))
     return found
 
 

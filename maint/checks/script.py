@@ -11,6 +11,7 @@ from maint.render import from_file
 FORMAT = 1
 _LIMIT = 20  # seconds that a question may take which is known to hang at times
 _MOST = 1_000_000  # characters of one answer
+_WORDS = 300  # characters of what a command says on its error output
 
 
 class Framed(msgspec.Struct, frozen=True):
@@ -70,4 +71,5 @@ def _frames(text: str, token: str) -> Iterable[tuple[str, Answered]]:
         shown, ended, status = rest.partition(f"\n{token} end ")
         word = status.partition("\n")[0]
         if ended and "\n" in status and word.isdigit():
-            yield name, Answered(int(word), shown[:_MOST])
+            out, _, words = f"\n{shown}".partition(f"\n{token} said ")
+            yield name, Answered(int(word), out[1:][:_MOST], " ".join(words.split())[-_WORDS:])

@@ -20,9 +20,9 @@ from maint.cli.screen import ask_change
 from maint.errors import Invalid, MaintError, Unfinished
 from maint.model.json import Json
 from maint.model.plan import Action, Plan
-from maint.restore.outline import outline_of
 from maint.restore.preview import preview
 from maint.restore.select_snapshot import chosen
+from maint.snapshots.verify import verdict_of
 from maint.steps.restore.deployment import AddClusters, PutDeployment, outgoing_of
 from maint.steps.virtual_clusters.locate import FindCluster
 
@@ -171,7 +171,7 @@ def _playbook(flags: Flags, asked: RestoreRequest) -> tuple[str, dict[str, Json]
 def _clusters(flags: Flags, snapshot: str) -> list[str]:
     """Return the clusters that a snapshot holds."""
     with opened(flags) as (site, _):
-        return list(outline_of(site, chosen(site, snapshot)).clusters)
+        return list(verdict_of(site, chosen(site, snapshot)).summary.clusters)
 
 
 def restore_preview(site: ConfiguredSite, plan: Plan) -> tuple[dict[str, Json], str]:

@@ -233,6 +233,11 @@ class Backup(Strict):
     parts: Parts = Field(default=Parts(), description="further parts of a snapshot")
     keep: Keep | None = Field(default=None, description="what pruning keeps")
     minimum: Count = Field(default=3, description="verified restorable snapshots that pruning never goes below")
+    reread: Duration = Field(
+        default=604800.0,
+        description="age from which on what was read of a stored file of a virtual cluster is read again by a backup",
+        examples=["7d"],
+    )
     signing_key: Reference | None = Field(
         default=None,
         description="reference to the Ed25519 key that signs; made in the state folder when left out",

@@ -96,6 +96,7 @@ def _backup(backup: schema.Backup, place: Callable[[str], Path]) -> BackupSettin
         trusted_keys=tuple(backup.trusted_keys),
         keep=Keep(**backup.keep.model_dump()) if backup.keep else None,
         minimum=backup.minimum,
+        reread=backup.reread,
         fingerprint_key=backup.fingerprint_key,
         copies=tuple(store_address(copy, place) for copy in backup.copies),
         parts=PartsSettings(**backup.parts.model_dump()),

@@ -1,16 +1,21 @@
-"""Bring a lab up in a process of its own, ask it, break it, take it down."""
+"""Bring a lab up in a process of its own, ask it, break it, take it down.
+
+What asks a lab raises CannotReach where none is up, and Invalid where the lab does not know what was asked.
+"""
 
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import msgspec
 
 from maint.errors import CannotReach, Invalid, WorkFailed
 from maint.lab.files import write_whole
@@ -18,7 +23,7 @@ from maint.lab.manager.load import Options
 
 # Any: what `Lab.status` returns, as JSON.
 Status: TypeAlias = dict[str, Any]
-CONTROL, OPTIONS, OUTPUT = "control.json", "options.json", "daemon.log"
+CONTROL, MADE_FROM, OPTIONS, OUTPUT = "control.json", "lab.json", "options.json", "daemon.log"
 BLUEPRINT = "blueprint.json"  # the deployment of a lab that exists
 _PATIENCE = 60.0  # seconds, and as many for each megabyte of its deployment
 
@@ -36,12 +41,15 @@ def up(folder: Path, options: Options | None = None) -> Status:
     folder = folder.resolve()
     if _answers(folder):
         return status(folder)
+    existed = is_lab(folder)
+    if is_unfinished(folder):
+        shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / CONTROL).unlink(missing_ok=True)
     write_whole(folder / OPTIONS, json.dumps(_spelled(options or Options())).encode(), 0o600)
     with (folder / OUTPUT).open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "maint.lab.daemon", str(folder)],
+            [sys.executable, "-P", "-m", "maint.lab.daemon", str(folder)],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
     deadline = time.monotonic() + _PATIENCE * (1 + _megabytes(folder, options))
@@ -49,7 +57,12 @@ def up(folder: Path, options: Options | None = None) -> Status:
         if process.poll() is not None or time.monotonic() > deadline:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            raise WorkFailed("the lab did not come up", detail=_last_words(folder), hint=f"see {folder / OUTPUT}")
+            process.wait()
+            words = _last_words(folder)
+            if existed:
+                raise WorkFailed("the lab did not come up", detail=words, hint=f"see {folder / OUTPUT}")
+            shutil.rmtree(folder)
+            raise WorkFailed("the lab did not come up, and nothing of it is left", detail=words)
         time.sleep(0.02)
     return status(folder)
 
@@ -58,6 +71,16 @@ def _megabytes(folder: Path, options: Options | None) -> float:
     """Return the size of the deployment that a lab has: its hosts are made one by one, and there may be hundreds."""
     deployment = options.deployment if options and options.deployment else folder / BLUEPRINT
     return deployment.stat().st_size / 1e6 if deployment.is_file() else 0.0
+
+
+def is_lab(folder: Path) -> bool:
+    """Return whether there is a lab in a folder, up or down."""
+    return (folder / MADE_FROM).is_file()
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Return whether a folder holds what is left of a lab that was never finished."""
+    return (folder / OPTIONS).is_file() and not is_lab(folder)
 
 
 def status(folder: Path) -> Status:
@@ -83,22 +106,12 @@ def down(folder: Path) -> bool:
 
 
 def break_(folder: Path, target: str, fault: str) -> None:
-    """Set a fault on the manager's calls, on the server, or on a host by its name.
-
-    Raises:
-        Invalid: no such target or fault.
-        CannotReach: no lab is up.
-    """
+    """Set a fault on the manager's calls, on the server, or on a host by its name."""
     ask(folder, "break", target=target, fault=fault)
 
 
 def repair(folder: Path, fault: str = "", target: str = "") -> int:
-    """Clear a fault, or all of them, on manager and hosts, or at one target; return how many there were.
-
-    Raises:
-        Invalid: there is no such fault or target.
-        CannotReach: no lab is up.
-    """
+    """Clear a fault, or all of them, on manager and hosts, or at one target; return how many there were."""
     return int(ask(folder, "repair", fault=fault, target=target)["cleared"])
 
 
@@ -118,9 +131,6 @@ def create_vc(folder: Path, name: str, *, loaded: bool = False, initialised: boo
     Args:
         loaded: fill it with the example set.
         initialised: give it TLS and its users Kerberos secrets.
-
-    Raises:
-        Invalid: no name for one, or one that is taken.
     """
     ask(folder, "create-vc", name=name, loaded="yes" * loaded, initialised="yes" * initialised)
     found: Status = next(each for each in status(folder)["virtual_clusters"] if each["name"] == name)
@@ -128,11 +138,7 @@ def create_vc(folder: Path, name: str, *, loaded: bool = False, initialised: boo
 
 
 def delete_vc(folder: Path, name: str) -> None:
-    """Take a virtual cluster away with everything in it.
-
-    Raises:
-        Invalid: there is none of that name.
-    """
+    """Take a virtual cluster away with everything in it."""
     ask(folder, "delete-vc", name=name)
 
 
@@ -142,21 +148,12 @@ def restart(folder: Path) -> None:
 
 
 def switch(folder: Path, name: str, value: str) -> None:
-    """Choose a behaviour from now on.
-
-    Raises:
-        Invalid: no such switch or value.
-    """
+    """Choose a behaviour from now on."""
     ask(folder, "switch", name=name, value=value)
 
 
 def ask(folder: Path, order: str, **words: str) -> Status:
-    """Send one order to a lab that is up and return its answer.
-
-    Raises:
-        CannotReach: no lab is up.
-        Invalid: the lab does not know what was asked.
-    """
+    """Send one order to a lab that is up and return its answer."""
     try:
         access = _access(folder)
         with socket.create_connection(("127.0.0.1", int(access["port"])), timeout=_PATIENCE) as connection:
@@ -183,13 +180,13 @@ def _answers(folder: Path) -> bool:
 
 
 def _spelled(options: Options) -> Status:
-    spelled: Status = asdict(options)
+    spelled: Status = msgspec.structs.asdict(options)
     spelled["deployment"] = str(options.deployment.resolve()) if options.deployment else None
     return spelled
 
 
 def _last_words(folder: Path) -> list[str]:
-    return (folder / OUTPUT).read_text(errors="replace").splitlines()[-3:]
+    return (folder / OUTPUT).read_text(errors="replace").splitlines()[-1:]
 
 
 def _lives(number: int) -> bool:

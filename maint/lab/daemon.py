@@ -8,6 +8,7 @@ import signal
 import socketserver
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,5 +111,8 @@ def main(folder: Path) -> None:
 if __name__ == "__main__":
     try:
         main(Path(sys.argv[1]))
-    except (OSError, BadName) as failure:  # such as a port that another process has
-        sys.exit(str(failure))
+    except (OSError, ValueError) as failure:  # a port that another process has, a document that cannot be read
+        sys.exit(" ".join(str(failure).split()))
+    except Exception as failure:
+        traceback.print_exc()
+        sys.exit(f"the lab itself failed: {type(failure).__name__}: {failure}")

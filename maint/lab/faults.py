@@ -1,10 +1,47 @@
-"""What can be broken on purpose: faults by name, and where they strike (contract section 16.10)."""
+"""What can be broken on purpose: every fault by name, and where it strikes (M16.10)."""
 
 import re
 
-from maint.lab.fault import ONCE, UNTIL_CLEARED, Fault
-from maint.lab.virtual_clusters.faults import VC_FAULTS, VC_TARGETS
+import msgspec
 
+ONCE, UNTIL_CLEARED = "once", "until cleared"
+HOST = "host"
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One way of going wrong.
+
+    Attributes:
+        target: where it strikes when nobody says otherwise; HOST for a host of the lab.
+        meaning: what happens, for people.
+        count: ONCE, or UNTIL_CLEARED.
+        targets: the other targets it can be aimed at.
+    """
+
+    target: str
+    meaning: str
+    count: str = ONCE
+    targets: tuple[str, ...] = ()
+
+
+_JOBS_API = r"/dex/api/v1/"
+_VC_TARGETS: dict[str, str] = {
+    "virtual-cluster": rf"\S+ {_JOBS_API}.*",
+    "writes": rf"(POST|PUT|PATCH|DELETE) {_JOBS_API}.*",
+    "jobs": rf"\S+ {_JOBS_API}jobs(/.*)?",
+    "resources": rf"\S+ {_JOBS_API}resources(/.*)?",
+    "runs": rf"(\S+ {_JOBS_API}job-runs(/.*)?|POST {_JOBS_API}jobs/[^/]+/run)",
+    "lists": rf"GET {_JOBS_API}(jobs|resources|job-runs)",
+    "downloads": rf"GET {_JOBS_API}resources/[^/]+/.+",
+    "logs": rf"GET {_JOBS_API}job-runs/\d+/logs",
+    "gateway": r"GET /gateway/.*",
+    "jobs-engine": r"",  # what runs jobs and builds environments
+    "kubectl": r"kubectl \S+ \S+",
+    **{f"kubectl-{verb}": rf"kubectl {verb} \S+" for verb in ("get", "apply", "create", "replace", "delete")},
+    "kubectl-create-keytab": r"kubectl create \S+-krb5-secret",
+    "kubectl-apply-own": r"kubectl apply tls-dex-app-\S+",
+    "kubectl-apply-keytab": r"kubectl apply \S+-krb5-secret",
+}
 # What a fault can be aimed at: a name, and the requests it means ("METHOD path").
 TARGETS: dict[str, str] = {
     "manager": r".*",
@@ -18,10 +55,42 @@ TARGETS: dict[str, str] = {
     "license": r"\S+ /api/v\d+/cm/license",
     "truststore": r"GET /api/v\d+/certs/truststorePassword",
     "server": r"",  # the server as a whole: what it does at its next start
-    **VC_TARGETS,
+    **_VC_TARGETS,
 }
 _WHOLES = ("server", "jobs-engine")
-_CALLS = tuple(name for name in TARGETS if name not in ("manager", "server", *VC_TARGETS))
+_CALLS = tuple(name for name in TARGETS if name not in ("manager", "server", *_VC_TARGETS))
+_KUBECTL = tuple(name for name in _VC_TARGETS if name.startswith("kubectl-"))
+_JOBS = tuple(name for name in _VC_TARGETS if not name.startswith(("gateway", "jobs-engine", "kubectl")))
+
+# What a host's files and facts show while it is planted there.
+AILMENTS: dict[str, str] = {
+    "disk-97": "its disks are 97 % full",
+    "clock-7s": "its clock is 7 seconds ahead, and nobody has noticed",
+    "swappiness-60": "the kernel swaps as it does out of the box",
+    "huge-pages": "transparent huge pages are switched on",
+    "expired-host-certificate": "the certificate of its agent has expired",
+    "wrong-dns": "its own name leads to another address",
+    "redaction-twice": "the server's options file sets the redaction property twice",
+    "untrusted-chain": "it trusts another authority than the one that the data services' certificates come from",
+    "keytab-wrong-principal": "its keytabs are of principals that the realm does not know",
+    "keytab-rc4": "its keytabs hold RC4 keys alone",
+    "keytab-stale": "its keytabs are older than the keys that the realm has",
+    "keytab-truncated": "its keytabs end in the middle of a key",
+    "keytab-readable": "its keytabs can be read by everybody",
+    "kdc-silent": "no key distribution centre of its realm can be reached from it",
+}
+_ACCESS = {
+    "unreachable": "its SSH port is closed",
+    "slow": "every command waits two seconds before it begins",
+    "hangs-after-login": "login works, commands never answer",
+    "dies-mid-command": "the connection breaks in the middle of a command's answer",
+    "wrong-key": "it presents another host key than the known one",
+    "banner-junk": "it prints a line of junk before each command's answer, as some login scripts do",
+    "login-refused": "it lets nobody in",
+    "disk-full": "whatever writes fails: No space left on device",
+    "clock-skew": "its clock is off by the fact clock_skew (seconds)",
+}
+HOST_FAULTS = {name: Fault(HOST, meaning, UNTIL_CLEARED) for name, meaning in {**_ACCESS, **AILMENTS}.items()}
 
 FAULTS: dict[str, Fault] = {
     "unauthorised-once": Fault("manager", "valid credentials are answered 401, once", ONCE, _CALLS),
@@ -53,7 +122,42 @@ FAULTS: dict[str, Fault] = {
     "expired-certificate": Fault("server", "the TLS port shows a certificate that has expired", UNTIL_CLEARED),
     "wrong-host-certificate": Fault("server", "the TLS port shows a certificate of another host", UNTIL_CLEARED),
     "unknown-ca-certificate": Fault("server", "the TLS port shows a chain of another authority", UNTIL_CLEARED),
-    **VC_FAULTS,
+    "vc-unauthorised-once": Fault("virtual-cluster", "a good token is answered 401, once", ONCE, _JOBS),
+    "vc-forbidden": Fault("virtual-cluster", "403 for every user", UNTIL_CLEARED, _JOBS),
+    "vc-throttled": Fault("virtual-cluster", "429 with Retry-After, once", ONCE, _JOBS),
+    "vc-unavailable": Fault("virtual-cluster", "503 with an HTML page, nothing is done", UNTIL_CLEARED, _JOBS),
+    "vc-proxy-502": Fault("virtual-cluster", "502 with an HTML page, nothing is done", ONCE, _JOBS),
+    "vc-error-500": Fault("virtual-cluster", "500 with a JSON message, nothing is done", ONCE, _JOBS),
+    "vc-html-200": Fault("virtual-cluster", "200 with an HTML page: a portal answers in the API's place", ONCE, _JOBS),
+    "vc-connection-dropped": Fault("virtual-cluster", "the connection ends before anything is done", ONCE, _JOBS),
+    "vc-answer-lost": Fault("writes", "it is done, and the connection ends without an answer", ONCE, _JOBS),
+    "vc-502-after-write": Fault("writes", "it is done, and answered 502 with an HTML page", UNTIL_CLEARED, _JOBS),
+    "vc-pages-repeat": Fault("lists", "an object comes in front: the next page repeats an entry", ONCE),
+    "vc-pages-skip": Fault("lists", "an object in front goes: the next page skips an entry", ONCE),
+    "vc-bad-signature": Fault("downloads", "the bytes do not match the file's signature", UNTIL_CLEARED),
+    "vc-cut-download": Fault("downloads", "the connection ends in the middle of the bytes", ONCE, ("logs",)),
+    "vc-log-missing": Fault("logs", "no log is there, ever", UNTIL_CLEARED),
+    "vc-token-refused": Fault("gateway", "every password and access key is answered 401", UNTIL_CLEARED),
+    "vc-gateway-down": Fault("gateway", "503 with an HTML page", UNTIL_CLEARED),
+    "vc-token-nameless": Fault("gateway", "200 without an access_token", ONCE),
+    "vc-run-fails": Fault("jobs-engine", "the next run cannot be fitted in, and fails"),
+    "vc-run-stuck": Fault("jobs-engine", "the next run stays starting until it is killed"),
+    "vc-run-unknown": Fault("jobs-engine", "the next run ends as unknown"),
+    "vc-odd-state": Fault("jobs-engine", "the next run shows a state that nobody knows while it runs"),
+    "vc-build-fails": Fault("jobs-engine", "the next build of a Python environment fails"),
+    "vc-kubectl-fails": Fault("kubectl", "kubectl fails with an internal error, nothing is done", ONCE, _KUBECTL),
+    "vc-kubectl-hangs": Fault(
+        "kubectl", "kubectl never ends; with who called it the host goes down, nothing is done", ONCE, _KUBECTL
+    ),
+    "vc-kubectl-slow": Fault("kubectl", "kubectl takes a second longer", ONCE, _KUBECTL),
+    "vc-kubectl-down": Fault("kubectl", "kubectl reaches no API server", UNTIL_CLEARED, _KUBECTL),
+    "vc-node-not-ready": Fault("jobs-engine", "Kubernetes' first node is not ready", UNTIL_CLEARED),
+    "vc-vault-sealed": Fault("jobs-engine", "the embedded vault is sealed", UNTIL_CLEARED),
+    "vc-unknown-ca-certificate": Fault(
+        "jobs-engine", "gateway and API show a chain of another authority", UNTIL_CLEARED
+    ),
+    "vc-expired-certificate": Fault("jobs-engine", "gateway and API show an expired certificate", UNTIL_CLEARED),
+    **HOST_FAULTS,
 }
 
 

@@ -2,23 +2,21 @@
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-from maint.lab.bech32 import encode
+from pyrage import x25519 as age
 
 _CURVE = ec.SECP256R1()
 LOOPBACK = ("localhost", "127.0.0.1")
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """A private key with its certificate."""
 
     key: ec.EllipticCurvePrivateKey
@@ -86,6 +84,20 @@ class Authority:
         """Return a server certificate that expired yesterday."""
         return _issue(names[0], self.intermediate, now - timedelta(days=29), now - timedelta(days=1), names)
 
+    def expired_copy(self, pem: bytes, now: datetime) -> bytes:
+        """Return a PEM text whose first certificate expired yesterday; it is of the same key and names."""
+        end = b"-----END CERTIFICATE-----\n"
+        before, _, rest = pem.partition(b"-----BEGIN CERTIFICATE-----")
+        own = x509.load_pem_x509_certificates(pem)[0]
+        names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        shown = [str(name.value) for name in names]
+        public = own.public_key()
+        if not isinstance(public, ec.EllipticCurvePublicKey):
+            raise ValueError("the certificate is not one of this lab")
+        begins, ends = now - timedelta(days=29), now - timedelta(days=1)
+        copy = _issue(shown[0], self.intermediate, begins, ends, shown, public=public)
+        return before + copy.pem + rest.partition(end)[2]
+
     def chain_pem(self, pair: Pair) -> bytes:
         """Return what a server shows: its certificate, then the intermediate."""
         return pair.pem + self.intermediate.pem
@@ -117,9 +129,8 @@ def encrypted_key(pair: Pair, password: str) -> bytes:
 
 def age_key() -> tuple[str, str]:
     """Return a fresh age identity and its recipient."""
-    key = x25519.X25519PrivateKey.generate()
-    recipient = encode("age", key.public_key().public_bytes_raw())
-    return encode("age-secret-key-", key.private_bytes_raw()).upper(), recipient
+    identity = age.Identity.generate()
+    return str(identity), str(identity.to_public())
 
 
 def _issue(
@@ -130,20 +141,23 @@ def _issue(
     names: Sequence[str] = (),
     *,
     level: int | None = None,
+    public: ec.EllipticCurvePublicKey | None = None,
 ) -> Pair:
+    """Return a new key with its certificate, or a certificate of the `public` key, which stays with its owner."""
     key = ec.generate_private_key(_CURVE)
+    public = public or key.public_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     signer = issuer.key if issuer else key
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer.certificate.subject if issuer else subject)
-        .public_key(key.public_key())
+        .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(begins.astimezone(UTC))
         .not_valid_after(ends.astimezone(UTC))
         .add_extension(x509.BasicConstraints(ca=level is not None, path_length=level), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .add_extension(_usage(level is not None), critical=True)
     )
@@ -181,8 +195,7 @@ def new_ssh_key() -> bytes:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(msgspec.Struct, frozen=True):
     """What a certificate says; names as OpenSSL writes them."""
 
     until: datetime

@@ -6,33 +6,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from maint.lab import pki
-from maint.lab.create import found
-from maint.lab.faults import FAULTS, TARGETS, UnknownFault
+from maint.lab import create, pki
+from maint.lab.control import MADE_FROM
+from maint.lab.faults import AILMENTS, FAULTS, HOST_FAULTS, TARGETS, UnknownFault
 from maint.lab.files import write_whole
 from maint.lab.hosts import credentials, ecs
 from maint.lab.hosts.host_links import Neighbours
 from maint.lab.hosts.kdc import Realm
 from maint.lab.hosts.machine import Machine, Unit
-from maint.lab.hosts.problems import AILMENTS, Ailments
+from maint.lab.hosts.problems import Ailments
 from maint.lab.hosts.shell.furnish import furnish
-from maint.lab.hosts.ssh.faults import HOST_FAULTS
 from maint.lab.hosts.ssh.server import SshLab
-from maint.lab.manager import jks
+from maint.lab.http_server import request_counts
+from maint.lab.manager import host_files, jks
 from maint.lab.manager.load import Options
-from maint.lab.manager.server import ManagerServer
-from maint.lab.manager.storage import Storage
-from maint.lab.manager.units import PlainUnit
-from maint.lab.manager.world import World
-from maint.lab.requestlog import RequestLog, counts
-from maint.lab.siteconfig import yaml
-from maint.lab.tls_context import Showing
+from maint.lab.manager.server import PlainUnit
+from maint.lab.manager.simulator import Simulator, root_of
+from maint.lab.manager.world import NEVER_ENDS
+from maint.lab.siteconfig import config, yaml
 from maint.lab.virtual_clusters import info
 from maint.lab.virtual_clusters.kubernetes import Kubernetes
 from maint.lab.virtual_clusters.service import FACTS, Service
 from maint.lab.virtual_clusters.utility import Utility, master_files
-
-SITE = "lab"
 
 
 class Lab:
@@ -54,15 +49,14 @@ class Lab:
     def __init__(self, folder: Path, options: Options | None = None, *, chance: random.Random | None = None) -> None:
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._storage = Storage(self.folder / "world")
-        new = not self._storage.exists()
+        new = not (self.folder / MADE_FROM).exists()
         if new:
-            found(self.folder, self._storage, options or Options(), chance)
-        self._facts: dict[str, Any] = json.loads((self.folder / "lab.json").read_bytes())
+            create.found(self.folder, options or Options(), chance)
+        self._facts: dict[str, Any] = json.loads((self.folder / MADE_FROM).read_bytes())
         self.remarks: tuple[str, ...] = tuple(self._facts["remarks"])
-        self.world: World = self._storage.load()
-        self.log = RequestLog(self.folder / "requests.jsonl")
-        self.server = self._server()
+        ports = (self._facts["plain_port"], self._facts["tls_port"])
+        self._manager = Simulator(self.folder, self.manager_host, ports)
+        self.world, self.server, self.log = self._manager.world, self._manager.server, self._manager.log
         self._realm = Realm(self.folder / "realm.json")
         self.machines = {name: self._machine(name) for name in self._facts["hosts"]}
         self._neighbours = Neighbours(self.machines, self.manager_host, self.server, self.world.release)
@@ -72,7 +66,7 @@ class Lab:
                 furnish(machine)
             blueprint = json.loads((self.folder / "blueprint.json").read_bytes())
             ecs.furnish_cluster(self.machines, blueprint)
-            credentials.furnish(self.machines, blueprint, self._realm, self._bundle.read_bytes())
+            credentials.furnish(self.machines, blueprint, self._realm, self._manager.bundle.read_bytes())
         self._ssh: SshLab | None = None
         self.service = self._service()
         if self.service:
@@ -108,43 +102,27 @@ class Lab:
             self._ssh = None
         if self.service:
             self.service.stop()
-        self.server.stop()
-        with self.world.lock:
-            self._storage.save(self.world)
+        self._manager.stop()
 
     def lose_database(self) -> None:
         """Make the manager one that was just installed; the hosts' files stay. It is down and up again afterwards."""
-        self.server.stop()
-        with self.world.lock:
-            self.world.lose_database()
-            self._storage.save(self.world)
-        self.server.start()
-        self.server.wait()
+        self._manager.lose_database()
 
     def break_(self, target: str, fault: str) -> None:
-        """Set a fault of the manager, or of a host by its name.
-
-        Raises:
-            UnknownFault: no such fault, or it cannot be aimed there.
-        """
+        """Set a fault of the manager, or of a host by its name; UnknownFault where it cannot be aimed there."""
         if target in self.machines or fault in HOST_FAULTS:
             self._break_host(target, fault)
             return
         with self.world.lock:
             self.world.faults.add(target, fault)
-            self._storage.save(self.world)
+            self._manager.save()
 
     def repair(self, fault: str = "", target: str = "") -> int:
-        """Clear a fault, or all, on manager and hosts, or at one target; return how many there were.
+        """Clear a fault, or all, everywhere or at one target; return how many there were.
 
-        Args:
-            fault: the fault; a target's name alone clears all that is wrong there.
-            target: where; everywhere when empty.
-
-        Raises:
-            UnknownFault: there is no such fault or target.
+        A target's name alone clears all that is wrong there; UnknownFault where there is no such fault or target.
         """
-        faults, targets = {*FAULTS, *HOST_FAULTS}, {*TARGETS, *self.machines}
+        faults, targets = set(FAULTS), {*TARGETS, *self.machines}
         if fault in targets and not target:
             fault, target = "", fault
         for name, known, kind in ((fault, faults, "fault"), (target, targets, "target")):
@@ -161,8 +139,8 @@ class Lab:
             cleared += len(machine.ailments) - len(kept)
             machine.ailments = kept
         with self.world.lock:
-            cleared += self.world.faults.clear(fault, target)
-            self._storage.save(self.world)
+            cleared += self.world.repair(fault, target)
+            self._manager.save()
         return cleared
 
     def switch(self, name: str, value: str) -> None:
@@ -170,11 +148,11 @@ class Lab:
         with self.world.lock:
             chosen = {**self.world.switches.chosen, name: value}
             self.world.switches = type(self.world.switches)(chosen)
-            self._storage.save(self.world)
+            self._manager.save()
 
     def counts(self) -> dict[str, int]:
         """Return how often each "METHOD path" was asked."""
-        return counts(self.log.path)
+        return request_counts(self.log.path)
 
     @property
     def manager_host(self) -> str:
@@ -192,7 +170,7 @@ class Lab:
                 "tls": f"https://127.0.0.1:{self.server.tls_port}",
                 "username": self._facts["username"],
                 "password_file": str(self.folder / "password"),
-                "ca": str(self._bundle),
+                "ca": str(self._manager.bundle),
             },
             "ssh": {
                 "host": "127.0.0.1",
@@ -202,7 +180,7 @@ class Lab:
                 "known_hosts": str(self.folder / "ssh/known_hosts"),
             },
             "requests": str(self.log.path),
-            "virtual_clusters": info.status(self.service, self._bundle) if self.service else [],
+            "virtual_clusters": info.status(self.service, self._manager.bundle) if self.service else [],
             "faults": self._faults(),
             "switches": dict(self.world.switches.chosen),
             "counts": self.counts(),
@@ -216,18 +194,16 @@ class Lab:
         folder = self.folder / "vc"
         if not (folder / FACTS).exists():
             return None
-        authority = pki.Authority.load(self.folder / "ca")
-        return Service(folder, self.world, authority, self.log, self._write_config)
-
-    @property
-    def _bundle(self) -> Path:
-        return self.folder / "ca/bundle.pem"
+        return Service(folder, self.world, self._manager.authority, self.log, self._write_config)
 
     def _write_config(self) -> None:
-        write_whole(self.folder / "config.yaml", yaml(self._config()).encode(), 0o600)
+        bundle, service = self._manager.bundle, self.service
+        found = config(self.folder, self._facts, bundle, info.config(service, bundle) if service else None)
+        write_whole(self.folder / "config.yaml", yaml(found).encode(), 0o600)
 
     def _faults(self) -> list[dict[str, str]]:
         found = [{"fault": fault, "target": target} for fault, target in self.world.faults.active]
+        found += [{"fault": NEVER_ENDS, "target": "commands"} for each in self.world.stuck() if each.parent is None]
         for machine in self.machines.values():
             wrong = ([machine.fault] if machine.fault else []) + list(machine.ailments)
             found += [{"fault": fault, "target": machine.name} for fault in wrong]
@@ -244,14 +220,6 @@ class Lab:
             machine.fault = fault
         elif fault not in machine.ailments:
             machine.ailments = (*machine.ailments, fault)
-
-    def _server(self) -> ManagerServer:
-        authority = pki.Authority.load(self.folder / "ca")
-        names = [*pki.LOOPBACK, self.manager_host]
-        showing = Showing(self.folder / "ca/showing", authority, names, datetime.now(UTC))
-        ports = (self._facts["plain_port"], self._facts["tls_port"])
-        root = self._root(self.manager_host)
-        return ManagerServer(self.world, root, showing, ports, self.log, self.folder / "spool", self._storage.save)
 
     def _machine(self, name: str) -> Machine:
         groups = self._facts["hosts"][name]
@@ -292,49 +260,14 @@ class Lab:
             self._neighbours.publish(cluster.identity.domain, self.machines[ingress[0]].address, service.port)
 
     def _expired(self, name: str) -> bytes:
-        authority = pki.Authority.load(self.folder / "ca")
-        return authority.chain_pem(authority.expired([name, *pki.LOOPBACK], datetime.now(UTC)))
+        chain = self._root(name) / host_files.AGENT_CERT / "cm-auto-host_key_cert_chain.pem"
+        return self._manager.authority.expired_copy(chain.read_bytes(), datetime.now(UTC))
 
     def _root(self, name: str) -> Path:
-        return self.folder / "hosts" / name / "root"
+        return root_of(self.folder, name)
 
     def _write_facts(self) -> None:
-        write_whole(self.folder / "lab.json", json.dumps(self._facts, indent=1).encode(), 0o600)
-
-    def _config(self) -> dict[str, Any]:
-        folder, facts = self.folder, self._facts
-        listed = [
-            {"name": name, "address": "127.0.0.1", "port": facts["ssh_ports"].get(name, 22), "groups": groups}
-            for name, groups in facts["hosts"].items()
-        ]
-        manager = {
-            "host": "127.0.0.1",
-            "plain_port": self.server.plain_port,
-            "tls_port": self.server.tls_port,
-            "username": facts["username"],
-            "password": f"file:{folder / 'password'}",
-            "bootstrap": {"username": "admin", "password": f"file:{folder / 'bootstrap-password'}"},
-            "ca": str(self._bundle),
-            "api": {"clusters": f"v{min(45, facts['api'])}", "deployment": f"v{facts['recorded_at']}"},
-            "license": str(folder / "license.txt"),
-        }
-        site: dict[str, Any] = {
-            "manager": manager,
-            "ssh": {
-                "user": "root",
-                "key": str(folder / "ssh/id_ed25519"),
-                "known_hosts": str(folder / "ssh/known_hosts"),
-            },
-            "hosts": listed,
-            "backup": {
-                "store": str(folder / "backups"),
-                "recipients": [facts["recipient"]],
-                "identity": f"file:{folder / 'identity'}",
-            },
-        }
-        if self.service:
-            site["virtual_clusters"] = info.config(self.service, self._bundle)
-        return {"state": str(folder / "state"), "sites": {SITE: site}}
+        write_whole(self.folder / MADE_FROM, json.dumps(self._facts, indent=1).encode(), 0o600)
 
 
 def _strangers() -> bytes:

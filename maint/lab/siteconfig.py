@@ -1,10 +1,53 @@
 """Write the configuration that makes the toolkit talk to a lab."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from maint.lab.manager.document import Doc
+
+SITE = "lab"
+
+
+def config(folder: Path, facts: Mapping[str, Any], bundle: Path, virtual_clusters: list[Doc] | None) -> Doc:
+    """Return the configuration of a lab, its one site being `SITE`.
+
+    Args:
+        facts: what its `lab.json` says.
+        bundle: the certificates that its clients trust.
+        virtual_clusters: their part of the site, None where there is no such service.
+    """
+    site: Doc = {
+        "manager": {
+            "host": "127.0.0.1",
+            "plain_port": facts["plain_port"],
+            "tls_port": facts["tls_port"],
+            "username": facts["username"],
+            "password": f"file:{folder / 'password'}",
+            "bootstrap": {"username": "admin", "password": f"file:{folder / 'bootstrap-password'}"},
+            "ca": str(bundle),
+            "api": {"clusters": f"v{min(45, facts['api'])}", "deployment": f"v{facts['recorded_at']}"},
+            "license": str(folder / "license.txt"),
+        },
+        "ssh": {
+            "user": "root",
+            "key": str(folder / "ssh/id_ed25519"),
+            "known_hosts": str(folder / "ssh/known_hosts"),
+        },
+        "hosts": [
+            {"name": name, "address": "127.0.0.1", "port": facts["ssh_ports"].get(name, 22), "groups": groups}
+            for name, groups in facts["hosts"].items()
+        ],
+        "backup": {
+            "store": str(folder / "backups"),
+            "recipients": [facts["recipient"]],
+            "identity": f"file:{folder / 'identity'}",
+        },
+    }
+    if virtual_clusters is not None:
+        site["virtual_clusters"] = virtual_clusters
+    return {"state": str(folder / "state"), "sites": {SITE: site}}
 
 
 def yaml(value: Mapping[str, Any]) -> str:  # Any: texts, numbers, lists and mappings
@@ -25,26 +68,3 @@ def _lines(value: Any, indent: str = "") -> list[str]:  # Any: texts, numbers, l
         else:
             lines.append(f"{head} {json.dumps(member)}")
     return lines
-
-
-def groups_of(deployment: Doc) -> Mapping[str, Sequence[str]]:
-    """Return the groups of each host that carries roles, by its id, told by these roles."""
-    found: dict[str, set[str]] = {}
-    for cluster in deployment.get("clusters") or []:
-        for host, types in _types(cluster).items():
-            groups = found.setdefault(host, set())
-            if types & {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}:
-                groups |= {"ecs"} | ({"ecs-master"} if "ECS_SERVER" in types else set())
-            else:
-                groups.add("base")
-    return {host: sorted(groups) for host, groups in found.items()}
-
-
-def _types(cluster: Doc) -> dict[str, set[str]]:
-    """Return the types of the roles of a cluster, by the host's id."""
-    found: dict[str, set[str]] = {}
-    for service in cluster.get("services") or []:
-        for role in service.get("roles") or []:
-            if isinstance(host := (role.get("hostRef") or {}).get("hostId"), str):
-                found.setdefault(host, set()).add(str(role.get("type")))
-    return found

@@ -2,9 +2,28 @@
 
 from collections.abc import Iterable, Mapping
 
-from maint.lab.switch import COUNT, SECONDS, TEXT, Switch
-from maint.lab.virtual_clusters.switches import VC_SWITCHES
+import msgspec
 
+SECONDS, COUNT, TEXT = ("seconds",), ("number",), ("text",)
+
+
+class Switch(msgspec.Struct, frozen=True):
+    """One behaviour that can be chosen.
+
+    Attributes:
+        default: the value unless told otherwise.
+        allowed: the values it takes, or one of SECONDS, COUNT, TEXT.
+        meaning: what it decides, for people.
+        section: where the contract speaks of it.
+    """
+
+    default: str
+    allowed: tuple[str, ...]
+    meaning: str
+    section: str
+
+
+_STATUS = ("400", "409", "500")
 SWITCHES: dict[str, Switch] = {
     "down-seconds": Switch("0.3", SECONDS, "how long a restart refuses connections", "3, 16.2"),
     "starting-seconds": Switch("0.2", SECONDS, "how long the server then answers starting-status", "3, 16.2"),
@@ -56,6 +75,9 @@ SWITCHES: dict[str, Switch] = {
     "put-by-lower-api": Switch(
         "ignore", ("ignore", "keep", "refuse"), "fields newer than the API version of the PUT's path", "U25"
     ),
+    "put-commits": Switch(
+        "whole-body", ("whole-body", "closing-brace"), "what a PUT of a deployment waits for before it commits", "8"
+    ),
     "put-other-release": Switch("accept", ("accept", "refuse"), "PUT of another release's document", "8"),
     "read-only-fields": Switch("ignore", ("ignore", "refuse"), "read-only fields in a PUT", "8"),
     "cluster-uuid-after-put": Switch("keep", ("keep", "new"), "uuid of a cluster in a PUT", "7.2"),
@@ -69,11 +91,67 @@ SWITCHES: dict[str, Switch] = {
     "no-license-message": Switch(
         "no-license", ("express", "cloudera", "no-license"), "which of the three texts says that there is none", "9"
     ),
+    "unknown-setting": Switch("refuse", ("refuse", "accept"), "a setting of the manager that nobody knows", "10.5"),
+    "wrong-content-type": Switch("refuse", ("refuse", "accept"), "bodies that are not said to be JSON (415)", "2.3"),
     "server-instances": Switch("1", COUNT, "servers listed by GET /cm/instances", "10.5"),
     "rotate-internal-secrets": Switch(
         "never", ("never", "restart"), "fresh passwords of internal accounts and roles at each restart", "recordings"
     ),
-    **VC_SWITCHES,
+    "vc-appears-seconds": Switch("0", SECONDS, "how long after its service the default virtual cluster appears", "J8"),
+    "vc-initialised": Switch(
+        "yes", ("yes", "no"), "virtual clusters of a new lab have TLS and Kerberos secrets", "J11"
+    ),
+    "vc-server-side-apply": Switch("yes", ("yes", "no"), "Kubernetes and kubectl know server-side apply", "J11.4"),
+    "vc-self-signed": Switch("both", ("both", "own"), "names of the certificate that the utility makes", "J11.3"),
+    "vc-release": Switch("1.5.4", TEXT, "release of the data services, as a new lab's ECS parcel tells it", "J11.1"),
+    "vc-token-seconds": Switch("3600", SECONDS, "how long a token is good", "J2.1"),
+    "vc-expires-in": Switch(
+        "milliseconds",
+        ("milliseconds", "duration", "absent"),
+        "expires_in: a point in time, seconds left, or none",
+        "J2.1",
+    ),
+    "vc-token-refusal": Switch("html", ("html", "empty", "json"), "body of the gateway's 401", "J2.1"),
+    "vc-unauthorised-body": Switch("html", ("html", "json"), "body of the jobs API's 401", "J3.5"),
+    "vc-no-role": Switch("empty", ("empty", "forbidden"), "what a user without a role sees", "J2.3"),
+    "vc-over-limit": Switch("refuse", ("refuse", "clamp"), "a list's limit above 100", "J3.3"),
+    "vc-meta-count": Switch("page", ("page", "total"), "meta.count: items of the page, or of all pages", "J3.3"),
+    "vc-hidden": Switch("listed", ("listed", "omitted"), "hidden objects in lists", "J14"),
+    "vc-unknown-keys": Switch("drop", ("drop", "keep"), "keys of definitions that the server does not know", "J3.1"),
+    "vc-create-body": Switch("empty", ("empty", "object"), "body of the 201 of a creation", "J3.6"),
+    "vc-run-answer": Switch("id", ("id", "empty"), "whether the answer to a run tells its number", "J3.6"),
+    "vc-duplicate-job": Switch("500", ("409", "500"), "status for a job whose name is taken", "J3.5"),
+    "vc-missing-mount": Switch(
+        "refuse", ("refuse", "accept"), "creating a job that mounts what does not exist", "J4.3"
+    ),
+    "vc-missing-file": Switch("accept", ("refuse", "accept"), "creating a job whose file is not there", "J4.3"),
+    "vc-patch": Switch("merge", ("merge", "replace"), "keys that a PATCH leaves out stay, or go", "J4.1"),
+    "vc-update-status": Switch("200", ("200", "201", "204"), "status of a PATCH", "J3.6"),
+    "vc-delete-status": Switch("204", ("200", "204"), "status of deleting a job or a file", "J3.6"),
+    "vc-pause-status": Switch("201", ("200", "201", "204"), "status of pause and unpause", "J3.6"),
+    "vc-kill-status": Switch("201", ("200", "201", "204"), "status of kill", "J3.6"),
+    "vc-paused-run": Switch("400", _STATUS, "status for running a paused airflow job by hand", "J3.5"),
+    "vc-env-not-ready": Switch("400", _STATUS, "status for running a job whose environment is not built", "J3.5"),
+    "vc-missing-log": Switch("404", ("404", "500"), "status for a log that is not there", "J3.5"),
+    "vc-log-types": Switch("object", ("object", "strings", "objects"), "shape of log-types", "J6.1"),
+    "vc-log-seconds": Switch("0.5", SECONDS, "how long after its run a log appears", "J6.4"),
+    "vc-starting-seconds": Switch("0.2", SECONDS, "how long a run is starting", "J6.3"),
+    "vc-scale-up": Switch("no", ("yes", "no"), "a run is waiting-for-scale-up before it starts", "J6.3"),
+    "vc-mount-namespace": Switch("auto", ("auto", "off"), "literal /app/mount by a private mount namespace", "J4.3"),
+    "vc-env-seconds": Switch("1", SECONDS, "how long the build of a Python environment takes", "J5.4"),
+    "vc-env-build": Switch("succeed", ("succeed", "fail"), "how builds of Python environments end", "J5.4"),
+    "vc-requirements-download": Switch("allow", ("allow", "refuse"), "reading requirements.txt back", "J5.4"),
+    "vc-delete-mounted": Switch("allow", ("allow", "refuse"), "deleting a resource that jobs mount", "J5.5"),
+    "vc-upload-max-bytes": Switch("0", COUNT, "largest body of an upload; 0 is no limit", "J5.5"),
+    "vc-dag-seconds": Switch("1", SECONDS, "how long the parsing of a DAG file takes", "J4.4"),
+    "vc-schedule-user": Switch("given", ("given", "caller"), "owner of a schedule: as sent, or who sent it", "J7"),
+    "vc-pause-modifies": Switch("no", ("yes", "no"), "whether pause and unpause change a job's modified", "J15"),
+    "vc-next-execution": Switch(
+        "match", ("match", "logical"), "nextExecution: next match of cron, or its logical date", "J7"
+    ),
+    "vc-requests-per-second": Switch("0", COUNT, "requests a second before the API answers 429; 0 is no limit", "J3.5"),
+    "vc-retry-after": Switch("1", SECONDS, "Retry-After of a 429", "J3.5"),
+    "vc-app-name": Switch("", TEXT, "appName of GET /info; empty: the virtual cluster's name", "J8"),
 }
 
 
@@ -82,14 +160,7 @@ class UnknownSwitch(ValueError):
 
 
 class Switches:
-    """The switches of one lab.
-
-    Args:
-        chosen: the values that differ from the defaults, by name.
-
-    Raises:
-        UnknownSwitch: a name or a value that does not exist.
-    """
+    """The switches of one lab: the chosen values, which differ from the defaults; UnknownSwitch for what is none."""
 
     def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
         self.chosen = dict(chosen or {})

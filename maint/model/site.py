@@ -109,6 +109,7 @@ class BackupSettings(msgspec.Struct, frozen=True):
     trusted_keys: Sequence[str] = ()
     keep: Keep | None = None
     minimum: int = 3
+    reread: float = 604800.0  # seconds
     fingerprint_key: str | None = None  # reference
     copies: Sequence[str] = ()  # further stores
     parts: PartsSettings = PartsSettings()

@@ -14,7 +14,7 @@ from maint.model.virtual_cluster import Job, Object, Resource, part_of, text_of
 from maint.ports import Sight, VirtualClusterSight
 from maint.restore.dag_source import Dag, read_dag
 from maint.snapshots.catalogue import entries, find, newest_restorable
-from maint.snapshots.virtual_clusters.blobs import open_object
+from maint.snapshots.parts import open_object
 from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
 
 POLICIES = ("refuse", "skip", "rename", "replace")
@@ -207,9 +207,10 @@ def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[s
         path = job.file.strip("/").removeprefix("app/mount/")
         prefix = text_of(mount, "dirPrefix").strip("/")
         file = resource.file(path.removeprefix(f"{prefix}/") if prefix else path) if resource else None
-        if file is None or file.signature not in document.objects:
+        stored = document.stored(file) if file else None
+        if stored is None:
             continue
-        with open_object(sight, document.objects[file.signature]) as stream:
+        with open_object(sight, stored) as stream:
             return read_dag(stream.read(_LONGEST_DAG))
     return None
 

@@ -21,10 +21,10 @@ from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.snapshot import Snapshot, Trust
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
-from maint.restore.outline import outline_of
-from maint.snapshots.parts import DEPLOYMENT, LICENSE, open_deployment, read_part
+from maint.restore.select_snapshot import usable_license
+from maint.snapshots.parts import DEPLOYMENT, open_part
 from maint.snapshots.records import DRILL, FAILED, PASSED, Record, Verification, write_record
-from maint.snapshots.verify import verify
+from maint.snapshots.verify import verdict_of, verify
 
 LIMIT = 3600.0  # seconds that the PUT may take
 _SHOWN = 5  # differences named in a reason
@@ -121,12 +121,12 @@ class _Rehearsed:
             raise WorkFailed(f"it does not pass level 3: {verification.words}")
         begun = self._site.clock.monotonic()
         with self._phase("open"):
-            summary = outline_of(self._site, self._snapshot)
+            summary = verdict_of(self._site, self._snapshot).summary
         yield f"bringing up a throw-away manager of release {self._found.release}"
         api = int(self._found.api.removeprefix("v"))
         size = self._snapshot.part(DEPLOYMENT).content_bytes
         with (
-            open_deployment(self._site, self._snapshot) as document,
+            open_part(self._site, self._snapshot, DEPLOYMENT) as document,
             self._rehearsal.stage(document, size, api) as stage,
         ):
             yield from self._restore(stage, summary, verification, api)
@@ -138,7 +138,7 @@ class _Rehearsed:
     def _restore(self, stage: Stage, summary: DeploymentSummary, verification: Verification, api: int) -> Iterator[str]:
         with self._phase("licence"):
             stage.manager.log_in()
-            if (licence := self._license()) is not None:
+            if licence := self._license():
                 stage.manager.upload_license(licence)
         yield f"sending {self._snapshot.part(DEPLOYMENT).content_bytes} bytes"
         with self._phase("put"):
@@ -155,17 +155,13 @@ class _Rehearsed:
             self._log_in(stage, verification)
 
     def _license(self) -> bytes | None:
-        """Return the snapshot's own licence, else the one that the config names."""
-        if self._snapshot.has(LICENSE):
-            return read_part(self._site, self._snapshot, LICENSE)
-        path = self._site.settings.manager.license
         try:
-            return path.read_bytes() if path else None
-        except OSError as problem:
-            raise Invalid(f"the licence {path} cannot be read: {problem.strerror}") from None
+            return usable_license(self._site, snapshot=self._snapshot, own=False).content
+        except Refused:  # a real server may have its own; this one takes a deployment without
+            return None
 
     def _put(self, stage: Stage, api: int) -> None:
-        with open_deployment(self._site, self._snapshot) as stream:
+        with open_part(self._site, self._snapshot, DEPLOYMENT) as stream:
             body = Body(stream.read, self._snapshot.part(DEPLOYMENT).content_bytes)
             answer = stage.manager.put_deployment(body, api=api, delete_current=True, timeout=LIMIT)
         while answer.read(BLOCK):
@@ -181,7 +177,7 @@ class _Rehearsed:
 
     def _compare(self, stage: Stage) -> Comparison:
         fingerprint = site_fingerprint(self._site)
-        with open_deployment(self._site, self._snapshot) as stream:
+        with open_part(self._site, self._snapshot, DEPLOYMENT) as stream:
             wanted = normalize(blocks(stream.read), fingerprint)
         with stage.manager.deployment() as answer:
             present = normalize(blocks(answer.read), fingerprint)

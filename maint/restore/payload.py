@@ -23,7 +23,7 @@ from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
 from maint.restore.subset import Choice, choice_of, left_out, part_of
-from maint.snapshots.parts import DEPLOYMENT, open_deployment, read_deployment
+from maint.snapshots.parts import DEPLOYMENT, open_part, read_deployment
 from maint.snapshots.verify import verdict_of
 
 
@@ -99,7 +99,7 @@ class Outgoing(msgspec.Struct, frozen=True):
         if self.content is not None:
             yield cast(BinaryIO, BytesIO(self.content))
             return
-        with open_deployment(sight, self.snapshot) as stream:
+        with open_part(sight, self.snapshot, DEPLOYMENT) as stream:
             yield stream
 
     def tree(self, sight: Sight, known: SecretIndex | None = None) -> dict[str, Tree]:

@@ -64,12 +64,12 @@ def ready(
 
 
 def insist_on_bytes(snapshot: Snapshot, verification: Verification) -> None:
-    """Refuse a snapshot that need not even be opened: its bytes are not what was stored.
+    """Refuse a snapshot that cannot even be opened: its bytes are not what was stored, or no key at hand fits.
 
     Raises:
-        Refused: with what is wrong with them.
+        Refused: with what is wrong.
     """
-    if verification.broken_bytes:
+    if verification.broken_bytes or verification.locked:
         insist(snapshot, [_purpose(snapshot), _verified(verification)])
 
 

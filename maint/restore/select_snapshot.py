@@ -1,14 +1,23 @@
-"""Which snapshot a restore means: the one that was named, else the newest restorable one."""
+"""What a restore uses: the snapshot that was named, else the newest restorable one; and which licence."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
 
 from maint.deployment.json_events import blocks
 from maint.deployment.json_reducer import Fields, Rules, drop, reduced
-from maint.errors import Refused, WorkFailed
+from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.plan import Action
 from maint.model.snapshot import Redaction, Snapshot
 from maint.ports import Sight
 from maint.snapshots.catalogue import find, newest_restorable
-from maint.snapshots.parts import REDACTED_COPY, stored
+from maint.snapshots.extra_parts import LicenseText, parse_license
+from maint.snapshots.manifest import digest
+from maint.snapshots.parts import LICENSE, REDACTED_COPY, open_part, read_part
 
 GUARDED = "exit code 5: a guard said no, and nothing was destroyed"  # what every refusal says of its exit code
+MANIFEST_FACT = "manifest"  # the fact of a plan that says which manifest it was made from
 
 
 def chosen(sight: Sight, wanted: str) -> Snapshot:
@@ -40,6 +49,27 @@ def chosen(sight: Sight, wanted: str) -> Snapshot:
     )
 
 
+def planned(sight: Sight, action: Action) -> Snapshot:
+    """Return the snapshot that a planned action names, if its manifest is still the one of the plan.
+
+    Raises:
+        Refused: it must never be restored, or its manifest is another one now.
+    """
+    snapshot = chosen(sight, str(action.arguments["snapshot"]))
+    if action.facts.get(MANIFEST_FACT, digest(snapshot)) != digest(snapshot):
+        raise Refused(
+            f"the manifest of snapshot {snapshot.id} is not the one that the plan was made from",
+            detail=[f"{sight.store.location} gives out another one since", GUARDED],
+            hint="look who writes into this store, then make the plan again",
+        )
+    return snapshot
+
+
+def manifest_fact(snapshot: Snapshot) -> dict[str, str]:
+    """Return what a plan says of the manifest that it was made from; `planned` holds the run to it."""
+    return {MANIFEST_FACT: digest(snapshot)}
+
+
 def _found(sight: Sight, wanted: str) -> Snapshot:
     try:
         return find(sight, wanted)
@@ -52,13 +82,12 @@ def _found(sight: Sight, wanted: str) -> Snapshot:
 
 
 def clusters_in(sight: Sight, snapshot: Snapshot) -> frozenset[str]:
-    """Return the names and display names of the clusters in a snapshot; verify it before they are believed.
+    """Return names and display names of the clusters in a snapshot; its redacted copy tells them without a key.
 
     Raises:
-        WorkFailed: the copy is damaged, or no deployment.
+        WorkFailed: the copy is not what was stored, or not a deployment.
     """
-    path = f"{snapshot.site}/{snapshot.id}/{REDACTED_COPY}"
-    with stored(sight.store, path) as (file, _), sight.seal.decompress(file) as stream:
+    with open_part(sight, snapshot, REDACTED_COPY) as stream:
         found = reduced(blocks(stream.read), Rules({"": _clusters, "clusters[]": _names}, otherwise=drop))
     assert isinstance(found, frozenset)  # what the root's rule returns
     return found
@@ -71,3 +100,80 @@ def _names(cluster: Fields) -> tuple[object, object]:
 def _clusters(deployment: Fields) -> frozenset[str]:
     pairs = deployment.get("clusters") or ()
     return frozenset(str(name) for pair in pairs for name in pair if name)
+
+
+class UsableLicense(msgspec.Struct, frozen=True):
+    """A licence that is in date.
+
+    Attributes:
+        text: what it says of itself.
+        source: where it comes from.
+        content: the file; None where the manager has it already.
+    """
+
+    text: LicenseText
+    source: str
+    content: bytes | None = None
+
+
+def usable_license(
+    sight: Sight, *, file: str = "", snapshot: Snapshot | None = None, own: bool = True
+) -> UsableLicense:
+    """Return the licence that counts: a named file; else the first in date of the manager's, the config's, the part.
+
+    Args:
+        sight: the site.
+        file: a path that the operator named; empty for none.
+        snapshot: whose part counts; None where no snapshot is meant.
+        own: whether the manager's own licence counts.
+
+    Raises:
+        Invalid: the named file cannot be read, or is not a licence.
+        Refused: none of them is in date.
+    """
+    now, problems = sight.clock.now(), list[str]()
+    offered = [(_named_file(Path(file)), file)] if file else _offered(sight, snapshot, problems)
+    if own and not file and (installed := sight.manager.license()) is not None:
+        text = LicenseText.of(installed.owner, installed.uuid, installed.expiration)
+        if not (objection := text.objection(now)):
+            return UsableLicense(text, "the manager")
+        problems.append(f"the manager's own {objection}")
+    for content, source in offered:
+        try:
+            text = parse_license(content, source)
+        except Invalid as failure:
+            if file:
+                raise
+            problems.append(failure.message)
+            continue
+        if not (objection := text.objection(now)):
+            return UsableLicense(text, source, content)
+        problems.append(f"the licence in {source} {objection}")
+    raise Refused(
+        f"the licence in {file} is out of date" if file else "there is no licence in date to upload",
+        detail=problems or ["neither the manager, nor the config, nor a snapshot has one"],
+        hint="put a valid file where `manager.license` in the config points, or name one: `maint manager license FILE`",
+    )
+
+
+def _offered(sight: Sight, snapshot: Snapshot | None, problems: list[str]) -> Iterator[tuple[bytes, str]]:
+    """Yield the config's licence and the snapshot's; what cannot be read is added to `problems`."""
+    if (path := sight.settings.manager.license) is not None:
+        try:
+            yield path.read_bytes(), str(path)
+        except OSError as problem:
+            problems.append(f"{path} cannot be read: {problem.strerror}")
+    if snapshot is not None and snapshot.has(LICENSE):
+        try:
+            yield read_part(sight, snapshot, LICENSE), f"snapshot {snapshot.id}"
+        except (WorkFailed, Refused) as failure:
+            problems.append(f"the licence in snapshot {snapshot.id}: {failure.message}")
+
+
+def _named_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Invalid(
+            f"the licence {path} cannot be read: {error.strerror}", hint="name a file that this user can read"
+        ) from error

@@ -25,7 +25,7 @@ from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import DEPLOYMENT, LICENSE, MANAGER_FILES, TRUSTSTORE
 from maint.snapshots.records import Verification
 from maint.snapshots.replicate import with_failover
-from maint.snapshots.verify import record, release_of, verify
+from maint.snapshots.verify import prove_new, release_of, verify
 from maint.snapshots.virtual_clusters.capture import take_clusters
 from maint.snapshots.writer import SnapshotWriter
 
@@ -101,16 +101,7 @@ def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
         run.undo()
         raise
     yield f"stored as {snapshot.id}"
-    verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2, opening=False, reading=False)
-    record(site, verification)
-    yield verification.words
-    if broken := verification.broken_bytes:
-        raise WorkFailed(
-            f"snapshot {snapshot.id} cannot be believed: {broken[0].words}",
-            detail=[finding.words for finding in broken[1:]],
-            hint="look at the health of the store, then take the backup again",
-        )
-    return Taken(snapshot, verification)
+    return Taken(snapshot, (yield from prove_new(site, snapshot, files_read=run.files_read)))
 
 
 def recipients_of(site: Sight) -> Sequence[str]:
@@ -138,6 +129,7 @@ class _Run:
         self._id, self._now = snapshot_id, now
         self._writer = SnapshotWriter(site, snapshot_id, order.recipients)
         self.commit, self.undo = self._writer.commit, self._writer.undo
+        self.files_read: datetime | None = None
 
     def capture(self) -> Generator[str, None, Snapshot]:
         """Store all parts and return what the manifest will say."""
@@ -160,6 +152,7 @@ class _Run:
         clusters = yield from take_clusters(
             self._site, writer, self._recipients, self._clusters(), self._order.accept_empty
         )
+        self.files_read = clusters.files_read or self._now
         told = truststore_finding(verdict.summary, any(part.name == TRUSTSTORE for part in writer.parts))
         beside = [*([told] if told else []), release_of(verdict, release)]
         snapshot = Snapshot(

@@ -15,7 +15,8 @@ from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.in_progress import end, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, decode, is_id, time_of
-from maint.snapshots.records import BYTES, Drill, Hold, Record, drills_in, held, read_records
+from maint.snapshots.parts import listing, read_signed
+from maint.snapshots.records import BYTES, Drill, Hold, Record, drills_in, held, moment, read_records
 
 _TOLD = 3  # snapshots of which it is told why they are not offered
 _UNTRUSTED = "by a key that is not trusted"  # as whoever checks signatures says it
@@ -27,12 +28,14 @@ class Verified(msgspec.Struct, frozen=True):
 
     Attributes:
         broken: the bytes themselves are wrong, whatever they say.
+        files_read: since when every file of virtual clusters in it is known to have been read.
     """
 
     level: int
     at: datetime
     result: Trust
     broken: bool = False
+    files_read: datetime | None = None
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -43,6 +46,7 @@ class Entry(msgspec.Struct, frozen=True):
         proven: the deepest verification that said yes, and that no later failure has overturned.
         drilled: the latest drill of it.
         holds: what keeps it from being pruned, those that have run out among them.
+        files_read: since when every file of virtual clusters in it is known to have been read, None for never.
     """
 
     id: str
@@ -52,6 +56,7 @@ class Entry(msgspec.Struct, frozen=True):
     proven: Verified | None = None
     drilled: Drill | None = None
     holds: tuple[Hold, ...] = ()
+    files_read: datetime | None = None
 
     @property
     def offered(self) -> bool:
@@ -82,6 +87,7 @@ def entries(sight: Sight) -> Sequence[Entry]:
     """Return all snapshots of the site, the oldest first."""
     past = list(read_records(sight))
     verified, proven, holds = _verifications(past), _proofs(past), held(past)
+    read = _files_read(past)
     drilled = {one.snapshot: one for one in drills_in(past)}
     return [
         replace(
@@ -90,6 +96,7 @@ def entries(sight: Sight) -> Sequence[Entry]:
             proven=proven.get(one),
             drilled=drilled.get(one),
             holds=tuple(holds.get(one, ())),
+            files_read=read.get(one),
         )
         for one in _ids(sight)
     ]
@@ -155,9 +162,8 @@ def load(sight: Sight, snapshot_id: str) -> Snapshot:
         WorkFailed: manifest or signature are damaged, missing, not trusted, or belong to another snapshot or site.
     """
     site = sight.settings.name
-    content = _read(sight, f"{site}/{snapshot_id}/{MANIFEST}")
-    sight.sign.verify(content, _read(sight, f"{site}/{snapshot_id}/{SIGNATURE}"))
-    snapshot = decode(content)
+    folder = f"{site}/{snapshot_id}"
+    snapshot = decode(read_signed(sight, f"{folder}/{MANIFEST}", f"{folder}/{SIGNATURE}", LARGEST))
     if snapshot.id != snapshot_id or snapshot.site != site:
         raise WorkFailed(f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}")
     return snapshot
@@ -186,15 +192,23 @@ def sweep(site: Site, now: datetime) -> int:
 
 def _unfinished_records(site: Site, now: datetime) -> list[str]:
     """Return the signatures whose record never came: it is written after them."""
-    names = set(site.store.names(f"{site.settings.name}/records"))
+    names = set(listing(site, f"{site.settings.name}/records"))
     alone = [name for name in names if name.endswith(".json.sig") and name.removesuffix(".sig") not in names]
-    return [name for name in alone if now - time_of(name.rpartition("/")[2]) > ABANDONED]
+    return [name for name in alone if _is_abandoned(name.rpartition("/")[2], now)]
+
+
+def _is_abandoned(name: str, now: datetime) -> bool:
+    """Tell whether something is old by the time in its name; what has none is not ours."""
+    try:
+        return now - time_of(name) > ABANDONED
+    except ValueError:
+        return False
 
 
 def files(sight: Sight, snapshot_id: str) -> set[str]:
     """Return the names of all files in a snapshot's folder."""
     folder = f"{sight.settings.name}/{snapshot_id}"
-    return {name.removeprefix(f"{folder}/") for name in sight.store.names(folder)}
+    return {name.removeprefix(f"{folder}/") for name in listing(sight, folder)}
 
 
 def _ids(sight: Sight) -> list[str]:
@@ -204,8 +218,9 @@ def _ids(sight: Sight) -> list[str]:
 def folders(sight: Sight) -> dict[str, set[str]]:
     """Return the files of every folder that bears the name of a snapshot."""
     found: dict[str, set[str]] = {}
-    for name in sight.store.names(sight.settings.name):
-        _, snapshot_id, *rest = name.split("/")
+    for name in listing(sight, sight.settings.name):
+        _, _, inner = name.partition("/")
+        snapshot_id, *rest = inner.split("/")
         if rest and is_id(snapshot_id):
             found.setdefault(snapshot_id, set()).add("/".join(rest))
     return found
@@ -237,22 +252,23 @@ def _proofs(past: Iterable[Record]) -> Mapping[str, Verified]:
 def _each_verification(past: Iterable[Record]) -> Iterator[tuple[str, Verified]]:
     for record in past:
         level, result = record.facts.get("level"), record.facts.get("result")
-        if record.kind == "verify" and isinstance(level, int) and result in set(Trust):
-            yield record.snapshot, Verified(level, record.at, Trust(str(result)), _broken(record.facts.get("findings")))
+        if record.kind == "verify" and isinstance(level, int) and result in list(Trust):
+            broken, read = _broken(record.facts.get("findings")), moment(record.facts.get("files_read"))
+            yield record.snapshot, Verified(level, record.at, Trust(str(result)), broken, read)
+
+
+def _files_read(past: Iterable[Record]) -> Mapping[str, datetime]:
+    """Return since when the files of each snapshot are known to have been read; broken bytes overturn all before."""
+    read: dict[str, datetime] = {}
+    for snapshot_id, one in _each_verification(past):
+        if one.broken:
+            read.pop(snapshot_id, None)
+        elif one.files_read is not None and one.files_read <= one.at:
+            read[snapshot_id] = max(one.files_read, read.get(snapshot_id, one.files_read))
+    return read
 
 
 def _broken(findings: Json) -> bool:
     """Tell whether findings as records hold them speak of wrong bytes."""
     listed = findings if isinstance(findings, list) else []
     return any(isinstance(one, dict) and one.get("passed") is False and one.get("rule") in BYTES for one in listed)
-
-
-def _read(sight: Sight, name: str) -> bytes:
-    try:
-        with sight.store.open(name) as file:
-            content = file.read(LARGEST + 1)
-    except FileNotFoundError:
-        raise WorkFailed(f"{name.rpartition('/')[2]} is missing") from None
-    if len(content) > LARGEST:
-        raise WorkFailed(f"{name.rpartition('/')[2]} is too large to be one of ours")
-    return content

@@ -19,7 +19,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight
 from maint.snapshots.catalogue import entries
-from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, Tally, drained, open_deployment, stored
+from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, open_part
 
 _FINGERPRINT = re.compile(r"fp:[0-9a-f]{16}")
 _EVERYTHING = 1 << 40  # characters; no text is as long
@@ -154,31 +154,15 @@ def _one_line(value: str) -> str:
 
 
 def _of_raw(sight: Sight, snapshot: Snapshot, known: SecretIndex, longest: int) -> dict[str, Tree]:
-    part = snapshot.part(DEPLOYMENT)
-    with open_deployment(sight, snapshot) as stream:
-        content = Tally(stream.read)
-        tree = normalize(blocks(content.read), known.noting(site_fingerprint(sight)), longest)
-    _insist(snapshot, part.name, content.sha256 == part.content_sha256)
-    return tree
+    with open_part(sight, snapshot, DEPLOYMENT) as stream:
+        return normalize(blocks(stream.read), known.noting(site_fingerprint(sight)), longest)
 
 
 def _of_copy(sight: Sight, snapshot: Snapshot, longest: int) -> dict[str, Tree]:
     if not snapshot.has(REDACTED_COPY):
         raise WorkFailed(f"snapshot {snapshot.id} has no redacted copy", hint="compare it where the private key is")
-    part = snapshot.part(REDACTED_COPY)
-    path = f"{snapshot.site}/{snapshot.id}/{part.name}"
-    with sight.store.open(path) as file:  # anyone can write to a store: nothing is unpacked before it is proven
-        _insist(snapshot, part.name, drained(file.read).sha256 == part.sha256)
-    with stored(sight.store, path) as (again, on_disk), sight.seal.decompress(again) as stream:
-        tree = normalize(blocks(stream.read), site_fingerprint(sight), longest)
-    _insist(snapshot, part.name, on_disk.sha256 == part.sha256)
-    return tree
-
-
-def _insist(snapshot: Snapshot, name: str, same: bool) -> None:
-    if not same:
-        hint = f"`maint backup verify {snapshot.id}` tells more"
-        raise WorkFailed(f"{name} of snapshot {snapshot.id} is not what was stored", hint=hint)
+    with open_part(sight, snapshot, REDACTED_COPY) as stream:
+        return normalize(blocks(stream.read), site_fingerprint(sight), longest)
 
 
 def _shown(tree: Tree, steps: Sequence[str]) -> str:

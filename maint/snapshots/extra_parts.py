@@ -141,6 +141,11 @@ class LicenseText(msgspec.Struct, frozen=True):
     ends: datetime | None
     deactivated: datetime | None = None
 
+    @staticmethod
+    def of(owner: str, uuid: str, expiration: str, starts: object = None, deactivated: object = None) -> "LicenseText":
+        """Return a licence by the texts of its fields."""
+        return LicenseText(owner, uuid, expiration, _day(starts), _day(expiration), _day(deactivated))
+
     def objection(self, now: datetime) -> str:
         """Why it is not in date, "" where it is; without days it counts as in date, since the manager decides."""
         if self.starts is not None and self.starts > now:
@@ -161,7 +166,7 @@ def parse_license(content: bytes, source: str) -> LicenseText:
     fields = _inner(content)
     if fields is None or not {"name", "uuid", "expirationDate"} <= fields.keys():
         raise Invalid(
-            f"{source} is no licence file",
+            f"{source} is not a licence file",
             detail=["a licence is a clear-signed text with name, uuid and expirationDate in JSON"],
             hint="use the file as the vendor sent it",
         )
@@ -182,10 +187,8 @@ def license_finding(content: bytes, now: datetime) -> Finding:
 
 
 def _license_text(fields: Mapping[str, object]) -> LicenseText:
-    expiration = str(fields.get("expirationDate", ""))
-    owner, uuid = str(fields.get("name", "")), str(fields.get("uuid", ""))
-    days = (_day(fields.get("startDate")), _day(expiration), _day(fields.get("deactivationDate")))
-    return LicenseText(owner, uuid, expiration, *days)
+    owner, uuid, expiration = (str(fields.get(key, "")) for key in ("name", "uuid", "expirationDate"))
+    return LicenseText.of(owner, uuid, expiration, fields.get("startDate"), fields.get("deactivationDate"))
 
 
 def _inner(content: bytes) -> Mapping[str, object] | None:
@@ -193,7 +196,7 @@ def _inner(content: bytes) -> Mapping[str, object] | None:
     start = text.find("{")
     try:
         fields, _ = json.JSONDecoder().raw_decode(text, start) if start >= 0 else (None, 0)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
 

@@ -36,7 +36,7 @@ from maint.snapshots.parts import (
     read_part,
 )
 from maint.snapshots.records import Verification
-from maint.snapshots.verify import record, verify
+from maint.snapshots.verify import prove_new
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 from maint.snapshots.writer import SnapshotWriter
 
@@ -102,9 +102,7 @@ def heal(
     except BaseException:
         writer.undo()
         raise
-    verification = verify(site, snapshot.id, level=3 if snapshot.restorable else 2)
-    record(site, verification)
-    yield verification.words
+    verification = yield from prove_new(site, snapshot, opening=True)
     return Healed(snapshot, verification, filled, left)
 
 
@@ -195,8 +193,7 @@ def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: D
         with open_part(site, redacted, MANAGER_FILES) as stream:
             writer.archive(MANAGER_FILES, stream.read)
     for cluster in clusters_in(redacted):
-        with open_part(site, redacted, part_name(cluster)) as stream:
-            writer.document(part_name(cluster), stream.read())
+        writer.document(part_name(cluster), read_part(site, redacted, part_name(cluster)))
     told = truststore_finding(verdict.summary, redacted.has(TRUSTSTORE))
     return replace(
         redacted,

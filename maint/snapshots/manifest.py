@@ -4,6 +4,7 @@ Read strictly: every promised field with its type, keys only once, names that st
 Further keys, which a later version may write, are accepted.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -139,6 +140,11 @@ class _Manifest(Struct, frozen=True):
 def encode(snapshot: Snapshot) -> bytes:
     """Return the bytes of a manifest."""
     return (json.dumps(to_json(snapshot), indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def digest(snapshot: Snapshot) -> str:
+    """Return the SHA-256 of all that is believed of a manifest."""
+    return hashlib.sha256(encode(snapshot)).hexdigest()
 
 
 def to_json(snapshot: Snapshot) -> dict[str, Json]:

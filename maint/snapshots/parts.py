@@ -1,21 +1,18 @@
-"""Write the parts of a snapshot and read them back, counted and hashed on both sides of their packing."""
+"""Write the parts of a snapshot, and open them: no byte is given out before all were held against the manifest."""
 
 import hashlib
-import tarfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from enum import StrEnum
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
 from typing import BinaryIO, cast
 
-import msgspec
-
+from maint import files
 from maint.deployment.document import Document, parse
 from maint.deployment.json_events import BLOCK
 from maint.errors import Refused, WorkFailed
 from maint.model.secret import Secret
-from maint.model.snapshot import Part, Snapshot
-from maint.ports import Sight, Store, StoreSight
+from maint.model.snapshot import Part, Snapshot, StoredFile
+from maint.ports import Sight, Store
 
 DEPLOYMENT = "deployment.json.zst.age"
 REDACTED_COPY = "deployment.redacted.json.zst"
@@ -23,6 +20,9 @@ LICENSE = "license.txt.age"
 TRUSTSTORE = "truststore-password.age"
 MANAGER_FILES = "manager-files.tar.zst.age"
 RECIPE = "RESTORE.txt"
+
+_IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven
+_NAMES_END = 1_000_000  # names in a folder of a store; one that lists more never ends
 
 Read = Callable[[int], bytes]
 Pack = Callable[[Read, BinaryIO], None]
@@ -98,72 +98,201 @@ def from_bytes(content: bytes) -> Read:
     return BytesIO(content).read
 
 
-def drained(read: Read) -> Tally:
-    """Read to the end and return the tally."""
-    tally = Tally(read)
-    while tally.read(BLOCK):
+def drain(read: Read) -> None:
+    """Read to the end."""
+    while read(BLOCK):
         pass
-    return tally
 
 
-@contextmanager
-def open_deployment(sight: Sight, snapshot: Snapshot) -> Iterator[BinaryIO]:
-    """Open the raw deployment of a snapshot as a stream of the bytes that the manager sent.
+def listing(sight: Sight, prefix: str) -> Iterator[str]:
+    """Yield the names in a folder of the store.
 
     Raises:
-        Refused: no private key is at hand.
-        WorkFailed: it cannot be opened, or is damaged.
+        WorkFailed: the list does not end.
     """
-    with open_part(sight, snapshot, DEPLOYMENT) as stream:
-        yield stream
+    for number, name in enumerate(sight.store.names(prefix)):
+        if number >= _NAMES_END:
+            raise WorkFailed(
+                f"{sight.store.location} lists more than {_NAMES_END} files in {prefix}",
+                detail=["a list that does not end comes from a store that is broken, or lies"],
+                hint="look at the store itself, or use a copy: `--store`",
+            )
+        yield name
 
 
-def read_deployment(sight: Sight, snapshot: Snapshot) -> Document:
-    """Return the raw deployment of a snapshot as plain data, checked against the manifest.
+def read_signed(sight: Sight, name: str, signature: str, largest: int) -> bytes:
+    """Return a signed file of the store, read once, after its signature was verified.
 
     Raises:
-        Refused: no private key is at hand.
-        WorkFailed: it is damaged, not what was stored, or not a deployment.
+        WorkFailed: it or its signature is missing or too large, or the signature is not one of a trusted key.
     """
-    with open_deployment(sight, snapshot) as stream:
-        content = stream.read()
-    if hashlib.sha256(content).hexdigest() != snapshot.part(DEPLOYMENT).content_sha256:
-        words = f"the deployment of snapshot {snapshot.id} is not what was stored"
-        raise WorkFailed(words, hint="choose another: `maint backup list`")
-    return parse(content)
-
-
-@contextmanager
-def open_part(sight: Sight, snapshot: Snapshot, name: str) -> Iterator[BinaryIO]:
-    """Open a compressed and encrypted part as a stream of its content; raises like `open_deployment`."""
-    path = f"{snapshot.site}/{snapshot.id}/{name}"
-    with _opened(sight, path) as file, sight.seal.unwrap(file, _identities(sight)) as stream:
-        yield stream
-
-
-def read_part(sight: Sight, snapshot: Snapshot, name: str) -> bytes:
-    """Return a small encrypted part, such as the licence, checked against the manifest.
-
-    Raises:
-        KeyError: the snapshot has no such part.
-        Refused: no private key is at hand.
-        WorkFailed: it cannot be opened, or is not what was stored.
-    """
-    part, path = snapshot.part(name), f"{snapshot.site}/{snapshot.id}/{name}"
-    with _opened(sight, path) as file, sight.seal.decrypt(file, _identities(sight)) as stream:
-        content = stream.read()
-    if hashlib.sha256(content).hexdigest() != part.content_sha256:
-        raise WorkFailed(f"{name} is not what was stored")
+    content = _read_small(sight, name, largest)
+    sight.sign.verify(content, _read_small(sight, signature, largest))
     return content
 
 
-@contextmanager
-def _opened(sight: Sight, path: str) -> Iterator[BinaryIO]:
+def _read_small(sight: Sight, name: str, largest: int) -> bytes:
     try:
-        with sight.store.open(path) as file:
-            yield file
+        with sight.store.open(name) as file:
+            content = b"".join(_bounded(file, largest + 1))
     except FileNotFoundError:
-        raise WorkFailed(f"{path} is missing in {sight.store.location}") from None
+        raise WorkFailed(f"{name.rpartition('/')[2]} is missing") from None
+    if len(content) > largest:
+        raise WorkFailed(f"{name.rpartition('/')[2]} is too large to be one of ours")
+    return content
+
+
+def _bounded(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """Yield the blocks of a file, not more than `most` bytes."""
+    while most > 0 and (block := file.read(min(BLOCK, most))):
+        yield block
+        most -= len(block)
+
+
+def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO | None = None) -> str:
+    """Read a stored file to its end; return why it is not what the manifest names, "" where it is.
+
+    Args:
+        sight: the site.
+        name: of the file in the store.
+        expected: size and SHA-256 of the stored bytes.
+        target: takes the bytes too; they are not to be used where the answer is not "".
+    """
+    digest, size = hashlib.sha256(), 0
+    try:
+        with sight.store.open(name) as file:
+            for block in _bounded(file, expected.bytes + 1):
+                digest.update(block)
+                size += len(block)
+                if target is not None:
+                    target.write(block)
+    except FileNotFoundError:
+        return "is missing"
+    except (OSError, WorkFailed) as problem:
+        return f"cannot be read: {problem}"
+    if size != expected.bytes:
+        found = "more" if size > expected.bytes else str(size)
+        return f"is not what was stored: {expected.bytes} bytes expected, {found} found"
+    return "" if digest.hexdigest() == expected.sha256 else "is not what was stored: other bytes"
+
+
+@contextmanager
+def open_stored(sight: Sight, name: str, expected: Part | StoredFile) -> Iterator[BinaryIO]:
+    """Open a stored file; the only way in which bytes of a store are used.
+
+    It is first copied, as it is stored, into a private file without a name (a small one into memory) and held against
+    the manifest; what is read afterwards comes from there, so that it cannot become something else.
+
+    Raises:
+        WorkFailed: it is missing, cannot be read, or is not what the manifest names; nothing of it was given out.
+    """
+    spool = BytesIO() if expected.bytes <= _IN_MEMORY else _spool(sight)
+    with spool as private:
+        if problem := flaw(sight, name, expected, private):
+            raise WorkFailed(
+                f"{name} in {sight.store.location} {problem}",
+                hint="nothing of it was used; `maint backup verify` looks at all of the snapshot, "
+                "`--store` takes it from a copy",
+            )
+        private.seek(0)
+        yield private
+
+
+def _spool(sight: Sight) -> BinaryIO:
+    try:
+        return files.spool(sight.settings.state)
+    except OSError as problem:
+        raise WorkFailed(
+            f"no private file can be made in {sight.settings.state}: {problem.strerror}",
+            hint="a part of a snapshot is proven there before it is used: make room, or mend its permissions",
+        ) from None
+
+
+class _Content(Tally):
+    """The content of a part; it is held against the manifest too, at its end."""
+
+    def __init__(self, stream: BinaryIO, part: Part) -> None:
+        super().__init__(stream)
+        self._part = part
+
+    def read(self, size: int = -1, /) -> bytes:
+        most = self._part.content_bytes - self.bytes + 1  # what packs well may hold any amount
+        block = super().read(most if size < 0 else min(size, most))
+        ended = size < 0 or (size > 0 and not block) or self.bytes > self._part.content_bytes
+        if ended and (self.bytes, self.sha256) != (self._part.content_bytes, self._part.content_sha256):
+            raise WorkFailed(
+                f"the content of {self._part.name} is not what was captured",
+                hint="`maint backup verify` tells more, `maint backup list` shows others",
+            )
+        return block
+
+
+@contextmanager
+def open_part(
+    sight: Sight, snapshot: Snapshot, name: str, identities: Sequence[Secret] | None = None
+) -> Iterator[BinaryIO]:
+    """Open a part of a snapshot as a stream of its content, unpacked as its name says.
+
+    Args:
+        sight: the site.
+        snapshot: its manifest, believed.
+        name: of the part.
+        identities: private keys; None for those at hand.
+
+    Raises:
+        KeyError: the snapshot has no such part.
+        Refused: no private key is at hand, and it is encrypted.
+        NoKeyFits: none of the keys opens it.
+        WorkFailed: it is not what was stored, or cannot be opened.
+    """
+    part = snapshot.part(name)
+    with (
+        open_stored(sight, f"{snapshot.site}/{snapshot.id}/{name}", part) as file,
+        _unpacked(sight, name, file, identities) as stream,
+    ):
+        yield cast(BinaryIO, _Content(stream, part))
+
+
+def _unpacked(
+    sight: Sight, name: str, file: BinaryIO, identities: Sequence[Secret] | None
+) -> AbstractContextManager[BinaryIO]:
+    seal = sight.seal
+    if name.endswith(".age"):
+        keys = _identities(sight) if identities is None else identities
+        return seal.unwrap(file, keys) if name.endswith(".zst.age") else seal.decrypt(file, keys)
+    return seal.decompress(file) if name.endswith(".zst") else nullcontext(file)
+
+
+def read_part(sight: Sight, snapshot: Snapshot, name: str) -> bytes:
+    """Return the whole content of a part; raises like `open_part`."""
+    with open_part(sight, snapshot, name) as stream:
+        return stream.read()
+
+
+def read_deployment(sight: Sight, snapshot: Snapshot) -> Document:
+    """Return the raw deployment of a snapshot as plain data; raises like `open_part`, and where it is not one."""
+    return parse(read_part(sight, snapshot, DEPLOYMENT))
+
+
+def object_name(site: str, object_id: str) -> str:
+    """Return where a file of virtual clusters lies in the store."""
+    return f"{site}/objects/{object_id}.age"
+
+
+@contextmanager
+def open_object(sight: Sight, stored: StoredFile) -> Iterator[BinaryIO]:
+    """Open a file of virtual clusters that a manifest lists, as a stream of its own bytes.
+
+    Raises:
+        Refused: no private key is at hand.
+        WorkFailed: it is not what was stored, or cannot be opened.
+    """
+    keys = _identities(sight)
+    with (
+        open_stored(sight, object_name(sight.settings.name, stored.id), stored) as file,
+        sight.seal.decrypt(file, keys) as stream,
+    ):
+        yield stream
 
 
 def _identities(sight: Sight) -> Sequence[Secret]:
@@ -173,94 +302,6 @@ def _identities(sight: Sight) -> Sequence[Secret]:
         "this machine has no private key to open snapshots with",
         hint="set backup.identity, or restore where the key is",
     )
-
-
-@contextmanager
-def stored(store: StoreSight, name: str) -> Iterator[tuple[BinaryIO, Tally]]:
-    """Open a stored file; the tally knows of every byte when the block has ended well."""
-    with store.open(name) as file:
-        tally = Tally(file)
-        yield cast(BinaryIO, tally), tally
-        while tally.read(BLOCK):
-            pass
-
-
-LARGEST = 64 * 1024 * 1024  # bytes of one file; those of a manager are thousands of times smaller
-
-
-class Kind(StrEnum):
-    """What a member of the archive is."""
-
-    FILE = "file"
-    FOLDER = "folder"
-    LINK = "link"
-
-
-class Member(msgspec.Struct, frozen=True):
-    """One member: where it lay on the host, and whose it was.
-
-    Attributes:
-        path: absolute.
-        mode: permissions.
-        user, group: names, "" where the archive has none; `uid` and `gid` beside them.
-        target: what a link points to.
-    """
-
-    path: str
-    kind: Kind
-    mode: int
-    user: str
-    group: str
-    uid: int
-    gid: int
-    target: str = ""
-
-
-def members(read: Read) -> Iterator[tuple[Member, bytes]]:
-    """Yield each member with its content, in the order of the archive; all of the stream is read.
-
-    Raises:
-        WorkFailed: it is no tar, is cut, or holds what does not belong there.
-    """
-    tally = Tally(read)
-    try:
-        with tarfile.open(fileobj=cast(BinaryIO, tally), mode="r|") as archive:
-            for found in archive:
-                yield _member(found), _content(archive, found)
-    except (tarfile.TarError, EOFError) as problem:
-        raise WorkFailed(f"the manager's files are no whole tar archive: {problem}") from None
-    while tally.read(BLOCK):  # what follows the end mark
-        pass
-
-
-def paths(read: Read) -> tuple[str, ...]:
-    """Return the paths of all files and links in an archive; raises like `members`."""
-    return tuple(member.path for member, _ in members(read) if member.kind is not Kind.FOLDER)
-
-
-def _member(found: tarfile.TarInfo) -> Member:
-    if ".." in found.name.split("/"):
-        raise WorkFailed("the manager's files are no archive of ours: a path leads out of it")
-    kind, target = Kind.FILE, ""
-    if found.isdir():
-        kind = Kind.FOLDER
-    elif found.issym():
-        kind, target = Kind.LINK, found.linkname
-    elif found.islnk():  # a second name of a file: a link to the first one holds the same
-        kind, target = Kind.LINK, "/" + found.linkname.lstrip("/")
-    elif not found.isfile():
-        raise WorkFailed(f"the manager's files are no archive of ours: {found.name} is no file, folder or link")
-    path = "/" + found.name.strip("/").removeprefix("./")
-    return Member(path, kind, found.mode & 0o7777, found.uname, found.gname, found.uid, found.gid, target)
-
-
-def _content(archive: tarfile.TarFile, found: tarfile.TarInfo) -> bytes:
-    if not found.isfile():
-        return b""
-    if found.size > LARGEST:
-        raise WorkFailed(f"the manager's files are no archive of ours: {found.name} has {found.size} bytes")
-    stream = archive.extractfile(found)
-    return stream.read() if stream else b""
 
 
 def kept(snapshot: Snapshot, path: str) -> bool:

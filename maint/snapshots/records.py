@@ -9,12 +9,14 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from maint.errors import WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import show_time, stamp
+from maint.snapshots.parts import listing, read_signed
 
 FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
@@ -40,27 +42,32 @@ class _Read(msgspec.Struct, frozen=True):
 
 
 def write_record(site: Site, record: Record) -> str:
-    """Sign and store a record; return its name."""
-    content = {
-        "format": FORMAT,
-        "kind": record.kind,
-        "snapshot": record.snapshot,
-        "site": record.site,
-        "at": show_time(record.at),
-        "facts": dict(record.facts),
-    }
-    raw = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
-    name = f"{record.site}/records/{stamp(record.at)}-{record.kind}-{record.snapshot}.json"
-    for path, written in ((f"{name}.sig", site.sign.sign(raw)), (name, raw)):
-        with site.store.create(path) as file:
-            file.write(written)
-    return name
+    """Sign and store a record; return its name. Where its millisecond is taken, it takes the next one."""
+    while True:
+        content = {
+            "format": FORMAT,
+            "kind": record.kind,
+            "snapshot": record.snapshot,
+            "site": record.site,
+            "at": show_time(record.at),
+            "facts": dict(record.facts),
+        }
+        raw = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+        name = f"{record.site}/records/{stamp(record.at)}-{record.kind}-{record.snapshot}.json"
+        try:
+            for path, written in ((f"{name}.sig", site.sign.sign(raw)), (name, raw)):
+                with site.store.create(path) as file:
+                    file.write(written)
+        except FileExistsError:  # another machine, or this one a moment ago
+            record = replace(record, at=record.at + timedelta(milliseconds=1))
+            continue
+        return name
 
 
 def read_records(sight: Sight) -> Iterator[Record]:
     """Yield all records of the site that are signed by a trusted key, in order of time; others count for nothing."""
     prefix = f"{sight.settings.name}/records"
-    for name in sight.store.names(prefix):
+    for name in listing(sight, prefix):
         if name.endswith(".json") and (record := _read(sight, name)) is not None:
             yield record
 
@@ -68,20 +75,13 @@ def read_records(sight: Sight) -> Iterator[Record]:
 def _read(sight: Sight, name: str) -> Record | None:
     """Return a record; None where it is damaged, unsigned, or has been given another name or site."""
     try:
-        raw, signature = _content(sight, name), _content(sight, f"{name}.sig")
-        sight.sign.verify(raw, signature)
-        read = msgspec.json.decode(raw, type=_Read)
-    except (FileNotFoundError, WorkFailed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        read = msgspec.json.decode(read_signed(sight, name, f"{name}.sig", LARGEST), type=_Read)
+        place = f"{sight.settings.name}/records/{stamp(read.at)}-{read.kind}-{read.snapshot}.json"
+    except (WorkFailed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError, ValueError):
         return None
-    place = f"{sight.settings.name}/records/{stamp(read.at)}-{read.kind}-{read.snapshot}.json"
     if name != place or read.site != sight.settings.name:
         return None
     return Record(read.kind, read.snapshot, read.site, read.at, read.facts)
-
-
-def _content(sight: Sight, name: str) -> bytes:
-    with sight.store.open(name) as file:
-        return file.read(LARGEST)
 
 
 HOLD = "hold"
@@ -160,10 +160,11 @@ def held(records: Iterable[Record]) -> Mapping[str, tuple[Hold, ...]]:
 def _hold_of(record: Record) -> Hold:
     """Return the hold in a record; an end that cannot be read counts as none, since a hold errs towards keeping."""
     reason, by, until = (record.facts.get(name) for name in ("reason", "by", "until"))
-    return Hold(str(reason or "no reason given"), record.at, str(by or ""), _moment(until))
+    return Hold(str(reason or "no reason given"), record.at, str(by or ""), moment(until))
 
 
-def _moment(text: Json) -> datetime | None:
+def moment(text: Json) -> datetime | None:
+    """Return a time as `show_time` wrote it, None where it is none."""
     try:
         moment = datetime.fromisoformat(str(text)) if text else None
     except ValueError:
@@ -226,12 +227,13 @@ def _drill(record: Record) -> Drill:
         record.at,
         record.facts.get("result") == PASSED,
         str(record.facts.get("reason") or ""),
-        float(seconds) if isinstance(seconds, int | float) else None,
+        float(seconds) if isinstance(seconds, int | float) and abs(seconds) < 1e9 else None,
     )
 
 
 # The rules of levels 1 and 2: all others judge what the document says.
 BYTES = frozenset({"manifest", "parts", "part", "content", "counts"})
+KEY = "key"  # the rule of a finding that no private key at hand opens the snapshot
 DEPTHS = {
     1: "stored bytes against the signed manifest",
     2: "decrypted, decompressed, parsed, counted",
@@ -250,6 +252,7 @@ class Verification(msgspec.Struct, frozen=True):
         on_capture: levels 2 and 3 rest on what was judged when it was taken, recorded in the signed manifest.
         findings: one per rule.
         doubts: why virtual clusters in it are not taken for the truth, although nothing is wrong with the bytes.
+        files_read: since when every file of its virtual clusters is known to have been read; None where it has none.
     """
 
     snapshot: str
@@ -261,6 +264,7 @@ class Verification(msgspec.Struct, frozen=True):
     on_capture: bool = False
     findings: Sequence[Finding] = ()
     doubts: Sequence[str] = ()
+    files_read: datetime | None = None
 
     @property
     def result(self) -> Trust:
@@ -285,11 +289,17 @@ class Verification(msgspec.Struct, frozen=True):
         return [finding for finding in self.failures if finding.rule in BYTES]
 
     @property
+    def locked(self) -> bool:
+        """Whether no private key at hand opens it."""
+        return any(finding.rule == KEY for finding in self.findings)
+
+    @property
     def words(self) -> str:
         """The result in one line; always with depth and parts."""
         how = ", contents as judged when it was taken" if self.on_capture and self.depth > 1 else ""
         line = f"{self.result}: level {self.depth} of {self.level}, {self.parts_checked} of {self.parts} parts{how}"
-        return "; ".join([line, *(finding.words for finding in self.failures), *self.doubts])
+        untold = [finding.words for finding in self.findings if finding.rule == KEY]
+        return "; ".join([line, *(finding.words for finding in self.failures), *untold, *self.doubts])
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as it also stands in records."""
@@ -304,4 +314,5 @@ class Verification(msgspec.Struct, frozen=True):
             "on_capture": self.on_capture,
             "findings": [{"rule": f.rule, "passed": f.passed, "words": f.words} for f in self.findings],
             "doubts": list(self.doubts),
+            "files_read": show_time(self.files_read) if self.files_read else None,
         }

@@ -21,10 +21,10 @@ from maint.ports import Clock, Manager, Seal, Secrets, Shell, Sign, Site, Store,
 from maint.snapshots.catalogue import Entry, entries, files, sweep
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import MANIFEST, SIGNATURE
-from maint.snapshots.parts import Tally
+from maint.snapshots.parts import Tally, object_name
 from maint.snapshots.records import Record, Verification, read_records, write_record
 from maint.snapshots.verify import record, verify
-from maint.snapshots.virtual_clusters.blobs import object_name, objects_in, worker_pool
+from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
 from maint.snapshots.virtual_clusters.verify import spoiled_files
 
 DETOUR = "detour"

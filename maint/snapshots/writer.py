@@ -16,6 +16,7 @@ from maint.model.site import SiteSettings
 from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
 from maint.render import from_file
+from maint.snapshots.archive import paths
 from maint.snapshots.in_progress import begin, end
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode, show_time
 from maint.snapshots.parts import (
@@ -27,12 +28,11 @@ from maint.snapshots.parts import (
     Pack,
     Read,
     Tally,
-    drained,
+    drain,
     from_bytes,
     kept,
-    paths,
+    open_stored,
     plain,
-    stored,
     write_part,
 )
 from maint.snapshots.virtual_clusters.document import part_name
@@ -85,8 +85,8 @@ class SnapshotWriter:
         part = self.parts[-1]
         verdicts: list[Verdict] = []
 
-        def judge_all(content: Tally) -> None:
-            for block in blocks(content.read):
+        def judge_all(read: Read) -> None:
+            for block in blocks(read):
                 judge.feed(block)
             verdicts.append(judge.close())
 
@@ -97,8 +97,8 @@ class SnapshotWriter:
     def redacted_copy(self, part: Part) -> None:
         """Read the raw part back from the store, prove it, and write the redacted copy on the way."""
 
-        def copy(content: Tally) -> None:
-            redacted = RedactedCopy(blocks(content.read), self.known, site_fingerprint(self._site))
+        def copy(read: Read) -> None:
+            redacted = RedactedCopy(blocks(read), self.known, site_fingerprint(self._site))
             self.write(REDACTED_COPY, redacted.read, self._site.seal.compress)
 
         self._read_back(part, copy)
@@ -113,10 +113,7 @@ class SnapshotWriter:
         part = replace(self.write(name, from_bytes(content), self._for_us_too), restorable=True)
         self.parts[-1] = part
 
-        def read(found: Tally) -> None:
-            drained(found.read)
-
-        self._read_back(part, read)
+        self._read_back(part, drain)
 
     def archive(self, name: str, read: Read) -> tuple[str, ...]:
         """Store a tar, read it back, prove it, and return the paths of the files in it.
@@ -127,7 +124,7 @@ class SnapshotWriter:
         part = self.write(name, read, self._for_us_too)
         found: list[str] = []
         try:
-            self._read_back(part, lambda content: found.extend(paths(content.read)))
+            self._read_back(part, lambda content: found.extend(paths(content)))
         except StoreFailed:
             raise
         except WorkFailed:
@@ -177,14 +174,15 @@ class SnapshotWriter:
         seal, recipients = self._site.seal, [*self._recipients, self._recipient]
         return lambda read, file: seal.wrap(read, file, recipients)
 
-    def _read_back(self, part: Part, use: Callable[[Tally], None]) -> None:
+    def _read_back(self, part: Part, use: Callable[[Read], None]) -> None:
         with (
-            stored(self._site.store, f"{self._folder}/{part.name}") as (file, on_disk),
+            open_stored(self._site, f"{self._folder}/{part.name}", part) as file,
             self._site.seal.unwrap(file, [self._identity]) as stream,
         ):
             content = Tally(stream.read)
-            use(content)
-        if (on_disk.sha256, content.sha256) != (part.sha256, part.content_sha256):
+            use(content.read)
+            drain(content.read)
+        if content.sha256 != part.content_sha256:
             raise WorkFailed(
                 f"{part.name} is not what was written to {self._site.store.location}",
                 hint="do not trust this disk; look at its health, then take the backup again",

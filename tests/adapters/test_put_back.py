@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from maint.adapters.ssh.shell import FabricShell
-from maint.snapshots.parts import Kind, Member
+from maint.snapshots.archive import Kind, Member
 from maint.steps.restore.manager_files import THERE, lacking, putting_back
 from tests.adapters.ssh.test_shell_contract import folder, lab, openssh, shell
 

@@ -19,7 +19,8 @@ import pytest
 import zstandard
 
 from maint.lab.manager.load import Options
-from maint.lab.running import SITE, Lab
+from maint.lab.running import Lab
+from maint.lab.siteconfig import SITE
 from tests.snapshots.conftest import EXAMPLE
 from tests.steps.conftest import FAST
 from tests.steps.operator import Operator, environment

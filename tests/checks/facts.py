@@ -11,7 +11,7 @@ from maint.checks.script import parse, script
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import run
-from maint.lab.manager.units import PlainUnit
+from maint.lab.manager.server import PlainUnit
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TOKEN = "maint-0011223344556677"

@@ -12,7 +12,7 @@ import pytest
 from maint.cli import boundary
 from maint.cli.screen import Screen
 from maint.lab.hosts.ssh.connection import COMMANDS
-from maint.lab.running import SITE
+from maint.lab.siteconfig import SITE
 from tests.steps.operator import environment, maint
 
 

@@ -5,7 +5,11 @@ import socket
 import pytest
 
 from maint.lab import control
+from maint.lab.manager.load import Options
+from maint.lab.running import Lab
 from tests.steps.operator import maint
+
+NAMELESS = '{"versionInfo": {"version": "7.6.5"}, "users": [], "clusters": [], "hosts": [{"hostname": "/"}]}'
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,45 @@ def test_a_port_that_another_process_has_is_told_without_a_traceback(tmp_path):
         said = maint("lab", "up", *words)
     assert said.code == 1 and "in use" in said.err and "File" not in said.err
     assert not control.status(tmp_path / "lab")["running"]
+
+
+def test_a_lab_that_did_not_come_up_leaves_nothing_and_another_can_be_made_in_its_place(tmp_path):
+    folder, broken = tmp_path / "lab", tmp_path / "broken.json"
+    broken.write_text(NAMELESS)
+    said = maint("lab", "up", "--folder", str(folder), "--deployment", str(broken))
+    assert said.code == 1 and "no usable name" in said.err and "Traceback" not in said.err
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "options.json").write_text("{}")  # as a kill in the middle leaves it
+    try:
+        again = maint("lab", "up", "--folder", str(folder), "--new", "--fresh")
+        assert again.code == 0, again.err
+    finally:
+        control.down(folder)
+
+
+def test_a_lab_is_thrown_away_only_when_the_operator_agrees(tmp_path):
+    folder = tmp_path / "lab"
+    Lab(folder, Options(fresh=True, ssh=False))
+    (folder / "backups/lab").mkdir(parents=True)
+    said = maint("lab", "up", "--folder", str(folder), "--new", given="n\n")
+    assert said.code == 5 and "with the snapshots in its store" in said.err
+    assert (folder / "backups/lab").exists()
+
+
+def test_a_folder_named_as_the_package_is_not_imported_by_a_labs_process(tmp_path, monkeypatch):
+    (tmp_path / "maint").mkdir()
+    (tmp_path / "maint/__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    try:
+        assert maint("lab", "up", "--folder", str(tmp_path / "lab"), "--fresh").code == 0
+    finally:
+        control.down(tmp_path / "lab")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_demo_that_fails_names_nothing_that_it_removed(tmp_path):
+    broken = tmp_path / "broken.json"
+    broken.write_text(NAMELESS)
+    said = maint("lab", "demo", "--deployment", str(broken), XDG_STATE_HOME=str(tmp_path / "state"))
+    assert said.code == 1 and "maint-demo-" not in said.err

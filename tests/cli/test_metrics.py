@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from maint.config import yaml
-from maint.lab.running import SITE
+from maint.lab.siteconfig import SITE
 from tests.steps.conftest import PASSWORD
 from tests.steps.operator import maint
 

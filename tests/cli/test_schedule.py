@@ -12,7 +12,7 @@ import pytest
 from maint.cli.schedule import files
 from maint.cli.schedule.calendar import calendar
 from maint.errors import UsageError
-from maint.lab.running import SITE
+from maint.lab.siteconfig import SITE
 from tests.steps.operator import environment, maint
 
 CONFIG = """\

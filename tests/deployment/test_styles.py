@@ -21,7 +21,7 @@ from maint.deployment.normalize import Tree, normalize
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import WorkFailed
-from maint.lab.manager import jackson
+from maint.lab.manager.document import dumps
 from maint.model.secret import Secret
 from tests.campaigns.size import size as of_campaign
 
@@ -161,7 +161,7 @@ DOCUMENTS = objects(
 
 @given(DOCUMENTS)
 def test_any_document_is_the_same_in_any_style_and_pieces(document: dict[str, Any]) -> None:
-    content = jackson.dumps(document).encode()
+    content = dumps(document).encode()
     expected = said(content, SIZES[-1])
     assert said(content, 100) == expected
     assert said(json.dumps(document).encode(), 100) == expected
@@ -169,7 +169,7 @@ def test_any_document_is_the_same_in_any_style_and_pieces(document: dict[str, An
 
 @given(DOCUMENTS)
 def test_any_document_is_the_same_to_both_parsers(document: dict[str, Any]) -> None:
-    content = jackson.dumps(document).encode()
+    content = dumps(document).encode()
     expected = said(content, SIZES[-1])
     fastest = json_events._fastest
     json_events._fastest = lambda: ijson.get_backend("python")
@@ -181,7 +181,7 @@ def test_any_document_is_the_same_to_both_parsers(document: dict[str, Any]) -> N
 
 @given(DOCUMENTS)
 def test_no_copy_of_any_document_differs_from_it_in_more_than_its_secrets(document: dict[str, Any]) -> None:
-    found = said(jackson.dumps(document).encode(), SIZES[-1])
+    found = said(dumps(document).encode(), SIZES[-1])
     if len(found) > 1:
         assert skeleton(json.loads(found[2])) == skeleton(document)
 
@@ -200,7 +200,7 @@ def test_a_document_compares_equal_to_its_like_in_another_order(
     trees = []
     for one in (document, permuted(document, chance)):
         try:
-            trees.append(normalize([jackson.dumps(one).encode()], FINGERPRINT))
+            trees.append(normalize([dumps(one).encode()], FINGERPRINT))
         except WorkFailed:
             return
     if not twins(trees[0]):  # which of two things with one name is which, only their order tells

@@ -43,7 +43,7 @@ HOMES = {
     "rich": ("maint.cli.screen",),
     "yaml": ("maint.config.yaml",),
     "jinja2": ("maint.render",),
-    "pyrage": ("maint.adapters.seal",),
+    "pyrage": ("maint.adapters.seal", "maint.lab.pki"),
     "zstandard": ("maint.adapters.seal",),
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
     "botocore": ("maint.adapters.stores.s3",),
@@ -63,6 +63,30 @@ def test_imports_point_down(module: str) -> None:
     named = {name for name in imports(modules()[module]) if name.startswith("maint.") and name != "maint.__version__"}
     rooms = {room(name) for name in named}
     assert rooms <= allowed, f"{module} reaches up or sideways to {rooms - allowed}"
+
+
+# The lab in parts: the ground that all stand on, the manager by itself, what runs on it, hosts, and the whole.
+LAB_GROUND = {"faults", "files", "http_server", "pki", "switches"}
+LAB_MAY_IMPORT = {
+    **dict.fromkeys(LAB_GROUND, LAB_GROUND),
+    "manager": LAB_GROUND,
+    "virtual_clusters": {*LAB_GROUND, "manager"},
+    "hosts": {*LAB_GROUND, "manager", "virtual_clusters"},
+}
+
+
+def lab_part(module: str) -> str:
+    """Return the part of the lab that a module belongs to."""
+    return module.split(".")[2] if module.count(".") >= 2 else ""
+
+
+@pytest.mark.parametrize(
+    "module", [name for name in modules() if name.startswith("maint.lab.") and lab_part(name) in LAB_MAY_IMPORT]
+)
+def test_parts_of_the_lab_import_downwards_and_its_manager_stands_by_itself(module: str) -> None:
+    named = {lab_part(name) for name in imports(modules()[module]) if name.startswith("maint.lab.")}
+    allowed = LAB_MAY_IMPORT[lab_part(module)] | {lab_part(module)}
+    assert named <= allowed, f"{module} reaches up or sideways to {named - allowed}"
 
 
 @pytest.mark.parametrize("module", list(modules()))

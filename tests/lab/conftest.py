@@ -72,7 +72,7 @@ def make_lab(tmp_path: Path) -> Iterator[MakeLab]:
     def make(options: Options | None = None, **switches: str) -> Client:
         chosen = {**FAST, **{name.replace("_", "-"): value for name, value in switches.items()}}
         given = options or Options()
-        fields = {name: getattr(given, name) for name in given.__dataclass_fields__}
+        fields = {name: getattr(given, name) for name in given.__struct_fields__}
         fields |= {"switches": {**chosen, **given.switches}, "ssh": False}
         lab = Lab(tmp_path / f"lab{len(labs)}", Options(**fields))
         lab.start()

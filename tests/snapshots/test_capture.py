@@ -15,7 +15,7 @@ from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find
-from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, open_deployment, read_part
+from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, open_part, read_part
 
 Run = Callable[[Any], Any]
 
@@ -35,7 +35,7 @@ def test_every_deployment_is_stored_and_comes_back_byte_for_byte(
     assert taken.snapshot.restorable
     assert taken.snapshot.judgement.hash_rule is True
     assert find(place, taken.snapshot.id) == taken.snapshot
-    with open_deployment(place, taken.snapshot) as stream:
+    with open_part(place, taken.snapshot, DEPLOYMENT) as stream:
         assert stream.read() == content
 
 
@@ -150,10 +150,10 @@ def test_a_machine_without_the_private_key_takes_verified_backups_and_cannot_ope
     taken = run(take(place))
     assert taken.verification.result is Trust.VERIFIED
     assert taken.verification.on_capture
-    with pytest.raises(Refused, match="no private key"), open_deployment(place, taken.snapshot):
+    with pytest.raises(Refused, match="no private key"), open_part(place, taken.snapshot, DEPLOYMENT):
         pass
     place.keys.append(place.identity)
-    with open_deployment(place, taken.snapshot) as stream:
+    with open_part(place, taken.snapshot, DEPLOYMENT) as stream:
         assert stream.read() == place.manager.content
 
 

@@ -36,5 +36,5 @@ def test_one_that_has_not_begun_or_names_no_day_is_told() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"no licence", b"{ broken", b"[1]", licence(name="x")])
 def test_what_is_no_licence_is_refused(content: bytes) -> None:
-    with pytest.raises(Invalid, match="it is no licence file"):
+    with pytest.raises(Invalid, match="it is not a licence file"):
         parse_license(content, "it")

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from maint.lab.manager.load import EXAMPLE, Options
-from maint.lab.running import SITE, Lab
+from maint.lab.running import Lab
+from maint.lab.siteconfig import SITE
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
 

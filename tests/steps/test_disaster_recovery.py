@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.running import SITE
+from maint.lab.siteconfig import SITE
 from maint.steps.manager import tls
 from maint.steps.restore import send_deployment
 

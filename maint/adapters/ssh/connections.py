@@ -96,7 +96,8 @@ class Connections:
         def show(key: HostKey) -> None:
             raise _Presented(key)
 
-        through = None if address == self._jump else self._through()
+        jump = self._jump
+        through = None if jump and (address.host, address.port) == (jump.host, jump.port) else self._through()
         try:
             self._open(address, show, through)
         except _Presented as presented:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from paramiko import Channel
 
@@ -15,12 +15,13 @@ from maint.adapters.ssh.connections import BROKEN, JUMP_LOST, Address, Connectio
 from maint.adapters.ssh.known_hosts import recorded_name
 from maint.adapters.ssh.runner import SHELL, Command
 from maint.adapters.ssh.sudo import Sudo, ssh_settings
-from maint.errors import CannotReach, LoginRefused, MaintError, TimedOut
+from maint.errors import CannotReach, Interrupted, LoginRefused, MaintError, TimedOut
 from maint.model.fleet import Presented, Reply
 from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Secrets
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 LARGEST = 16 * 1024 * 1024  # bytes of one host's answer
 _LEAVE = 2.0  # seconds that a thread may take to notice that nobody waits for it any more
 _STACK = 512 * 1024  # bytes; the usual 8 MiB a thread are address space only, but containers count it at times
@@ -69,6 +70,8 @@ class FabricFleet:
         now: seconds since 1970.
         home: whose `.ssh/known_hosts` counts where the site configures none; None for the user's own.
         heard: called with each reply as it comes, whatever the order, by the thread that iterates.
+        stopped: called when a signal ends the questions: the answers that have come are yielded all the same, with a
+            reason for each host that has not answered. Without it, the interruption is raised.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class FabricFleet:
         now: Callable[[], float] = time.time,
         home: Path | None = None,
         heard: Callable[[Reply], None] | None = None,
+        stopped: Callable[[Interrupted], None] | None = None,
     ) -> None:
         self._settings = settings
         self._sudo = Sudo(settings, secrets)
@@ -87,6 +91,7 @@ class FabricFleet:
         self._now = now
         self._home = home
         self._heard = heard
+        self._stopped = stopped
 
     def ask(
         self, hosts: Sequence[HostSettings], scripts: Mapping[str, bytes], *, timeout: float | None = None
@@ -99,7 +104,9 @@ class FabricFleet:
             visit = _Visit(connections, self._sudo, connections.address(host), self._now, self._monotonic)
             return visit.reply(scripts[host.name])
 
-        def late(host: HostSettings) -> Reply:
+        def late(host: HostSettings, *, interrupted: bool) -> Reply:
+            if interrupted:
+                return Reply(host.name, reason="not done when it was interrupted", hint="ask again")
             return Reply(host.name, reason="not done when the whole run's limit had passed", hint="give --timeout more")
 
         yield from self._each(hosts, connections, work, late, timeout, self._heard)
@@ -108,8 +115,9 @@ class FabricFleet:
         """Yield the host key that each host presents; see `ports.Fleet.keys`."""
         connections = self._connections()
 
-        def late(host: HostSettings) -> Presented:
-            return Presented(host.name, "", reason="not seen when the whole run's limit had passed")
+        def late(host: HostSettings, *, interrupted: bool) -> Presented:
+            words = "it was interrupted" if interrupted else "the whole run's limit had passed"
+            return Presented(host.name, "", reason=f"not seen when {words}")
 
         yield from self._each(hosts, connections, partial(_presented, connections), late, timeout, None)
 
@@ -121,26 +129,46 @@ class FabricFleet:
         hosts: Sequence[HostSettings],
         connections: Connections,
         work: Callable[[HostSettings], T],
-        late: Callable[[HostSettings], T],
+        late: "_Late[T]",
         timeout: float | None,
         heard: Callable[[T], None] | None,
     ) -> Iterator[T]:
         crew = _Crew(hosts, work, min(connections.settings.at_once, len(hosts)), connections)
         deadline = None if timeout is None else self._monotonic() + timeout
         arrived: dict[int, T] = {}
+
+        def take(timeout: float | None) -> bool:
+            found = crew.next(timeout)
+            if found is not None:
+                arrived[found[0]] = found[1]
+                if heard:
+                    heard(found[1])
+            return found is not None
+
         try:
             for place in range(len(hosts)):
-                while place not in arrived:
-                    found = crew.next(None if deadline is None else max(0.0, deadline - self._monotonic()))
-                    if found is None:
-                        arrived |= {n: late(other) for n, other in enumerate(hosts) if n >= place and n not in arrived}
-                        break
-                    arrived[found[0]] = found[1]
-                    if heard:
-                        heard(found[1])
+                went_on, interrupted = True, False
+                while went_on and place not in arrived:
+                    try:
+                        went_on = take(None if deadline is None else max(0.0, deadline - self._monotonic()))
+                    except Interrupted as failure:
+                        if self._stopped is None:
+                            raise
+                        self._stopped(failure)
+                        went_on, interrupted = False, True
+                        while take(0):
+                            continue
+                if not went_on:
+                    for n, host in enumerate(hosts[place:], place):
+                        arrived.setdefault(n, late(host, interrupted=interrupted))
                 yield arrived.pop(place)
         finally:
             crew.dismiss()
+
+
+class _Late(Protocol[T_co]):
+    def __call__(self, host: HostSettings, *, interrupted: bool) -> T_co:
+        """Return what stands for a host that has not answered."""
 
 
 class _Crew(Generic[T]):

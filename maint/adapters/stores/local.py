@@ -8,10 +8,11 @@ import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
-from maint.adapters.stores.names import STAGING, split_name, split_prefix
+from maint.adapters.stores.stored_files import STAGING, Reader, Writer, split_name, split_prefix
 from maint.errors import StoreFailed
 from maint.files import make_folder, publish, write_all
 
@@ -52,7 +53,7 @@ class LocalStore:
         """Return the bytes of a file, None where there is none."""
         *folders, last = split_name(name)
         try:
-            with self._told(f"cannot look at {name}"), self._folder(folders) as folder:
+            with self._failing(f"cannot look at {name}"), self._folder(folders) as folder:
                 found = os.stat(last, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
@@ -62,9 +63,10 @@ class LocalStore:
     def open(self, name: str) -> Iterator[BinaryIO]:
         """Read a file as a stream; `FileNotFoundError` where there is none."""
         *folders, last = split_name(name)
-        with self._told(f"cannot open {name}"), self._folder(folders) as folder:
+        with self._failing(f"cannot open {name}"), self._folder(folders) as folder:
             handle = _open_file(folder, last)
-        with _Reading(handle, f"cannot read {name} in {self._root}") as raw, io.BufferedReader(raw) as file:
+        failing = partial(self._failing, f"cannot read {name}")
+        with io.FileIO(handle, "rb") as raw, io.BufferedReader(Reader(raw.readinto, failing)) as file:
             yield file
 
     @contextmanager
@@ -78,13 +80,12 @@ class LocalStore:
         *folders, last = split_name(name)
         words = f"cannot write {name}"
         with ExitStack() as stack:
-            with self._told(words):
-                make_folder(self._root)
+            with self._failing(words):
                 folder, staging, handle = self._staged(stack, folders, last)
             try:
-                with _Writing(handle, f"{words} in {self._root}") as file:
-                    yield file
-                    with self._told(words):
+                with io.FileIO(handle, "wb"):
+                    yield cast(BinaryIO, Writer(partial(write_all, handle), partial(self._failing, words)))
+                    with self._failing(words):
                         os.fsync(handle)
                         _commit(folder, staging, last, handle)
             except BaseException:
@@ -93,17 +94,18 @@ class LocalStore:
 
     def _staged(self, stack: ExitStack, folders: Sequence[str], last: str) -> tuple[int, str, int]:
         while True:
-            folder = stack.enter_context(self._folder(folders, make=True))
-            _refuse_taken(folder, last)
-            # Somebody may have removed the folder again, since it was empty.
+            make_folder(self._root)
+            # Another machine may remove a folder again as long as it is empty.
             with suppress(FileNotFoundError):
+                folder = stack.enter_context(self._folder(folders, make=True))
+                _refuse_taken(folder, last)
                 return folder, *_stage(folder)
 
     def remove(self, name: str) -> None:
         """Remove a file, and its folder if that is empty now; no complaint where there is none."""
         *folders, last = split_name(name)
         try:
-            with self._told(f"cannot remove {name}"), self._folder(folders) as folder:
+            with self._failing(f"cannot remove {name}"), self._folder(folders) as folder:
                 os.unlink(last, dir_fd=folder)
                 os.fsync(folder)
         except FileNotFoundError:
@@ -116,7 +118,7 @@ class LocalStore:
         """Remove what dead writers left half-written; a live writer holds a lock on its file. Return how many."""
         swept = 0
         for name, folder in self._walk(split_prefix(prefix), staging=True):
-            with self._told(f"cannot remove {name}"):
+            with self._failing(f"cannot remove {name}"):
                 swept += _sweep_one(folder, name.rpartition("/")[2])
         self._tidy(split_prefix(prefix))
         return swept
@@ -140,14 +142,15 @@ class LocalStore:
         return True
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _failing(self, what: str) -> Iterator[None]:
         # What the port promises comes out as it is; whatever else the disk says becomes a failure with words.
         try:
             yield
         except (FileNotFoundError, FileExistsError):
             raise
         except OSError as error:
-            raise _failure(f"{what} in {self._root}", error) from None
+            words = [error.strerror or str(error)]
+            raise StoreFailed(f"{what} in {self._root}", detail=words, hint=_HINTS.get(error.errno or 0)) from None
 
     @contextmanager
     def _folder(self, folders: Sequence[str], *, make: bool = False) -> Iterator[int]:
@@ -164,7 +167,7 @@ class LocalStore:
     def _walk(self, folders: Sequence[str], *, staging: bool) -> Iterator[tuple[str, int]]:
         # Yields names, and the descriptor of the folder that each is in; both hold until the next one.
         try:
-            with self._told("cannot list"), self._folder(folders) as start:
+            with self._failing("cannot list"), self._folder(folders) as start:
                 for inner, _, files, handle in os.fwalk(".", dir_fd=start, onerror=_raise):
                     where = "/".join([*folders, *Path(inner).parts])
                     for file in files:
@@ -270,38 +273,3 @@ def _is_same(folder: int, name: str, handle: int) -> bool:
         return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(handle))
     except OSError:
         return False
-
-
-def _failure(what: str, error: OSError) -> StoreFailed:
-    return StoreFailed(what, detail=[error.strerror or str(error)], hint=_HINTS.get(error.errno or 0))
-
-
-class _Writing(io.FileIO):
-    """A staged file; what the disk says becomes a failure with words."""
-
-    def __init__(self, handle: int, words: str) -> None:
-        super().__init__(handle, "wb")
-        self._words = words
-
-    # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
-    def write(self, block: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
-        try:
-            write_all(self.fileno(), memoryview(block))
-        except OSError as error:
-            raise _failure(self._words, error) from None
-        return len(block)
-
-
-class _Reading(io.FileIO):
-    """A stored file; what the disk says becomes a failure with words."""
-
-    def __init__(self, handle: int, words: str) -> None:
-        super().__init__(handle, "rb")
-        self._words = words
-
-    # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
-    def readinto(self, buffer: bytearray | memoryview) -> int | None:  # type: ignore[override]
-        try:
-            return super().readinto(buffer)
-        except OSError as error:
-            raise _failure(self._words, error) from None

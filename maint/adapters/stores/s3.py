@@ -3,17 +3,26 @@
 The client is botocore: the one whose retries can be switched off and which passes conditions on to uploads in parts.
 """
 
+import base64
+import hashlib
 import io
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from maint.adapters.stores.names import STAGING, split_name, split_prefix
-from maint.adapters.stores.stale_uploads import is_left_over
+from maint.adapters.stores.stored_files import (
+    STAGING,
+    Reader,
+    Writer,
+    is_left_over,
+    split_name,
+    split_prefix,
+    staging_name,
+)
 from maint.errors import Invalid, MaintError, StoreFailed
 from maint.model.secret import Secret
 
@@ -21,12 +30,14 @@ try:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.session import Session
-
-    from maint.adapters.stores.s3_upload import MISSING, TAKEN, Upload, abort_upload, code_of, head
 except ImportError:
     raise Invalid("S3 stores need botocore, which is not installed", hint="pip install 'maint[s3]'") from None
 
 _BUFFER = 256 * 1024
+_PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
+_MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
+_TAKEN = frozenset({"412", "PreconditionFailed"})
+_WRITER = "maint-writer"
 _HINTS = {
     "403": "look at the rights of the access key",
     "AccessDenied": "look at the rights of the access key",
@@ -79,7 +90,7 @@ class S3Store:
     def size(self, name: str) -> int | None:
         """Return the bytes of a file, None where there is none."""
         key = self._key(name)
-        with self._told(f"cannot look at {name}"):
+        with self._failing(f"cannot look at {name}"):
             found = self._head(key)
         return None if found is None else int(found["ContentLength"])
 
@@ -87,17 +98,17 @@ class S3Store:
     def open(self, name: str) -> Iterator[BinaryIO]:
         """Read a file as a stream; `FileNotFoundError` where there is none."""
         key, words = self._key(name), f"cannot read {name}"
-        with self._told(words):
+        with self._failing(words):
             try:
                 body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"]
             except ClientError as error:
-                if code_of(error) not in MISSING:
+                if _code_of(error) not in _MISSING:
                     raise
                 body = None
         if body is None:
             raise FileNotFoundError(f"no file {name} in {self.location}")
         try:
-            yield io.BufferedReader(_Reading(body, words, self.location), _BUFFER)
+            yield io.BufferedReader(Reader(partial(_read_body, body), partial(self._failing, words)), _BUFFER)
         finally:
             body.close()
 
@@ -110,14 +121,14 @@ class S3Store:
             StoreFailed: the service said no, could not be reached, or ignores conditions.
         """
         key, words = self._key(name), f"cannot write {name}"
-        with self._told(words):
+        with self._failing(words):
             if self._head(key) is not None:
                 raise FileExistsError(f"there is a file {name} already in {self.location}")
             self._prove_condition()
-        upload = Upload(self._client, self._bucket, key)
+        upload = _Upload(self._client, self._bucket, key)
         try:
-            yield cast(BinaryIO, _Writing(upload, words, self.location))
-            with self._told(words):
+            yield cast(BinaryIO, Writer(upload.write, partial(self._failing, words)))
+            with self._failing(words):
                 upload.finish()
         except BaseException:
             upload.abort()
@@ -126,7 +137,7 @@ class S3Store:
     def remove(self, name: str) -> None:
         """Remove a file; no complaint where there is none."""
         key = self._key(name)
-        with self._told(f"cannot remove {name}"):
+        with self._failing(f"cannot remove {name}"):
             self._client.delete_object(Bucket=self._bucket, Key=key)
 
     def sweep(self, prefix: str = "") -> int:
@@ -135,7 +146,7 @@ class S3Store:
         marks = [(n, at) for n, at in self._listed(folder) if n.rpartition("/")[2].startswith(STAGING)]
         living: set[str] = set()
         swept = 0
-        with self._told("cannot sweep"):
+        with self._failing("cannot sweep"):
             for name, touched in marks:
                 folder_of, _, mark = name.rpartition("/")
                 if not is_left_over(mark, touched, now):
@@ -144,7 +155,7 @@ class S3Store:
                 where = upload["Key"].removeprefix(self._prefix).rpartition("/")[0]
                 marked = any(name.rpartition("/")[0] == where for name, _ in marks)
                 if where not in living and (marked or is_left_over("", upload["Initiated"], now)):
-                    abort_upload(self._client, self._bucket, upload["Key"], upload["UploadId"])
+                    _abort_upload(self._client, self._bucket, upload["Key"], upload["UploadId"])
                     swept += 1
             for name, touched in marks:
                 if is_left_over(name.rpartition("/")[2], touched, now):
@@ -177,13 +188,13 @@ class S3Store:
         return self._prefix + "/".join(split_name(name))
 
     def _head(self, key: str) -> Mapping[str, Any] | None:
-        return head(self._client, self._bucket, key)
+        return _head(self._client, self._bucket, key)
 
     def _listed(self, folder: str) -> Iterator[tuple[str, datetime]]:
         token: dict[str, str] = {}
         start = self._prefix + (f"{folder}/" if folder else "")
         while True:
-            with self._told("cannot list"):
+            with self._failing("cannot list"):
                 page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=start, **token)
             for entry in page.get("Contents", ()):
                 yield entry["Key"].removeprefix(self._prefix), entry["LastModified"]
@@ -211,7 +222,7 @@ class S3Store:
             try:
                 self._client.put_object(Bucket=self._bucket, Key=key, Body=b"", IfNoneMatch="*")
             except ClientError as error:
-                if code_of(error) not in TAKEN:
+                if _code_of(error) not in _TAKEN:
                     raise
                 self._proven = True
                 return
@@ -221,53 +232,144 @@ class S3Store:
         )
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
-        with _told(what, self.location):
+    def _failing(self, what: str) -> Iterator[None]:
+        try:
             yield
+        except (MaintError, FileExistsError):
+            raise
+        except ClientError as error:
+            answer = error.response.get("Error", {})
+            words = f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}"
+            raise StoreFailed(f"{what} in {self.location}", detail=[words], hint=_HINTS.get(_code_of(error))) from None
+        except (BotoCoreError, OSError) as error:
+            raise StoreFailed(
+                f"{what} in {self.location}", detail=[str(error)], hint="is the service up, and its endpoint right?"
+            ) from None
 
 
-class _Writing:
-    """An object being written; what the service says becomes a failure with words."""
-
-    def __init__(self, upload: Upload, words: str, location: str) -> None:
-        self._upload, self._words, self._location = upload, words, location
-
-    def write(self, block: bytes | bytearray | memoryview, /) -> int:
-        with _told(self._words, self._location):
-            return self._upload.write(block)
-
-    def flush(self) -> None:
-        """Nothing is held back that could be flushed for good: the object is whole when its block has ended."""
+def _read_body(body: Any, buffer: bytearray | memoryview) -> int:  # botocore's stream has no type
+    block = body.read(len(buffer))
+    buffer[: len(block)] = block
+    return len(block)
 
 
-class _Reading(io.RawIOBase):
-    """An object being read; what the service says becomes a failure with words."""
+class _Upload:
+    """One object on its way up: in one request while it is small, else in pieces."""
 
-    def __init__(self, body: Any, words: str, location: str) -> None:  # botocore's stream has no type
-        self._body, self._words, self._location = body, words, location
+    def __init__(self, client: Any, bucket: str, key: str) -> None:  # the client: see S3Store._client
+        self._client, self._bucket, self._key = client, bucket, key
+        self._name = staging_name()
+        self._waiting = bytearray()
+        self._pieces: list[dict[str, object]] = []
+        self._id: str | None = None
 
-    def readable(self) -> bool:
-        return True
-
-    # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        with _told(self._words, self._location):
-            block = self._body.read(len(buffer))
-        buffer[: len(block)] = block
+    def write(self, block: bytes | bytearray | memoryview) -> int:
+        """Take a block, and send a piece when there is enough."""
+        self._waiting += block
+        while len(self._waiting) > _PIECE:
+            self._send(bytes(self._waiting[:_PIECE]))
+            del self._waiting[:_PIECE]
         return len(block)
 
+    def finish(self) -> None:
+        """Give the object its name; FileExistsError when it is taken."""
+        try:
+            if self._id is None:
+                self._put()
+            else:
+                self._send(bytes(self._waiting))
+                self._complete()
+        except ClientError as error:
+            if _code_of(error) in _TAKEN:
+                raise FileExistsError(f"there is an object {self._key} already") from None
+            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) < 500 or not self._is_ours():
+                raise
+        except BotoCoreError:
+            # The answer was lost, which does not tell whether the request was.
+            if not self._is_ours():
+                raise
+        with suppress(BotoCoreError, ClientError):  # the object stands; a mark that stays is swept later
+            self._unmark()
 
-@contextmanager
-def _told(what: str, location: str) -> Iterator[None]:
+    def abort(self) -> None:
+        """Take back what was sent; best effort on the way out of a failure, a sweep comes later."""
+        with suppress(BotoCoreError, ClientError):
+            if self._id is not None:
+                _abort_upload(self._client, self._bucket, self._key, self._id)
+            self._unmark()
+
+    def _put(self) -> None:
+        content = bytes(self._waiting)
+        self._client.put_object(
+            Bucket=self._bucket,
+            Key=self._key,
+            Body=content,
+            IfNoneMatch="*",
+            ChecksumSHA256=_checksum(content),
+            Metadata={_WRITER: self._name},
+        )
+
+    def _send(self, content: bytes) -> None:
+        if self._id is None:
+            self._client.put_object(Bucket=self._bucket, Key=self._mark, Body=b"", IfNoneMatch="*")
+            begun = self._client.create_multipart_upload(
+                Bucket=self._bucket, Key=self._key, ChecksumAlgorithm="SHA256", Metadata={_WRITER: self._name}
+            )
+            self._id = begun["UploadId"]
+        piece: dict[str, object] = {"PartNumber": len(self._pieces) + 1, "ChecksumSHA256": _checksum(content)}
+        sent = self._client.upload_part(Bucket=self._bucket, Key=self._key, UploadId=self._id, Body=content, **piece)
+        self._pieces.append({**piece, "ETag": sent["ETag"]})
+
+    def _complete(self) -> None:
+        self._client.complete_multipart_upload(
+            Bucket=self._bucket,
+            Key=self._key,
+            UploadId=self._id,
+            MultipartUpload={"Parts": self._pieces},
+            IfNoneMatch="*",
+        )
+
+    @property
+    def _mark(self) -> str:
+        return f"{self._key.rpartition('/')[0]}/{self._name}".lstrip("/")
+
+    def _unmark(self) -> None:
+        if self._id is not None:
+            self._client.delete_object(Bucket=self._bucket, Key=self._mark)
+            self._id = None
+
+    def _is_ours(self) -> bool:
+        try:
+            found = _head(self._client, self._bucket, self._key)
+        except (BotoCoreError, ClientError):
+            return False
+        return found is not None and found.get("Metadata", {}).get(_WRITER) == self._name
+
+
+def _head(client: Any, bucket: str, key: str) -> Mapping[str, Any] | None:
+    """Return what is known of an object, None where there is none."""
     try:
-        yield
-    except (MaintError, FileExistsError):
-        raise
+        found: Mapping[str, Any] = client.head_object(Bucket=bucket, Key=key)
     except ClientError as error:
-        answer = error.response.get("Error", {})
-        words = f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}"
-        raise StoreFailed(f"{what} in {location}", detail=[words], hint=_HINTS.get(code_of(error))) from None
-    except (BotoCoreError, OSError) as error:
-        raise StoreFailed(
-            f"{what} in {location}", detail=[str(error)], hint="is the service up, and its endpoint right?"
-        ) from None
+        if _code_of(error) in _MISSING:
+            return None
+        raise
+    return found
+
+
+def _abort_upload(client: Any, bucket: str, key: str, upload: str) -> None:
+    """Throw the pieces of an upload away; no complaint where it is gone."""
+    try:
+        client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload)
+    except ClientError as error:
+        if _code_of(error) != "NoSuchUpload":
+            raise
+
+
+def _code_of(error: ClientError) -> str:
+    """Return the service's own code for a failure."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _checksum(content: bytes) -> str:
+    return base64.b64encode(hashlib.sha256(content).digest()).decode()

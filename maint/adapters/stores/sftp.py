@@ -5,11 +5,19 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import BinaryIO, cast
 
 from maint.adapters.ssh.sftp import BROKEN, Download, Facts, Session, Sessions, Upload
-from maint.adapters.stores.names import STAGING, split_name, split_prefix
-from maint.adapters.stores.stale_uploads import is_left_over, staging_name
+from maint.adapters.stores.stored_files import (
+    STAGING,
+    Reader,
+    Writer,
+    is_left_over,
+    split_name,
+    split_prefix,
+    staging_name,
+)
 from maint.errors import CannotReach, StoreFailed
 
 _KEY_HINT = "compare it with `ssh-keygen -lf` on that host; if it is the host's, add it to the file of known hosts"
@@ -47,7 +55,7 @@ class SftpStore:
     def size(self, name: str) -> int | None:
         """Return the bytes of a file, None where there is none."""
         path = self._path(split_name(name))
-        with self._told(f"cannot look at {name}"), self._sessions.session() as session:
+        with self._failing(f"cannot look at {name}"), self._sessions.session() as session:
             return _size(session, path)
 
     @contextmanager
@@ -55,13 +63,13 @@ class SftpStore:
         """Read a file as a stream; `FileNotFoundError` where there is none."""
         path, words = self._path(split_name(name)), f"cannot read {name}"
         with ExitStack() as stack:
-            with self._told(words):
+            with self._failing(words):
                 session = stack.enter_context(self._sessions.session())
                 size = _size(session, path)
                 raw = None if size is None else Download(session, path, size)
             if raw is not None:
-                yield io.BufferedReader(_Told(raw, words, self._location), _BUFFER)
-                with self._told(words):
+                yield io.BufferedReader(Reader(raw.readinto, partial(self._failing, words)), _BUFFER)
+                with self._failing(words):
                     raw.finish()
         if raw is None:
             raise FileNotFoundError(f"no file {name} in {self._location}")
@@ -79,13 +87,13 @@ class SftpStore:
         staging = f"{self._path(folders)}/{staging_name()}"
         try:
             with ExitStack() as stack:
-                with self._told(words):
+                with self._failing(words):
                     session = stack.enter_context(self._sessions.session())
                     self._make(session, self._path(folders))
                     _refuse_taken(session, path)
                     upload = Upload(session, staging)
-                yield cast(BinaryIO, _ToldWriter(upload, words, self._location))
-                with self._told(words):
+                yield cast(BinaryIO, Writer(upload.write, partial(self._failing, words)))
+                with self._failing(words):
                     upload.finish()
             self._commit(staging, path, words)
         except BaseException:
@@ -95,7 +103,7 @@ class SftpStore:
     def remove(self, name: str) -> None:
         """Remove a file; no complaint where there is none."""
         path = self._path(split_name(name))
-        with self._told(f"cannot remove {name}"), self._sessions.session() as session:
+        with self._failing(f"cannot remove {name}"), self._sessions.session() as session:
             session.remove(path)
 
     def sweep(self, prefix: str = "") -> int:
@@ -104,7 +112,7 @@ class SftpStore:
         for name, facts in [*self._walk(split_prefix(prefix))]:
             touched = datetime.fromtimestamp(facts.modified, UTC)
             if _is_staging(name) and is_left_over(name.rpartition("/")[2], touched, now):
-                with self._told(f"cannot remove {name}"), self._sessions.session() as session:
+                with self._failing(f"cannot remove {name}"), self._sessions.session() as session:
                     session.remove(f"{self._root}/{name}")
                 swept += 1
         return swept
@@ -118,7 +126,7 @@ class SftpStore:
 
     def _walk(self, folders: Sequence[str]) -> Iterator[tuple[str, Facts]]:
         """Yield the files below a folder, staged ones too, with what the server tells of each."""
-        with self._told("cannot list"), self._sessions.session() as session:
+        with self._failing("cannot list"), self._sessions.session() as session:
             todo = ["/".join(folders)]
             while todo:
                 where = todo.pop()
@@ -148,7 +156,7 @@ class SftpStore:
                 session.rename(staging, path)
         except (*BROKEN, CannotReach) as error:
             # The name may be taken, or the answer may have been lost: only looking tells.
-            with self._told(words), self._sessions.session() as session:
+            with self._failing(words), self._sessions.session() as session:
                 ours, there = _size(session, staging), _size(session, path)
                 if there is not None and ours is not None:
                     raise FileExistsError(f"there is a file {path} already") from None
@@ -161,25 +169,19 @@ class SftpStore:
             session.remove(staging)
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
-        with told(what, self._location):
+    def _failing(self, what: str) -> Iterator[None]:
+        """Turn what SSH and SFTP say into failures with words; what the port promises comes out as it is."""
+        try:
             yield
-
-
-@contextmanager
-def told(what: str, location: str) -> Iterator[None]:
-    """Turn what SSH and SFTP say into failures with words; what the port promises comes out as it is."""
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError) as error:
-        if isinstance(error.args[0] if error.args else None, int):
-            raise _failure(what, location, error) from None
-        raise
-    except CannotReach as error:
-        hint = _KEY_HINT if "host key" in error.message.lower() else error.hint
-        raise StoreFailed(f"{what} in {location}", detail=[error.message, *error.detail], hint=hint) from None
-    except BROKEN as error:
-        raise _failure(what, location, error) from None
+        except (FileNotFoundError, FileExistsError) as error:
+            if isinstance(error.args[0] if error.args else None, int):
+                raise _failure(what, self._location, error) from None
+            raise
+        except CannotReach as error:
+            hint = _KEY_HINT if "host key" in error.message.lower() else error.hint
+            raise StoreFailed(f"{what} in {self._location}", detail=[error.message, *error.detail], hint=hint) from None
+        except BROKEN as error:
+            raise _failure(what, self._location, error) from None
 
 
 def _failure(what: str, location: str, error: Exception) -> StoreFailed:
@@ -208,32 +210,3 @@ def _refuse_taken(session: Session, path: str) -> None:
     # Only spares the writer its work; what decides is the commit.
     if session.facts(path) is not None:
         raise FileExistsError(f"there is a file {path} already")
-
-
-class _Told(io.RawIOBase):
-    """A file being read; what the host says becomes a failure with words."""
-
-    def __init__(self, raw: Download, words: str, location: str) -> None:
-        self._raw, self._words, self._location = raw, words, location
-
-    def readable(self) -> bool:
-        return True
-
-    # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        with told(self._words, self._location):
-            return self._raw.readinto(buffer)
-
-
-class _ToldWriter:
-    """A file being written; what the host says becomes a failure with words."""
-
-    def __init__(self, upload: Upload, words: str, location: str) -> None:
-        self._upload, self._words, self._location = upload, words, location
-
-    def write(self, block: bytes | bytearray | memoryview, /) -> int:
-        with told(self._words, self._location):
-            return self._upload.write(block)
-
-    def flush(self) -> None:
-        """Nothing is held back that could be flushed for good: the file is whole when its block has ended."""

@@ -13,8 +13,9 @@ from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create
 from maint.model.formatting import show_count
 from maint.model.snapshot import Snapshot
+from maint.snapshots.archive import Kind, members
 from maint.snapshots.catalogue import find
-from maint.snapshots.parts import MANAGER_FILES, Kind, members, open_part
+from maint.snapshots.parts import MANAGER_FILES, open_part
 
 
 @command(example="maint backup files 20260102T --extract /etc/cloudera-scm-server/uuid --to uuid")

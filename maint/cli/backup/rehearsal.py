@@ -19,7 +19,7 @@ from maint.ports import Clock, Secrets
 
 if TYPE_CHECKING:
     from maint.adapters.manager.client import ManagerClient
-    from maint.lab.running import Lab
+    from maint.lab.manager.simulator import Simulator
 
 PREFIX = "maint-drill-"
 _MEMORY = Path("/dev/shm")
@@ -31,7 +31,7 @@ _LOCK = "lock"
 class LabStage:
     """`ports.Stage`: a lab that is up."""
 
-    def __init__(self, lab: "Lab", client: "ManagerClient", login: Login, secrets: Secrets) -> None:
+    def __init__(self, lab: "Simulator", client: "ManagerClient", login: Login, secrets: Secrets) -> None:
         self.manager = client
         self._lab, self._login, self._secrets = lab, login, secrets
 
@@ -79,8 +79,8 @@ class LabRehearsal:
     @contextmanager
     def stage(self, document: BinaryIO, size: int, api: int) -> Iterator[LabStage]:
         """Bring up a throw-away manager; see `ports.Rehearsal`."""
+        from maint.lab.manager import simulator
         from maint.lab.manager.load import Options
-        from maint.lab.running import Lab
 
         switches = {
             "down-seconds": "0",
@@ -92,17 +92,17 @@ class LabRehearsal:
         sweep()
         with private_folder(size) as folder:
             path = folder / "deployment.json"
-            options = Options(deployment=path, fresh=True, ssh=False, alone=True, switches=switches)
+            options = Options(deployment=path, fresh=True, switches=switches)
             with path.open("xb") as file:
                 shutil.copyfileobj(document, file, 1 << 18)
             try:
-                lab = Lab(folder / "lab", options)
+                lab = simulator.create(folder / "lab", options).simulator
             except (OSError, ValueError) as problem:
                 raise WorkFailed(f"no throw-away manager can be made of this deployment: {problem}") from None
             with lab:
                 yield LabStage(lab, self._client(lab, api), self._settings.manager.login, self._secrets)
 
-    def _client(self, lab: "Lab", api: int) -> "ManagerClient":
+    def _client(self, lab: "Simulator", api: int) -> "ManagerClient":
         from maint.adapters.manager.client import ManagerClient
 
         settings = replace(
@@ -111,7 +111,7 @@ class LabRehearsal:
             plain_port=lab.server.plain_port,
             tls_port=lab.server.tls_port,
             bootstrap=Login("admin", FACTORY),
-            ca=lab.folder / "ca/bundle.pem",
+            ca=lab.bundle,
             deployment_api=api,
             insecure=False,
         )

@@ -1,7 +1,7 @@
 """`maint host check`: gather or read facts, judge them, show what was found."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +24,7 @@ from maint.cli.open_site import limit_of, opened
 from maint.cli.options import Flags
 from maint.cli.screen import Screen, table
 from maint.config.yaml import load
-from maint.errors import Invalid, MaintError, UsageError
+from maint.errors import Interrupted, Invalid, MaintError, UsageError
 from maint.files import replace as write_file
 from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
@@ -129,11 +129,14 @@ def _carry_out(flags: Flags, request: CheckRequest) -> int:
 
 
 def _run(flags: Flags, screen: Screen, request: CheckRequest) -> int:
+    stops: list[Interrupted] = []
     if request.facts:
         _refuse_asking(request)
         site, checks, accepted, name = _kept(request)
     else:
-        site, checks, accepted, name = _gathered(flags, screen, request)
+        # A monitoring plugin that is ended must not look as if it had ended by itself.
+        stopped = None if screen.output == "nagios" else stops.append
+        site, checks, accepted, name = _gathered(flags, screen, request, stopped)
     contacts = [Contact(host.name, host.reached, host.reason) for host in site.hosts]
     findings = judge(checks, site, accepted)
     if request.report and flags.dry_run:
@@ -141,7 +144,10 @@ def _run(flags: Flags, screen: Screen, request: CheckRequest) -> int:
     elif request.report:
         head = {"site": name, "taken_at": f"{site.taken_at:%Y-%m-%d %H:%M} UTC"}
         _write(Path(request.report), reports.html(findings, contacts, head))
-    return _show(screen, findings, contacts)
+    code = _show(screen, findings, contacts)
+    if stops:
+        raise stops[0]
+    return code
 
 
 def _refuse_asking(request: CheckRequest) -> None:
@@ -197,7 +203,7 @@ def _only(site: SiteFacts, request: CheckRequest) -> None:
 
 
 def _gathered(
-    flags: Flags, screen: Screen, request: CheckRequest
+    flags: Flags, screen: Screen, request: CheckRequest, stopped: Callable[[Interrupted], None] | None
 ) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance], str]:
     checks = select(_ids(request), request.groups, request.phase or RUNNING)
     plan, matrix = _plan(request.plan), _matrix(request.matrix)
@@ -209,7 +215,7 @@ def _gathered(
         setting = setting_of(settings, request.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
         enquiry = Enquiry(hosts, checks, setting, profiles, request.more or {})
-        site = _asked(configured, enquiry, limit_of(flags), Teller(screen, len(hosts)))
+        site = _asked(configured, enquiry, limit_of(flags), Teller(screen, len(hosts)), stopped)
         _warn_of_logins(screen, site)
         if request.save and flags.dry_run:
             screen.say(f"would keep in {request.save} what the hosts said")
@@ -232,9 +238,15 @@ def _plain(accepted: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, Js
     ]  # fmt: skip
 
 
-def _asked(site: ConfiguredSite, enquiry: Enquiry, limit: float | None, tell: "Teller") -> SiteFacts:
+def _asked(
+    site: ConfiguredSite,
+    enquiry: Enquiry,
+    limit: float | None,
+    tell: "Teller",
+    stopped: Callable[[Interrupted], None] | None,
+) -> SiteFacts:
     """Ask the manager while the hosts are asked."""
-    fleet = FabricFleet(site.settings, site.secrets, heard=tell)
+    fleet = FabricFleet(site.settings, site.secrets, heard=tell, stopped=stopped)
     wanted = {check.id for check in enquiry.checks if check.needs_manager}
     on_manager = any("M" in letters for letters in enquiry.profiles.values())
     ids = {check.id for check in enquiry.checks}
@@ -262,7 +274,7 @@ class Teller:
         self._heard += 1
         place = f"[{self._heard}/{self._count}]"
         if reply.reason:
-            self._screen.say(f"{place} {reply.host}: {reply.reason}")
+            self._screen.say(f"{place} {reply.host}: {reply.reason}{f'; {reply.hint}' if reply.hint else ''}")
         else:
             self._screen.progress(f"{place} {reply.host} answered in {reply.seconds:.1f} s")
 

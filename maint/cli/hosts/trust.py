@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from maint.adapters.ssh.connections import jump_address
 from maint.adapters.ssh.fleet import FabricFleet
 from maint.adapters.ssh.known_hosts import record
 from maint.cli.command import command
@@ -18,6 +19,7 @@ from maint.engine.lock import site_lock
 from maint.errors import Invalid
 from maint.model.fleet import Presented, Standing
 from maint.model.formatting import show_count
+from maint.model.site import HostSettings
 
 _DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
 
@@ -31,7 +33,7 @@ def trust(
 ) -> int:
     """Show the hosts' keys, and record them once you say yes; a key that differs needs --replace."""
     with opened(flags) as (site, screen):
-        asked = choose(inventory(site, hosts_from), hosts or (), ())
+        asked = choose(_with_jump(site, inventory(site, hosts_from)), hosts or (), ())
         fleet = FabricFleet(site.settings, site.secrets)
         seen = list(fleet.keys(asked, timeout=limit_of(flags)))
         fresh = [one for one in seen if not one.reason and one.standing is Standing.UNKNOWN]
@@ -48,6 +50,14 @@ def trust(
             screen.warn(f"{one.host}: its key is {one.standing.value} and was not recorded" + _advice(one))
         _emit(screen, seen, recorded)
         return _code(seen, refused)
+
+
+def _with_jump(site: ConfiguredSite, hosts: Sequence[HostSettings]) -> Sequence[HostSettings]:
+    """Return the hosts, and before them the jump host through which they are reached."""
+    jump = jump_address(site.settings.ssh) if site.settings.ssh else None
+    if jump is None or any((host.address, host.port or 22) == (jump.host, jump.port) for host in hosts):
+        return hosts
+    return [HostSettings(jump.name, jump.host, jump.port), *hosts]
 
 
 def _advice(one: Presented) -> str:

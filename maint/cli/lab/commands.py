@@ -1,5 +1,6 @@
 """`maint lab up|down|status|break`: a simulated manager with its hosts, for rehearsals."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,13 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from maint.cli.command import command
-from maint.cli.lab.switches import deployment_file, discard_lab, is_lab, lab_folder, switches_of
+from maint.cli.lab.switches import deployment_file, lab_folder, switches_of
 from maint.cli.options import Flags
-from maint.cli.screen import table
+from maint.cli.screen import ask_change, table
 from maint.errors import Refused, UsageError
 from maint.lab import control
 from maint.lab.faults import FAULTS
-from maint.lab.hosts.ssh.faults import HOST_FAULTS
 from maint.lab.manager.load import Options
 from maint.model.formatting import show_count
 from maint.model.virtual_cluster import is_cluster_name
@@ -67,11 +67,11 @@ def up(
         flags.screen().say(f"would bring a lab up in {place}" + (", and throw away the one that is there" * new))
         return
     if new:
-        discard_lab(place)
-    elif options == Options(virtual_clusters=options.virtual_clusters) and is_lab(place):
+        _discard(flags, place)
+    elif options == Options(virtual_clusters=options.virtual_clusters) and control.is_lab(place):
         _made(flags, place, options.virtual_clusters)
         return
-    elif is_lab(place):
+    elif control.is_lab(place):
         raise Refused(
             f"there is a lab in {place} already, and it stays what it was made from",
             hint="`maint lab up` alone brings it up again; --new makes another; --folder puts one elsewhere",
@@ -87,6 +87,24 @@ def _made(flags: Flags, place: Path, names: Sequence[str]) -> None:
     _show(flags, control.status(place))
     for each in made:
         flags.screen().say(f"virtual cluster {each['name']}: empty, not initialised, at {each['base_url']}")
+
+
+def _discard(flags: Flags, place: Path) -> None:
+    """Take the lab in a folder down and remove it, once the operator agrees.
+
+    Raises:
+        Refused: the folder holds something that is not a lab, or the operator does not agree.
+    """
+    if not place.exists():
+        return
+    if control.is_lab(place):
+        store = ", with the snapshots in its store" if any(place.glob("backups/*")) else ""
+        question = f"the lab in {place} is to be thrown away{store}; go on?"
+        ask_change(flags.screen(), question, yes=flags.yes)
+    elif not control.is_unfinished(place) and any(place.iterdir()):
+        raise Refused(f"{place} is not empty and holds no lab", hint="name another folder")
+    control.down(place)
+    shutil.rmtree(place)
 
 
 def _show(flags: Flags, found: dict[str, Any]) -> None:  # Any: what a lab tells, as JSON
@@ -134,7 +152,6 @@ def break_(
     screen = flags.screen()
     if listed:
         rows = [[name, one.target, one.meaning] for name, one in FAULTS.items()]
-        rows += [[name, "a host", words] for name, words in HOST_FAULTS.items()]
         rows += [[_LOST, target, words] for target, (words, _) in _LOSSES.items()]
         data = [dict(zip(("name", "target", "meaning"), row, strict=True)) for row in rows]
         screen.emit({"faults": data}, table(["FAULT", "TARGET", "MEANING"], rows))

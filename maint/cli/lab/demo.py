@@ -19,9 +19,11 @@ from maint.cli.open_site import settings_of
 from maint.cli.options import Flags
 from maint.cli.run_playbook import carry_out, resume
 from maint.cli.screen import Screen
-from maint.errors import Unfinished, WorkFailed
+from maint.errors import MaintError, Unfinished
 from maint.lab import control
 from maint.lab.manager.load import Options
+
+_LOOK_CLOSER = "the demo removed its lab: `maint lab up` keeps one, in which the same commands can be tried one by one"
 
 
 @command(example="maint lab demo")
@@ -36,6 +38,9 @@ def demo(flags: Flags, deployment: Deployment = "") -> int:
     state = state_home() / "demo" / folder.name
     try:
         return _story(replace(flags, config=None, site=None, output=None, state=str(state)), screen, folder, export)
+    except MaintError as error:
+        error.hint = _LOOK_CLOSER  # what it says may name the demo's own lab, which is gone
+        raise
     finally:
         control.down(folder)
         shutil.rmtree(folder, ignore_errors=True)
@@ -45,9 +50,9 @@ def demo(flags: Flags, deployment: Deployment = "") -> int:
 def _story(flags: Flags, screen: Screen, folder: Path, deployment: Path | None) -> int:
     chapter = _chapters(screen)
     chapter("A manager is loaded, with a password that is not the factory one")
-    password = None if deployment else f"demo-{secrets.token_urlsafe(9)}"
+    password = f"demo-{secrets.token_urlsafe(9)}"
     quick = {"vc-env-seconds": "0", "vc-dag-seconds": "0"}  # of minutes that a demo need not last
-    found = _up(folder, Options(deployment=deployment, new_password=password, switches=quick))
+    found = control.up(folder, Options(deployment=deployment, new_password=password, switches=quick))
     for remark in found.get("remarks", ()):
         screen.say(f"  {remark}")
     names = [str(each["name"]) for each in found.get("virtual_clusters", ())]
@@ -81,18 +86,6 @@ def _go_on(flags: Flags, chapter: Callable[[str], None], folder: Path, names: li
     told = {f"vc.{name}.base_url": url for name, url in made.items()}
     chapter(f"maint playbook resume {' '.join(f'--set {key}={value}' for key, value in told.items())}")
     resume(flags, None, told)
-
-
-def _up(folder: Path, options: Options) -> control.Status:
-    """Bring the lab up; where it does not come up, its own words outlive the demo."""
-    try:
-        return control.up(folder, options)
-    except WorkFailed as error:
-        kept = state_home() / "demo" / f"{folder.name}.log"
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copy(folder / control.OUTPUT, kept)
-        error.hint = f"see {kept}"
-        raise
 
 
 def _keep_reports(state: Path) -> None:

@@ -2,13 +2,11 @@
 
 import json
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from maint.cli.configless import state_home
-from maint.errors import Invalid, Refused, UsageError
-from maint.lab import control
+from maint.errors import Invalid, UsageError
 from maint.lab.switches import UnknownSwitch, parse
 
 
@@ -74,22 +72,3 @@ def _refuse_other(path: Path) -> None:
     if lacking:
         hint = "give the body of GET /cm/deployment as the manager sent it"
         raise Invalid(f"{path} is not an export of a manager", detail=lacking, hint=hint)
-
-
-def is_lab(folder: Path) -> bool:
-    """Whether there is a lab in a folder, up or down."""
-    return (folder / "lab.json").is_file()
-
-
-def discard_lab(folder: Path) -> None:
-    """Take the lab in a folder down and remove it.
-
-    Raises:
-        Refused: the folder holds something that is not a lab.
-    """
-    if not folder.exists():
-        return
-    if not is_lab(folder) and any(folder.iterdir()):
-        raise Refused(f"{folder} is not empty and does not hold a lab", hint="name another folder")
-    control.down(folder)
-    shutil.rmtree(folder)

@@ -23,10 +23,9 @@ iptables -F KUBE-SERVICES 2> /dev/null
 true
 """
 _UNINSTALL = b"""#!/bin/sh
-# Takes rke2 off this host, and itself with it.
+# Takes rke2 off this host; this script belongs to the parcel, which stays.
 echo rke2-uninstall.sh >> /var/log/lab-commands.log
 rm -rf /etc/rancher /var/lib/rancher/rke2
-rm -f /opt/cloudera/parcels/ECS/bin/rke2-uninstall.sh
 """
 _FOLDERS = {
     "/etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.1994-05.com.redhat:lab\n",

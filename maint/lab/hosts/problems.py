@@ -10,23 +10,6 @@ _CHAIN = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-host_key_cert_chain.pem
 _SWAPPINESS = "/proc/sys/vm/swappiness"
 _THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
-AILMENTS: dict[str, str] = {
-    "disk-97": "its disks are 97 % full",
-    "clock-7s": "its clock is 7 seconds ahead, and nobody has noticed",
-    "swappiness-60": "the kernel swaps as it does out of the box",
-    "huge-pages": "transparent huge pages are switched on",
-    "expired-host-certificate": "the certificate of its agent has expired",
-    "wrong-dns": "its own name leads to another address",
-    "redaction-twice": "the server's options file sets the redaction property twice",
-    "untrusted-chain": "it trusts another authority than the one that the data services' certificates come from",
-    "keytab-wrong-principal": "its keytabs are of principals that the realm does not know",
-    "keytab-rc4": "its keytabs hold RC4 keys alone",
-    "keytab-stale": "its keytabs are older than the keys that the realm has",
-    "keytab-truncated": "its keytabs end in the middle of a key",
-    "keytab-readable": "its keytabs can be read by everybody",
-    "kdc-silent": "no key distribution centre of its realm can be reached from it",
-}
-
 
 class Ailments:
     """Plants what ails a machine, any number of things at once, and takes it back when it goes.

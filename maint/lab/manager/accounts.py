@@ -1,11 +1,13 @@
-"""Accounts of a deployment: who is let in, and what they may do (contract sections 2.2, 7.2)."""
+"""Accounts of a deployment: who is let in, and what they may do (M2.2, M7.2)."""
 
+import hashlib
+import hmac
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from maint.lab.manager.document import Doc, users
-from maint.lab.manager.passwords import hash_password, matches, new_salt
 
 ADMIN = "ROLE_ADMIN"
 CLUSTER_ADMIN = "ROLE_CLUSTER_ADMIN"
@@ -21,8 +23,7 @@ _BY_DISPLAY_NAME = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """A role, everywhere or on some clusters."""
 
     role: str
@@ -95,3 +96,31 @@ def _auth_role(doc: Doc, reference: Doc) -> Doc | None:
                     return dict(role)
                 break
     return None
+
+
+ROUNDS = 1024
+
+
+def hash_password(password: str, salt: int, algorithm: str = "cm5") -> str:
+    """Return `pwHash` in hex.
+
+    Args:
+        salt: a signed 64-bit integer.
+        algorithm: `cm5`, or `other`: one that no document describes.
+    """
+    if algorithm == "other":
+        return hashlib.pbkdf2_hmac("sha256", password.encode(), str(salt).encode(), ROUNDS).hex()
+    digest = f"{password}{{{salt}}}".encode()
+    for _ in range(ROUNDS):
+        digest = hashlib.sha256(digest).digest()
+    return digest.hex()
+
+
+def matches(password: str, pw_hash: str, salt: int) -> bool:
+    """Return whether a password belongs to a stored pair, by either rule."""
+    return any(hmac.compare_digest(hash_password(password, salt, rule), pw_hash) for rule in ("cm5", "other"))
+
+
+def new_salt(chance: random.Random) -> int:
+    """Return a random signed 64-bit salt."""
+    return chance.randrange(-(2**63), 2**63)

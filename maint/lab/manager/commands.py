@@ -1,8 +1,9 @@
-"""Asynchronous commands: started, rejected, finished as time passes (contract sections 4, 5)."""
+"""Asynchronous commands: started, rejected, finished as time passes (M4, M5)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+import msgspec
 
 from maint.lab.manager.document import Doc, roles, services
 from maint.lab.manager.world import NA, STARTED, STARTING, STOPPED, STOPPING, Command, World
@@ -14,8 +15,7 @@ _ENDS = {"Start": STARTED, "Stop": STOPPED, "Restart": STARTED}
 _PAST = {"Start": "started", "Stop": "stopped", "Restart": "restarted"}
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """Part of a command: an entity and the roles that move with it."""
 
     ref: Doc
@@ -39,6 +39,14 @@ def start_on_role(world: World, cluster: Doc | None, service: Doc, role: Doc, na
     """Start, stop or restart one role, or say why not."""
     ref = role_ref(cluster, service, role)
     return _begin(world, name, ref, [Work(ref, [role])], call, "Successfully {past} process.", children=False)
+
+
+def start_simple(world: World, name: str, ref: Doc, call: str, praise: str) -> Command:
+    """Start a command that moves no role."""
+    command = _new(world, name, ref, praise)
+    if _fault(world, call) == "command-never-ends":
+        command.seconds = -1
+    return command
 
 
 def abort(world: World, command: Command) -> None:

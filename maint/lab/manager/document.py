@@ -1,7 +1,10 @@
 """Deployment documents as the server keeps them: plain JSON, read exactly, and the ways to look into them."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,7 +24,7 @@ class ExactFloat(float):
 
 
 def parse(text: str | bytes) -> Doc:
-    """Return the object that a JSON text spells; integers of any size stay exact (contract section 7.3).
+    """Return the object that a JSON text spells; integers of any size stay exact (M7.3).
 
     Raises:
         ValueError: it is no JSON, or no object.
@@ -84,3 +87,115 @@ def all_services(doc: Doc) -> Iterator[tuple[Doc | None, Doc]]:
             yield cluster, service
     if doc.get("managementService"):
         yield None, doc["managementService"]
+
+
+# First release that announces an API version; the rows from 5.11 on are those of M1.
+_ANNOUNCES: tuple[tuple[tuple[int, ...], int], ...] = (
+    ((4, 0), 1), ((4, 1), 2), ((4, 5), 3), ((4, 6), 4), ((4, 7), 5), ((5, 0), 6), ((5, 1), 7), ((5, 2), 8),
+    ((5, 3), 9), ((5, 4), 10), ((5, 5), 11), ((5, 7), 12), ((5, 8), 13), ((5, 9), 14), ((5, 10), 15), ((5, 11), 16),
+    ((5, 12), 17), ((5, 13), 18), ((5, 14), 19), ((6, 0, 0), 30), ((6, 1, 0), 31), ((6, 2, 0), 32), ((6, 3, 0), 33),
+    ((7, 0, 3), 40), ((7, 1, 1), 41), ((7, 2, 6), 43), ((7, 4, 3), 44), ((7, 5, 4), 45), ((7, 6, 5), 49),
+    ((7, 7, 0), 51), ((7, 11, 0), 54), ((7, 13, 0), 57),
+)  # fmt: skip
+DEFAULT_RELEASE = "7.6.5"
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of a release such as 7.6.5."""
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def major(text: str) -> int:
+    """Return the first number of a release; 7 where there is none."""
+    return (numbers(text) or (7,))[0]
+
+
+def announced(text: str) -> int:
+    """Return N of the `vN` that a release announces."""
+    wanted = numbers(text) or numbers(DEFAULT_RELEASE)
+    known = [api for first, api in _ANNOUNCES if first <= wanted]
+    return known[-1] if known else 1
+
+
+def recorded_at(doc: Doc) -> int:
+    """Return the API version at which a document was most likely read, told by its shape."""
+    highest = announced(release(doc))
+    if any("authRoles" in user for user in users(doc)) or "authRoles" in doc:
+        return max(highest, 32)
+    if "allHostsConfig" not in doc:
+        return min(highest, 2)
+    if not _flagged(doc):
+        return min(highest, 13)
+    if any("uuid" in cluster for cluster in clusters(doc)) or not clusters(doc):
+        return min(highest, 19)
+    return min(highest, 14)
+
+
+def _flagged(doc: Doc) -> bool:
+    listed = (doc.get("managerSettings") or {}).get("items") or []
+    return any("sensitive" in item for item in listed)
+
+
+_LOWER_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-f]{4})")
+
+
+def quote(text: str) -> str:
+    """Return a string in quotes; control characters get upper-case hex digits."""
+    quoted = encode_basestring(text)
+    if "\\u" in quoted:
+        return _LOWER_ESCAPE.sub(lambda found: f"{found[1]}\\u{found[2].upper()}", quoted)
+    return quoted
+
+
+_name = lru_cache(maxsize=1024)(quote)  # a document repeats few of them very often
+
+
+def dumps(value: Any) -> str:  # Any: whatever JSON can spell
+    """Return the text: two blanks a level, blanks on both sides of the colon, no line feed at the end."""
+    parts: list[str] = []
+    _write(value, "", parts.append)
+    return "".join(parts)
+
+
+def without_nulls(value: Any) -> Any:  # Any: whatever JSON can spell, and the same back
+    """Return a value without the members that are null: absent = null."""
+    if isinstance(value, dict):
+        return {name: without_nulls(member) for name, member in value.items() if member is not None}
+    return [without_nulls(member) for member in value] if isinstance(value, list | tuple) else value
+
+
+def _write(value: Any, indent: str, out: Callable[[str], None]) -> None:  # Any: whatever JSON can spell
+    if isinstance(value, str):
+        out(quote(value))
+    elif isinstance(value, dict):
+        _write_object(value, indent, out)
+    elif isinstance(value, list | tuple):
+        _write_list(value, indent, out)
+    elif isinstance(value, bool) or value is None:
+        out({True: "true", False: "false", None: "null"}[value])
+    else:
+        out(value.text if isinstance(value, ExactFloat) else repr(value))
+
+
+def _write_object(value: dict[str, Any], indent: str, out: Callable[[str], None]) -> None:
+    inner, lead = indent + "  ", "{\n"
+    for name, member in value.items():
+        if type(member) is str:  # which most are
+            out(f"{lead}{inner}{_name(name)} : {quote(member)}")
+        else:
+            out(f"{lead}{inner}{_name(name)} : ")
+            _write(member, inner, out)
+        lead = ",\n"
+    out("{ }" if lead == "{\n" else f"\n{indent}}}")
+
+
+def _write_list(value: list[Any] | tuple[Any, ...], indent: str, out: Callable[[str], None]) -> None:
+    if not value:
+        out("[ ]")
+        return
+    lead = "[ "
+    for member in value:
+        out(lead)
+        _write(member, indent, out)
+        lead = ", "
+    out(" ]")

@@ -1,17 +1,19 @@
-"""The files of a manager's hosts: settings, GUID, JVM options, Auto-TLS keys and truststores (contract 11, 12)."""
+"""The files of a manager's hosts: settings, GUID, JVM options, Auto-TLS keys and truststores (M11, M12)."""
 
+import re
 import secrets
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+import msgspec
 
 from maint.lab import pki
 from maint.lab.files import write_whole
 from maint.lab.manager import jks
 from maint.lab.manager.document import Doc, settings
-from maint.lab.manager.redact import MARKER
+from maint.lab.manager.views import MARKER
 
 DEFAULTS = "etc/default/cloudera-scm-server"
 GUID = "etc/cloudera-scm-server/uuid"
@@ -33,8 +35,7 @@ com.cloudera.cmf.db.password={password}
 """
 
 
-@dataclass(frozen=True, slots=True)
-class StorePasswords:
+class StorePasswords(msgspec.Struct, frozen=True):
     """The passwords of the Auto-TLS stores."""
 
     keystore: str
@@ -42,7 +43,7 @@ class StorePasswords:
 
 
 def auto_tls(doc: Doc) -> bool:
-    """Return whether Auto-TLS is on in a document (contract section 7.2)."""
+    """Return whether Auto-TLS is on in a document (M7.2)."""
     return settings(doc).get("AUTO_TLS_TYPE", "NONE") not in ("", "NONE")
 
 
@@ -70,14 +71,36 @@ def write_manager(root: Path, *, database: str = "postgresql") -> None:
     (root / CERTMANAGER).mkdir(parents=True, exist_ok=True)
 
 
-def write_agent(root: Path, manager: str) -> None:
-    """Write the settings of an agent."""
+def folder_name(host: Doc) -> str:
+    """Return the name of a host, which is also the name of a folder.
+
+    Raises:
+        ValueError: it has none that can be one.
+    """
+    for name in (host.get("hostname"), host.get("hostId")):
+        if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", str(name or "")):
+            return str(name)
+    raise ValueError(f"a host of the deployment has no usable name: {host.get('hostname')!r}")
+
+
+def write_agent(
+    root: Path,
+    name: str,
+    manager: str,
+    doc: Doc,
+    authority: pki.Authority,
+    passwords: StorePasswords,
+    now: datetime,
+) -> None:
+    """Write what each host of a manager has: the settings of its agent, and its Auto-TLS files where that is on."""
+    if auto_tls(doc):
+        _write_agent_certificates(root, authority, [name, *pki.LOOPBACK], passwords, now)
     _keep(root / "etc/cloudera-scm-agent/config.ini", f"[General]\nserver_host={manager}\nserver_port=7182\n".encode())
     (root / "var/lib/cloudera-scm-agent").mkdir(parents=True, exist_ok=True)
     (root / "var/run/cloudera-scm-agent").mkdir(parents=True, exist_ok=True)
 
 
-def write_agent_certificates(
+def _write_agent_certificates(
     root: Path, authority: pki.Authority, names: Sequence[str], passwords: StorePasswords, now: datetime
 ) -> None:
     """Write the Auto-TLS files of one host."""
@@ -104,8 +127,21 @@ def write_agent_certificates(
         write_whole(folder / name, data, 0o600)
 
 
-def write_certmanager(root: Path, authority: pki.Authority, passwords: StorePasswords, now: datetime) -> None:
-    """Write what the server keeps of its own authority; none of it is in an export (contract section 11)."""
+def write_stores(
+    root: Path, name: str, doc: Doc, authority: pki.Authority, passwords: StorePasswords, now: datetime
+) -> None:
+    """Write what the manager's host has besides: the authority of Auto-TLS, and the keystore of its settings."""
+    if auto_tls(doc):
+        _write_certmanager(root, authority, passwords, now)
+    named = settings(doc)
+    target = inside(root, named.get("KEYSTORE_PATH", ""))
+    if named.get("WEB_TLS", "").lower() == "true" and named.get("KEYSTORE_PATH") and not target.exists():
+        pair = authority.server([name, *pki.LOOPBACK], now)
+        write_whole(target, keystore_jks(authority, pair, passwords.keystore, now), 0o600)
+
+
+def _write_certmanager(root: Path, authority: pki.Authority, passwords: StorePasswords, now: datetime) -> None:
+    """Write what the server keeps of its own authority; none of it is in an export (M11)."""
     folder = root / CERTMANAGER
     write_whole(folder / "CMCA/ca-db/newcerts/cacert.pem", authority.intermediate.pem)
     write_whole(folder / "CMCA/private/ca_key.pem", authority.intermediate.key_pem, 0o600)
@@ -114,16 +150,6 @@ def write_certmanager(root: Path, authority: pki.Authority, passwords: StorePass
     write_whole(folder / "trust-store/cm-auto-global_truststore.jks", store)
     write_whole(folder / "private/.global_truststore.pw", passwords.truststore.encode(), 0o600)
     write_whole(folder / "private/.host_keystore.pw", passwords.keystore.encode(), 0o600)
-
-
-def write_own_keystore(
-    root: Path, path: str, authority: pki.Authority, names: Sequence[str], password: str, now: datetime
-) -> None:
-    """Write a keystore where the manager's settings look for one, unless there is one."""
-    target = inside(root, path)
-    if not target.exists():
-        pair = authority.server(names, now)
-        write_whole(target, keystore_jks(authority, pair, password, now), 0o600)
 
 
 def truststore_jks(authority: pki.Authority, password: str, now: datetime) -> bytes:
@@ -151,3 +177,77 @@ def inside(root: Path, path: str) -> Path:
 def _keep(path: Path, content: bytes, mode: int = 0o644) -> None:
     if not path.exists():
         write_whole(path, content, mode)
+
+
+_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
+REDACTION = "com.cloudera.api.redaction"
+
+
+def java_options(text: str, variable: str = "CMF_JAVA_OPTS") -> list[str]:
+    """Return the words of a variable after the file has been read from top to bottom."""
+    values: dict[str, str] = {}
+    for line in _logical_lines(text):
+        for assignment in _assignments(line):
+            found = _ASSIGNMENT.fullmatch(assignment)
+            if found:
+                values[found[1]] = _value(found[2], values)
+    return values.get(variable, "").split()
+
+
+def redaction_property(text: str) -> bool | None:
+    """Return what the file says about redaction, None where it does not; the last -D wins."""
+    said = None
+    for option in java_options(text):
+        name, _, value = option.removeprefix("-D").partition("=")
+        if option.startswith("-D") and name == REDACTION:
+            said = value.lower() == "true"
+    return said
+
+
+def _logical_lines(text: str) -> list[str]:
+    lines: list[str] = []
+    current, quoted, index = "", "", 0
+    while index < len(text):
+        letter = text[index]
+        if letter == "\\" and quoted != "'" and index + 1 < len(text):
+            current += "" if text[index + 1] == "\n" else text[index : index + 2]
+            index += 2
+            continue
+        if not quoted and letter == "#" and (not current or current[-1] in " \t;"):
+            index = text.find("\n", index) if "\n" in text[index:] else len(text)
+            continue
+        if letter in "\"'" and quoted in ("", letter):
+            quoted = "" if quoted else letter
+        if letter in "\n;" and not quoted:
+            lines.append(current.strip())
+            current = ""
+        else:
+            current += letter
+        index += 1
+    return [line for line in [*lines, current.strip()] if line]
+
+
+def _assignments(line: str) -> list[str]:
+    """Return the words of a line that consists of assignments only; [] for any other command."""
+    words = _words(line)
+    if words and words[0] == "export":
+        words = words[1:]
+    return words if all(_ASSIGNMENT.fullmatch(word) for word in words) else []
+
+
+def _words(line: str) -> list[str]:
+    return re.findall(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""", line, re.DOTALL)
+
+
+def _value(raw: str, values: dict[str, str]) -> str:
+    parts = re.findall(r"""'[^']*'|"(?:[^"\\]|\\.)*"|(?:[^"'\\]|\\.)+""", raw, re.DOTALL)
+    return "".join(_part(part, values) for part in parts)
+
+
+def _part(part: str, values: dict[str, str]) -> str:
+    if part.startswith("'"):
+        return part[1:-1]
+    inner = part[1:-1] if part.startswith('"') else part
+    expanded = _VARIABLE.sub(lambda found: values.get(found[1] or found[3], found[2] or ""), inner)
+    return re.sub(r"\\(.)", r"\1", expanded)

@@ -1,26 +1,28 @@
-"""HTTP on loopback: the plain and the TLS port of a simulated manager (contract sections 2, 16)."""
+"""The two ports of a simulated manager, what faults do to its answers, and the certificates it shows (M2, M16)."""
 
 import ssl
 import tempfile
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from maint.lab.listener import Listener
+from maint.lab import pki
+from maint.lab.faults import FaultBox
+from maint.lab.files import write_whole
+from maint.lab.http_server import PIECE, Exchange, Listener, RequestLog
+from maint.lab.manager import jks
 from maint.lab.manager.api.answer import Admitted, Incoming, admit, handle
-from maint.lab.manager.api.messages import JSON, Response, html
-from maint.lab.manager.fault_injection import SLOW_PIECES, ending, pause, stand_in
-from maint.lab.manager.request_body import BodyCut, spool
+from maint.lab.manager.api.messages import JSON, ApiError, Response, html
 from maint.lab.manager.world import World
-from maint.lab.requestlog import RequestLog
 
-_BLOCK = 1 << 16
 _HEADERS = {
     "Expires": "Thu, 01 Jan 1970 00:00:00 GMT",
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
     "X-XSS-Protection": "1; mode=block",
 }
+_SLOW_PIECES = 20
 
 
 class Manager(Protocol):
@@ -57,37 +59,32 @@ class Port(Listener):
 
     def __init__(self, manager: Manager, port: int, *, tls: bool) -> None:
         self.manager, self.tls = manager, tls
-        super().__init__(port, Exchange, manager.context if tls else None)
+        super().__init__(port, ManagerExchange, manager.context if tls else None, manager.log)
 
 
-class Exchange(BaseHTTPRequestHandler):
-    """One connection, request after request."""
+class ManagerExchange(Exchange):
+    """One connection to a manager."""
 
-    protocol_version = "HTTP/1.1"
-    timeout = 600
     server: Port
+    server_name = "Jetty"
 
-    def do_GET(self) -> None:
-        """Answer a request."""
+    def respond(self) -> None:
+        """Answer a request, unless a fault ends the connection without an answer."""
         incoming = Incoming(self.command, self.path, {name.lower(): value for name, value in self.headers.items()})
         response = self._door(incoming) or self._within(incoming)
         if response is None:
             self.close_connection = True
             return
+        self.note(response.status, response.remark)
+        self.drain()
         self._send(incoming, response)
 
-    do_POST = do_PUT = do_DELETE = do_GET
-
-    def handle_expect_100(self) -> bool:
-        """Say `100 Continue` only when the body is wanted (contract section 16.12)."""
-        return True
-
-    def version_string(self) -> str:
-        """Return what the header `Server` says."""
-        return "Jetty"
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
-        """Keep quiet: the request log is elsewhere."""
+    def refuse(self, status: int, message: str) -> None:
+        """Send a page where the request could not be read, else an `ApiErrorMessage` (M2.4)."""
+        response = ApiError(status, message).response() if status == 500 else html(status, f"Error {status} {message}")
+        body = response.body()
+        self._head(response, len(body))
+        self.wfile.write(body)
 
     def _door(self, incoming: Incoming) -> Response | None:
         """Return what a server that is starting, redirecting or broken says, None when it is none of these."""
@@ -106,39 +103,38 @@ class Exchange(BaseHTTPRequestHandler):
         manager, world = self.server.manager, self.server.manager.world
         with world.lock:
             if world.faults.strikes("connection-dropped", incoming.call):
-                manager.log.add(self._port, incoming.method, incoming.target, 0, "connection dropped")
+                self.note(0, "connection dropped")
                 return None
             admitted = admit(world, incoming)
         if isinstance(admitted, Response):
             return admitted
+        refused = self._unwanted()
+        if refused:
+            return refused
+        if not self.chunked and not self.length:
+            return self._apply(incoming, admitted, None)
         with tempfile.TemporaryDirectory(dir=manager.spool) as folder:
-            try:
-                body = self._body(Path(folder) / "body")
-            except BodyCut as cut:
-                manager.log.add(self._port, incoming.method, incoming.target, 0, str(cut))
-                return None
-            if isinstance(body, Response):
-                return body
+            body = Path(folder) / "body"
+            self._spool(body, early=_is_restore(incoming) and world.switches["put-commits"] == "closing-brace")
             return self._apply(incoming, admitted, body)
 
-    def _body(self, target: Path) -> Path | Response | None:
+    def _unwanted(self) -> Response | None:
         switches = self.server.manager.world.switches
-        chunked = "chunked" in self.headers.get("Transfer-Encoding", "").lower()
-        length = int(self.headers.get("Content-Length") or 0)
         limit = int(switches.number("put-max-bytes"))
-        if chunked and switches["chunked-upload"] == "refuse":
-            self.close_connection = True
+        if self.chunked and switches["chunked-upload"] == "refuse":
             return html(411, "Error 411 Length Required")
-        if limit and length > limit:
-            self.close_connection = True
+        if limit and self.length > limit:
             return html(413, "Error 413 Request Entity Too Large")
-        if not chunked and not length:
-            return None
-        if self.headers.get("Expect", "").lower() == "100-continue":
-            self.send_response_only(100)
-            self.end_headers()
-        self._body_read = True
-        return spool(self.rfile, target, None if chunked else length)
+        return None
+
+    def _spool(self, target: Path, *, early: bool) -> None:
+        """Take in the body; `early` for no more of it than the JSON document, though the rest may never come."""
+        depth = _Depth()
+        with target.open("wb") as stream:
+            for piece in self.received():
+                stream.write(piece)
+                if early and depth.closed_by(piece):
+                    return
 
     def _apply(self, incoming: Incoming, admitted: Admitted, body: Path | None) -> Response | None:
         manager, world, stopped = self.server.manager, self.server.manager.world, self.server.stopped
@@ -155,29 +151,28 @@ class Exchange(BaseHTTPRequestHandler):
             if incoming.method != "GET" or before != (world.edits, world.faults.active):
                 manager.changed()
         if lost:
-            manager.log.add(self._port, incoming.method, incoming.target, response.status, "answer lost")
+            self.note(response.status, "answer lost")
             return None
         stopped.wait(response.seconds)
         return response
 
     def _send(self, incoming: Incoming, response: Response) -> None:
         manager, body = self.server.manager, response.body()
-        self._drain()
-        manager.log.add(self._port, incoming.method, incoming.target, response.status)
         with manager.world.lock:
             cut, slow, clean = (
                 response.status == 200 and manager.world.faults.strikes(name, incoming.call)
                 for name in ("cut-body", "slow-body", "cut-body-cleanly")
             )
-        chunked = response.content_type == JSON and self.request_version != "HTTP/1.0"
-        self._head(response, None if chunked and response.status != 204 else len(body))
-        body = body[: len(body) // 2] if cut or clean else body
-        delay = manager.world.switches.number("slow-seconds") / SLOW_PIECES if slow else 0.0
-        self._write(body, max(1, len(body) // SLOW_PIECES) if slow else _BLOCK, chunked, delay)
-        if chunked and not cut and response.status != 204:
+        chunked = response.content_type == JSON and self.request_version != "HTTP/1.0" and response.status != 204
+        self.close_connection = self.close_connection or cut or (clean and not chunked)
+        self._head(response, None if chunked else len(body))
+        if incoming.method == "HEAD":
+            return
+        size = max(1, len(body) // _SLOW_PIECES) if slow else PIECE
+        delay = manager.world.switches.number("slow-seconds") / _SLOW_PIECES if slow else 0.0
+        self._write(body, len(body) // 2 if cut or clean else len(body), size, chunked=chunked, torn=cut, delay=delay)
+        if chunked and not cut:
             self.wfile.write(b"0\r\n\r\n")
-        if cut or (clean and not chunked):
-            self.close_connection = True
 
     def _head(self, response: Response, length: int | None) -> None:
         self.send_response(response.status, response.reason)
@@ -194,26 +189,138 @@ class Exchange(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
 
-    def _write(self, body: bytes, size: int, chunked: bool, delay: float) -> None:
-        for start in range(0, len(body), size):
-            piece = body[start : start + size]
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece)
+    def _write(self, body: bytes, end: int, size: int, *, chunked: bool, torn: bool, delay: float) -> None:
+        """Write a body up to `end`; where it is `torn`, its last chunk announces more than comes."""
+        for start in range(0, end, size):
+            piece = body[start : min(start + size, end)]
+            announced = len(body) - start if torn and start + size >= end else len(piece)
+            self.wfile.write(b"%x\r\n%s" % (announced, piece) if chunked else piece)
+            if chunked and announced == len(piece):
+                self.wfile.write(b"\r\n")
             if delay:
                 self.server.stopped.wait(delay)
 
-    def _drain(self) -> None:
-        """Take in a body that nobody wanted, so that the answer reaches its sender."""
-        if getattr(self, "_body_read", False):
-            self._body_read = False
-            return
-        waiting = self.headers.get("Expect", "").lower() == "100-continue"
-        if "chunked" in self.headers.get("Transfer-Encoding", "").lower() or waiting:
-            self.close_connection = True
-            return
-        left = int(self.headers.get("Content-Length") or 0)
-        while left > 0 and (piece := self.rfile.read(min(left, _BLOCK))):
-            left -= len(piece)
 
-    @property
-    def _port(self) -> int:
-        return int(self.server.server_address[1])
+class _Depth:
+    """How deep a JSON text is in its braces after the pieces so far."""
+
+    def __init__(self) -> None:
+        self._depth, self._quoted, self._escaped = 0, False, False
+
+    def closed_by(self, piece: Iterable[int]) -> bool:
+        """Return whether the outermost brace was closed within a piece."""
+        for byte in piece:
+            if self._escaped:
+                self._escaped = False
+            elif self._quoted:
+                self._escaped, self._quoted = byte == 0x5C, byte != 0x22
+            elif byte == 0x22:
+                self._quoted = True
+            elif byte in b"{[":
+                self._depth += 1
+            elif byte in b"}]":
+                self._depth -= 1
+                if not self._depth:
+                    return True
+        return False
+
+
+def stand_in(world: World, incoming: Incoming) -> Response | None:
+    """Return what a fault answers in the server's place, None when none strikes."""
+    faults, call = world.faults, incoming.call
+    for name, answer in _STAND_INS.items():
+        if faults.strikes(name, call):
+            return answer
+    return None
+
+
+def pause(world: World, incoming: Incoming) -> float:
+    """Return how many seconds pass before a request is carried out."""
+    seconds = 0.0
+    if _is_restore(incoming):
+        seconds = world.switches.number("put-seconds")
+        if world.faults.strikes("put-slow", incoming.call):
+            seconds += world.switches.number("slow-seconds")
+    return seconds
+
+
+def ending(world: World, incoming: Incoming, response: Response) -> bool:
+    """Return whether the answer to something that was carried out gets lost."""
+    if response.status != 200:
+        return False
+    return any(world.faults.strikes(name, incoming.call) for name in ("put-answer-lost", "delete-answer-lost"))
+
+
+def _is_restore(incoming: Incoming) -> bool:
+    return incoming.method == "PUT" and incoming.path.endswith("/cm/deployment")
+
+
+_BUSY = ApiError(503, "The server is busy, try again later.").response()
+_FAILED = ApiError(500, "Internal server error: the lab was told to fail.").response()
+_STAND_INS: dict[str, Response] = {
+    "redirect-everything": Response(302, text=b"", headers={"Location": "https://elsewhere.invalid/login"}),
+    "proxy-502": html(502, "502 Bad Gateway"),
+    "html-error": html(500, "Error 500 Internal Server Error"),
+    "html-200": html(200, "Please log in to the network"),
+    "unavailable-once": _BUSY,
+    "unavailable": _BUSY,
+    "error-500-once": _FAILED,
+    "error-500": _FAILED,
+    "bad-request-once": ApiError(400, "Internal failure, try again.").response(),
+}
+
+
+_FAULTS = ("expired-certificate", "wrong-host-certificate", "unknown-ca-certificate")
+
+
+class ShownCertificates:
+    """Certificates for the TLS port.
+
+    Args:
+        folder: where PEM files for the TLS library are put.
+        names: host names and addresses that good certificates carry.
+        now: when the lab was started; bad certificates are dated from it.
+    """
+
+    def __init__(self, folder: Path, authority: pki.Authority, names: list[str], now: datetime) -> None:
+        self._folder, self._authority, self._names, self._now = folder, authority, names, now
+        self._contexts: dict[str, ssl.SSLContext] = {}
+
+    def load(self, keystore: Path, password: str) -> str:
+        """Take the key and chain of a keystore; return why not, "" when it went well."""
+        if not keystore.exists():
+            return f"{keystore.name} does not exist"
+        try:
+            entries = [entry for entry in jks.read(keystore.read_bytes(), password) if entry.protected_key]
+            if not entries:
+                return f"{keystore.name} holds no key"
+            key = pki.pem_of_key(jks.unprotect(entries[0].protected_key, password))
+        except jks.BadKeystore as error:
+            return str(error)
+        chain = b"".join(pki.pem_of_certificate(certificate) for certificate in entries[0].chain)
+        self._contexts["own"] = self._context("own", key, chain)
+        return ""
+
+    def context(self, faults: FaultBox) -> ssl.SSLContext:
+        """Return what the next client gets to see."""
+        set_now = [name for name, _ in faults.active if name in _FAULTS]
+        kind = set_now[-1] if set_now else "own"
+        if kind not in self._contexts:
+            self._contexts[kind] = self._bad(kind)
+        return self._contexts[kind]
+
+    def _bad(self, kind: str) -> ssl.SSLContext:
+        authority = self._authority
+        if kind == "unknown-ca-certificate":
+            authority = pki.Authority.create(self._now, "Somebody Else's")
+        names = ["elsewhere.invalid"] if kind == "wrong-host-certificate" else self._names
+        make = authority.expired if kind == "expired-certificate" else authority.server
+        pair = make(names, self._now)
+        return self._context(kind, pair.key_pem, authority.chain_pem(pair))
+
+    def _context(self, name: str, key: bytes, chain: bytes) -> ssl.SSLContext:
+        path = self._folder / f"{name}.pem"
+        write_whole(path, key + chain, 0o600)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(path)
+        return context

@@ -4,7 +4,8 @@ import hashlib
 import hmac
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 _MAGIC, _VERSION = 0xFEEDFEED, 2
 _KEY, _TRUSTED = 1, 2
@@ -17,8 +18,7 @@ class BadKeystore(ValueError):
     """It is no JKS file, it was changed, or the password is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One entry.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Licence files: a clear-signed text whose inner part is JSON (contract section 9). The signature is not checked."""
+"""Licence files: a clear-signed text whose inner part is JSON (M9). The signature is not checked."""
 
 import base64
 import json

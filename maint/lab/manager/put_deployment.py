@@ -1,26 +1,38 @@
-"""Take in the document of a PUT: check it, drop what is read-only, join it with what is there (contract section 8)."""
+"""Take in the document of a PUT: check it, drop what is read-only, join it with what is there (M8)."""
 
 import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from maint.lab.manager import accounts
-from maint.lab.manager.document import Doc, clusters, hosts, release, users
-from maint.lab.manager.integrity import faults_of
-from maint.lab.manager.redact import holds_marker
-from maint.lab.manager.releases import recorded_at
+from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, recorded_at, release, roles, users
+from maint.lab.manager.views import as_of, holds_marker
 from maint.lab.manager.world import World
 
-# Fields that answers carry and a PUT ignores, wherever they stand (contract section 7.2, the starred ones).
+# Fields that answers carry and a PUT ignores, wherever they stand (M7.2, the starred ones).
 _READ_ONLY = frozenset({
     "entityStatus", "maintenanceMode", "maintenanceOwners", "clusterUrl", "hostsUrl", "serviceState", "healthSummary",
     "healthChecks", "configStale", "configStalenessStatus", "clientConfigStalenessStatus", "serviceUrl",
     "roleInstancesUrl", "roleState", "commissionState", "haStatus", "roleUrl", "zooKeeperServerMode", "hostUrl",
     "lastHeartbeat", "numCores", "numPhysicalCores", "totalPhysMemBytes", "roleRefs", "distribution",
 })  # fmt: skip
-# Fields of the top level by the API version that brought them (contract section 7.2).
-_SINCE = {"allHostsConfig": 3, "peers": 3, "authRoles": 32, "externalUserMappings": 32, "dataContexts": 32}
-_LISTS = ("clusters", "hosts", "users", "peers", "authRoles", "externalUserMappings")
-_WRAPPED = ("managerSettings", "allHostsConfig", "hostTemplates", "dataContexts")
+_ADDED = ("clusters", "hosts", "users", "peers", "authRoles", "externalUserMappings")
+_OBJECTS = frozenset({
+    "managerSettings", "allHostsConfig", "hostTemplates", "dataContexts", "versionInfo", "managementService", "config",
+    "hostRef", "roleConfigGroupRef", "serviceRef", "clusterRef", "baseRole",
+})  # fmt: skip
+_NAMED = {  # (holder, field): each entry needs a name
+    ("clusters", "services"), ("services", "roles"), ("managementService", "roles"), ("services", "roleConfigGroups"),
+    ("managementService", "roleConfigGroups"),
+}  # fmt: skip
+_LISTS = frozenset(
+    {*_ADDED, "services", "roleConfigGroups", "parcels", "items", "tags", "roleConfigGroupRefs", "dataContextRefs"}
+)
+_TEXTS = frozenset({
+    "name", "hostId", "hostname", "ipAddress", "type", "roleType", "displayName", "version", "value", "roleName",
+    "clusterName", "serviceName", "roleConfigGroupName", "pwHash", "stage", "product",
+})  # fmt: skip
 _KEYS = {"clusters": "name", "hosts": "hostId", "users": "name", "peers": "name"}
 
 
@@ -67,15 +79,28 @@ def without_hostnames(node: Any) -> Any:  # Any: any part of a document, and the
     return kept
 
 
-def _check_shape(body: Doc) -> None:
-    for name in _LISTS:
-        listed = body.get(name, [])
-        if listed is not None and not (isinstance(listed, list) and all(isinstance(each, dict) for each in listed)):
-            raise NotAccepted(f"Cannot read the deployment: {name} is not a list of objects.")
-    for name in _WRAPPED:
-        wrapped = body.get(name) or {}
-        if not isinstance(wrapped, dict) or not isinstance(wrapped.get("items") or [], list):
-            raise NotAccepted(f"Cannot read the deployment: {name} is not an object with items.")
+def _check_shape(node: Doc, where: str = "the deployment") -> None:
+    """Refuse a document whose known fields, at any depth, are not of their kind."""
+    for name, value in node.items():
+        if name in _OBJECTS and value is not None and not isinstance(value, dict):
+            raise NotAccepted(f"Cannot read the deployment: {name} of {where} is not an object.")
+        if name in _LISTS and value is not None and not _is_objects(value):
+            raise NotAccepted(f"Cannot read the deployment: {name} of {where} is not a list of objects.")
+        if name in _TEXTS and isinstance(value, dict | list):
+            raise NotAccepted(f"Cannot read the deployment: {name} of {where} is not a string.")
+        if (where, name) in _NAMED and not (
+            _is_objects(value or []) and all(isinstance(each.get("name"), str) and each["name"] for each in value or [])
+        ):
+            raise NotAccepted(f"Cannot read the deployment: one of the {name} of {where} has no name.")
+        for member in value if isinstance(value, list) else [value]:
+            if isinstance(member, dict):
+                _check_shape(member, name)
+    if "pwHash" in node and not isinstance(node.get("pwSalt"), int):
+        raise NotAccepted(f"Cannot read the deployment: pwSalt of {where} is not a number.")
+
+
+def _is_objects(value: Any) -> bool:  # Any: any part of a document
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
 def _check_choices(world: World, body: Doc, api: int) -> None:
@@ -109,9 +134,7 @@ def _holds_read_only(node: Any) -> bool:  # Any: any part of a document
 def _as_of(world: World, body: Doc, api: int) -> Doc:
     """Drop what the API version of the path does not know (U25), and settle uuids of clusters."""
     if world.switches["put-by-lower-api"] != "keep":
-        body = {name: value for name, value in body.items() if _SINCE.get(name, 1) <= api}
-        if api < 32:
-            body["users"] = [{k: v for k, v in user.items() if k != "authRoles"} for user in users(body)]
+        body = as_of(body, api, sent=True)
     if world.switches["cluster-uuid-after-put"] == "new":
         for cluster in clusters(body):
             if "uuid" in cluster:
@@ -146,7 +169,7 @@ def _added(world: World, body: Doc) -> Doc:
             continue
         if name in ("managerSettings", "allHostsConfig"):
             joined[name] = _with_settings(joined.get(name) or {}, value)
-        elif name in _LISTS:
+        elif name in _ADDED:
             joined[name] = _with_entries(world, name, list(joined.get(name) or []), value)
         elif name in ("hostTemplates", "dataContexts"):
             joined[name] = {"items": [*(joined.get(name) or {}).get("items", []), *value.get("items", [])]}
@@ -193,3 +216,91 @@ def _licensed(world: World) -> bool:
     if world.trial == "running":
         return True
     return world.license is not None and (world.license_counts or world.switches["license-effective"] == "at-once")
+
+
+_LONGEST_NAME = 64
+
+
+def faults_of(doc: Doc, *, known_hosts: set[str], rejected: str = "") -> list[str]:
+    """Return what is wrong with a deployment, in the server's words.
+
+    Args:
+        known_hosts: host ids that roles may name.
+        rejected: name of a role that is refused; its text holds `{message}`.
+    """
+    found = [*_twice(doc)]
+    for cluster, service in all_services(doc):
+        found += _service_faults(cluster, service, known_hosts, rejected)
+    found += _account_faults(doc)
+    return [*found, *_template_faults(doc)]
+
+
+def _twice(doc: Doc) -> Iterator[str]:
+    named = {
+        "host": [host.get("hostId") for host in hosts(doc)],
+        "cluster": [cluster.get("name") for cluster in clusters(doc)],
+        "user": [user.get("name") for user in users(doc)],
+    }
+    for kind, names in named.items():
+        for name in _repeated(names):
+            yield f"Duplicate entity: {kind} '{_plain(name)}' is listed twice."
+        if None in names or "" in names:
+            yield f"Cannot read the deployment: a {kind} has no name."
+
+
+def _service_faults(cluster: Doc | None, service: Doc, known_hosts: set[str], rejected: str) -> Iterator[str]:
+    groups = {group.get("name") for group in service.get("roleConfigGroups") or []}
+    for name in _repeated(role.get("name") for role in roles(service)):
+        yield f"Duplicate entity: role '{_plain(name)}' is listed twice."
+    for role in roles(service):
+        name = _plain(role.get("name"))
+        ref = role.get("hostRef") or {}
+        host = ref.get("hostId") or ref.get("hostname")
+        group = (role.get("roleConfigGroupRef") or {}).get("roleConfigGroupName")
+        if rejected and role.get("name") == rejected:
+            yield f"Role '{name}' of service '{_plain(service.get('name'))}': {{message}}"
+        if len(str(role.get("name"))) > _LONGEST_NAME:
+            yield f"Role name '{name}' is longer than {_LONGEST_NAME} characters."
+        if host not in known_hosts:
+            yield f"Host '{_plain(host)}' of role '{name}' not found."
+        if group is not None and group not in groups:
+            yield f"Role config group '{_plain(group)}' of role '{name}' not found."
+    for group in service.get("roleConfigGroups") or []:
+        ref = group.get("serviceRef") or {}
+        if ref.get("serviceName", service.get("name")) != service.get("name"):
+            yield f"Role config group '{_plain(group.get('name'))}' belongs to another service."
+        if cluster and ref.get("clusterName", cluster.get("name")) != cluster.get("name"):
+            yield f"Role config group '{_plain(group.get('name'))}' belongs to another cluster."
+
+
+def _account_faults(doc: Doc) -> Iterator[str]:
+    known = {role.get("name") for role in doc.get("authRoles") or []}
+    for user in users(doc):
+        for ref in user.get("authRoles") or []:
+            name = str(ref.get("name") or "")
+            if name and name not in known and not name.startswith("ROLE_"):
+                yield f"Role '{_plain(name)}' of user '{_plain(user.get('name'))}' not found."
+
+
+def _template_faults(doc: Doc) -> Iterator[str]:
+    by_cluster: dict[str, set[str]] = {str(cluster.get("name")): set() for cluster in clusters(doc)}
+    for cluster, service in all_services(doc):
+        if cluster:
+            names = {str(group.get("name")) for group in service.get("roleConfigGroups") or []}
+            by_cluster[str(cluster.get("name"))] |= names
+    for template in items(doc.get("hostTemplates")):
+        owner = (template.get("clusterRef") or {}).get("clusterName")
+        if owner not in by_cluster:
+            yield f"Cluster '{_plain(owner)}' of host template '{_plain(template.get('name'))}' not found."
+            continue
+        for ref in template.get("roleConfigGroupRefs") or []:
+            if ref.get("roleConfigGroupName") not in by_cluster[owner]:
+                yield f"Role config group '{_plain(ref.get('roleConfigGroupName'))}' of a host template not found."
+
+
+def _repeated(names: Iterable[object]) -> list[object]:
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _plain(name: object) -> str:
+    return str(name).replace("{", "(").replace("}", ")")

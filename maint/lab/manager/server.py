@@ -1,20 +1,20 @@
-"""The unit cloudera-scm-server of the lab: started, stopped and restarted as systemd would (contract 2.1, 3, 16.2)."""
+"""The unit cloudera-scm-server of the lab: started, stopped and restarted as systemd would (M2.1, M3, M16.2)."""
 
 import contextlib
+import secrets
 import shutil
 import ssl
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
+from maint.lab.http_server import RequestLog
 from maint.lab.manager import host_files
-from maint.lab.manager.http import Port
-from maint.lab.manager.java_options import java_options, redaction_property
-from maint.lab.manager.units import Invocation
+from maint.lab.manager.host_files import java_options, redaction_property
+from maint.lab.manager.http import Port, ShownCertificates
 from maint.lab.manager.world import World
-from maint.lab.requestlog import RequestLog
-from maint.lab.tls_context import Showing
 
 _ASK_AGAIN = 0.1  # seconds
 
@@ -34,7 +34,7 @@ class ManagerServer:
         self,
         world: World,
         root: Path,
-        showing: Showing,
+        showing: ShownCertificates,
         ports: tuple[int, int],
         log: RequestLog,
         spool: Path,
@@ -210,3 +210,55 @@ def _truststores(root: Path) -> dict[str, bytes]:
     folder = root / host_files.CERTMANAGER / "trust-store"
     named = {"JKS": folder / "cm-auto-global_truststore.jks", "PEM": folder / "cm-auto-global_cacerts.pem"}
     return {kind: path.read_bytes() for kind, path in named.items() if path.exists()}
+
+
+class Invocation:
+    """One start of a unit, as `systemctl show` tells it."""
+
+    def __init__(self) -> None:
+        self._id = secrets.token_hex(16)
+        self._pid = 2000 + secrets.randbelow(60000)
+        self._since = datetime.now(UTC)
+        self._monotonic = time.monotonic_ns() // 1000
+
+    def properties(self, active: bool) -> dict[str, str]:
+        """Return the properties; a unit that is stopped has no process."""
+        return {
+            "InvocationID": self._id if active else "",
+            "MainPID": str(self._pid if active else 0),
+            "ActiveEnterTimestamp": self._since.strftime("%a %Y-%m-%d %H:%M:%S UTC"),
+            "ActiveEnterTimestampMonotonic": str(self._monotonic),
+        }
+
+
+class PlainUnit:
+    """A unit that does nothing but run, such as an agent."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._active = False
+        self._invocation = Invocation()
+
+    def start(self) -> None:
+        """Start it."""
+        with self._lock:
+            if not self._active:
+                self._active, self._invocation = True, Invocation()
+
+    def stop(self) -> None:
+        """Stop it."""
+        with self._lock:
+            self._active = False
+
+    def restart(self) -> None:
+        """Stop it and start it."""
+        self.stop()
+        self.start()
+
+    def active(self) -> bool:
+        """Return whether it runs."""
+        return self._active
+
+    def properties(self) -> dict[str, str]:
+        """Return what `systemctl show` knows."""
+        return self._invocation.properties(self._active)

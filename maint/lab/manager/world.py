@@ -4,24 +4,37 @@ import random
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from maint.lab.faults import FaultBox
 from maint.lab.manager import accounts
-from maint.lab.manager.document import Doc, all_services, clusters, items, release, roles, services, settings, users
-from maint.lab.manager.empty_deployment import empty_deployment
-from maint.lab.manager.redact import MARKER
-from maint.lab.manager.releases import announced, major, recorded_at
+from maint.lab.manager.document import (
+    Doc,
+    all_services,
+    announced,
+    clusters,
+    items,
+    major,
+    recorded_at,
+    release,
+    roles,
+    services,
+    settings,
+    users,
+)
+from maint.lab.manager.views import MARKER
 from maint.lab.switches import Switches
 
 STARTED, STOPPED, STARTING, STOPPING, NA = "STARTED", "STOPPED", "STARTING", "STOPPING", "NA"
 
+NEVER_ENDS = "command-never-ends"  # the fault whose work outlives it
 
-@dataclass(slots=True)
-class Command:
-    """An asynchronous command under way or done (contract section 4).
+
+class Command(msgspec.Struct):
+    """An asynchronous command under way or done (M4).
 
     Attributes:
         ref: the entity it works on, as the answer shows it: `{"clusterRef": {...}}`.
@@ -40,7 +53,7 @@ class Command:
     ended: float | None = None
     success: bool | None = None
     message: str = ""
-    roles: dict[str, str] = field(default_factory=dict)
+    roles: dict[str, str] = {}
     fails: bool = False
 
     @property
@@ -60,9 +73,10 @@ class World:
 
     Attributes:
         shape: the API version whose shape the deployment has.
-        redaction, tls: what the last start read from options and settings (contract sections 7.1, 2.1).
+        redaction, tls: what the last start read from options and settings (M7.1, M2.1).
         login_users: the accounts that are let in; those of the deployment, except after a PUT under `users-after-put`.
         truststore_files: the shared truststore by type (JKS, PEM), as the last start found it.
+        joined: the cluster of each host that was added to one, by host id; others belong where their roles are.
         edits: counts changes of the deployment.
     """
 
@@ -89,6 +103,7 @@ class World:
         self.next_command = 1
         self.role_states: dict[str, str] = {}
         self.sessions: dict[str, str] = {}
+        self.joined: dict[str, str] = {}
         self.truststore_files: dict[str, bytes] = {}
         self._checked: dict[tuple[str, str], str] = {}
         self.deployment = deployment
@@ -115,7 +130,7 @@ class World:
         return settings(self.deployment)
 
     def redaction_by_default(self) -> bool:
-        """Return whether values are redacted where the options do not say (contract section 7.1)."""
+        """Return whether values are redacted where the options do not say (M7.1)."""
         chosen = self.switches["redaction-default"]
         return chosen == "on" or (chosen == "by-release" and major(release(self.deployment)) >= 6)
 
@@ -152,7 +167,7 @@ class World:
     # -- clusters, services, roles
 
     def find_cluster(self, name: str) -> Doc | None:
-        """Return a cluster by name, else by display name (contract section 5, U24)."""
+        """Return a cluster by name, else by display name (M5, U24)."""
         found = [cluster for cluster in clusters(self.deployment) if cluster.get("name") == name]
         if not found and self.switches["display-name-in-path"] == "accepted":
             found = [cluster for cluster in clusters(self.deployment) if cluster.get("displayName") == name]
@@ -179,7 +194,7 @@ class World:
     # -- changes
 
     def replace_deployment(self, deployment: Doc, *, added: bool = False) -> None:
-        """Put another deployment in force, as a PUT does (contract section 8, U10, U17, U18).
+        """Put another deployment in force, as a PUT does (M8, U10, U17, U18).
 
         Args:
             deployment: all of it.
@@ -196,6 +211,7 @@ class World:
         if self.switches["commands-after-put"] == "forget":
             self.commands.clear()
             self.next_command += 100
+        self.joined = self.joined if added else {}
         self._stand_everything(STOPPED)
         if added or self.switches["put-stops-clusters"] == "no":
             self.role_states.update({name: state for name, state in before.items() if name in self.role_states})
@@ -225,17 +241,31 @@ class World:
                 command.message = "Command aborted because of a server restart."
         self._settle_roles()
 
-    def lose_database(self) -> None:
-        """Become a server just installed, of the same release; the hosts' files are not touched."""
-        self.deployment = empty_deployment(self.deployment, self.shape, self.chance)
+    def lose_database(self, empty: Doc) -> None:
+        """Become a server just installed, with an empty deployment; the hosts' files are not touched."""
+        self.deployment = empty
         self.edits += 1
         self.license, self.license_counts, self.trial = None, False, "unused"
         self.tls = False
         self.commands.clear()
         self.sessions.clear()
         self.role_states.clear()
+        self.joined.clear()
         self.next_command = 1
         self.login_users = users(self.deployment)
+
+    def stuck(self) -> list[Command]:
+        """Return the commands that never end."""
+        return [command for command in self.commands.values() if command.active and command.seconds < 0]
+
+    def repair(self, fault: str = "", target: str = "") -> int:
+        """Clear a fault, or all, everywhere or at one target, and end what it keeps from ending; return how many."""
+        cleared = self.faults.clear(fault, target)
+        if fault in ("", NEVER_ENDS) and target in ("", "commands"):
+            cleared += sum(command.parent is None for command in self.stuck())
+            for command in self.stuck():
+                command.seconds = 0
+        return cleared
 
     def _stand_everything(self, state: str) -> None:
         named = [role for _, service in all_services(self.deployment) for role in roles(service)]
@@ -265,10 +295,11 @@ class World:
             "trial": self.trial,
             "redaction": self.redaction,
             "tls": self.tls,
-            "commands": [asdict(command) for command in self.commands.values()],
+            "commands": [msgspec.structs.asdict(command) for command in self.commands.values()],
             "next_command": self.next_command,
             "role_states": self.role_states,
             "sessions": self.sessions,
+            "joined": self.joined,
             "login_users": self.login_users,
             "faults": [list(entry) for entry in self.faults.active],
             "switches": self.switches.chosen,
@@ -281,5 +312,6 @@ class World:
         self.commands = {entry["id"]: Command(**entry) for entry in state["commands"]}
         self.next_command, self.role_states = state["next_command"], state["role_states"]
         self.sessions, self.login_users = state["sessions"], state["login_users"]
+        self.joined = state.get("joined", {})
         self.faults = FaultBox([(name, target) for name, target in state["faults"]])
         self.switches = Switches(state["switches"])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from maint.lab import basic_auth
+from maint.lab import http_server
 from maint.lab.manager.document import Doc
 from maint.lab.switches import Switches
 from maint.lab.virtual_clusters import times
@@ -56,7 +56,7 @@ class Gateway:
     # -- tokens
 
     def _by_password(self, request: Request) -> Response:
-        person = self.people.log_in(*basic_auth.login(request.headers.get("authorization", "")))
+        person = self.people.log_in(*http_server.basic_login(request.headers.get("authorization", "")))
         if person is None or self.strikes("vc-token-refused", request.call):
             return self._refused()
         if person.local:

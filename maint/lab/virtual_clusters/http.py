@@ -8,8 +8,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import BinaryIO, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from maint.lab.listener import Listener
-from maint.lab.requestlog import RequestLog
+from maint.lab.http_server import Listener, RequestLog
 from maint.lab.virtual_clusters import multipart
 from maint.lab.virtual_clusters.api.answer import Admitted, admit, handle, throttled
 from maint.lab.virtual_clusters.cluster import Cluster
@@ -44,7 +43,7 @@ class Port(Listener):
 
     def __init__(self, names: Names, port: int) -> None:
         self.names = names
-        super().__init__(port, Exchange, names.context)
+        super().__init__(port, Exchange, names.context, names.log)
 
 
 class Exchange(BaseHTTPRequestHandler):

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from maint.lab import pki
 from maint.lab.files import write_whole
+from maint.lab.http_server import RequestLog
 from maint.lab.manager.document import Doc
 from maint.lab.manager.world import World
-from maint.lab.requestlog import RequestLog
 from maint.lab.switches import Switches
 from maint.lab.virtual_clusters import example, runs, tick
 from maint.lab.virtual_clusters.certificates import Certificates

@@ -12,19 +12,20 @@ import os
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import BinaryIO, TypeVar, cast
 
 import msgspec
 
-from maint.errors import Refused, WorkFailed
+from maint.errors import StoreFailed, WorkFailed
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.ports.streams import Cut
 from maint.snapshots.catalogue import entries
 from maint.snapshots.in_progress import others_storing
-from maint.snapshots.parts import Tally
+from maint.snapshots.parts import Tally, flaw, listing, object_name
 
 AT_ONCE = 8  # files that are moved at the same time
 _KEY = 48  # hexadecimal digits of an id that its content decides
@@ -47,19 +48,17 @@ def worker_pool() -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
         hands.shutdown(wait=True, cancel_futures=True)
 
 
-def object_name(site: str, object_id: str) -> str:
-    """Return where an object lies in the store."""
-    return f"{site}/objects/{object_id}.age"
-
-
 def objects_in(sight: Sight) -> dict[str, str]:
     """Return all files of virtual clusters in a store, whether a snapshot needs them or not: their ids and names."""
-    names = sight.store.names(f"{sight.settings.name}/objects")
+    names = listing(sight, f"{sight.settings.name}/objects")
     return {name.rpartition("/")[2].removesuffix(".age"): name for name in names}
 
 
 class Objects:
     """The objects of a site while a snapshot is taken; may be used by several threads at once.
+
+    What an earlier snapshot lists is used again; where nobody has read it for `backup.reread`, it is read first, and
+    stored anew where it is not what it was.
 
     Args:
         site: whose store, seal and key are used.
@@ -71,15 +70,29 @@ class Objects:
         self._site, self._recipients, self._chance = site, tuple(recipients), chance
         self._key = site.fingerprint_key.reveal().strip().encode()
         self._suffix = ",".join(sorted(recipients))
+        self._now = site.clock.now()
+        self._reread = timedelta(seconds=site.settings.backup.reread if site.settings.backup else 0)
         there = objects_in(site)
-        listed = [entry.snapshot.objects for entry in entries(site) if entry.snapshot is not None]
-        self._known = {one.id[:_KEY]: one for objects in listed for one in objects if one.id in there}
-        self._listed: dict[str, StoredFile] = {}
+        self._known: dict[str, tuple[StoredFile, datetime | None]] = {}
+        for entry in entries(site):
+            for one in entry.snapshot.objects if entry.snapshot is not None else ():
+                if one.id in there:
+                    self._known[one.id[:_KEY]] = one, _later(entry.files_read, self._read_of(one))
+        self._listed: dict[str, tuple[StoredFile, datetime]] = {}
+
+    def _read_of(self, one: StoredFile) -> datetime | None:
+        known, read = self._known.get(one.id[:_KEY], (None, None))
+        return read if known == one else None
 
     @property
     def listed(self) -> Sequence[StoredFile]:
         """What the snapshot being taken needs."""
-        return sorted(self._listed.values(), key=lambda one: one.id)
+        return sorted((one for one, _ in self._listed.values()), key=lambda one: one.id)
+
+    @property
+    def files_read(self) -> datetime:
+        """Since when everything that is listed is known to have been read."""
+        return min((read for _, read in self._listed.values()), default=self._now)
 
     def key(self, file: File) -> str:
         """Return what is the same for all files of one content."""
@@ -88,14 +101,24 @@ class Objects:
 
     def id_of(self, file: File) -> str:
         """Return under which id a file is stored; it must be."""
-        return self._listed[self.key(file)].id
+        return self._listed[self.key(file)][0].id
 
     def has(self, file: File) -> bool:
-        """Whether a file need not be fetched; it is listed then."""
+        """Whether a file need neither be fetched nor read; it is listed then."""
         key = self.key(file)
-        if key in self._known:
-            self._listed[key] = self._known[key]
+        known, read = self._known.get(key, (None, None))
+        if known is not None and read is not None and self._now - read < self._reread:
+            self._listed.setdefault(key, (known, read))
         return key in self._listed
+
+    def reads_well(self, file: File) -> bool:
+        """Read what is stored of a file, where there is something; whether it is as stored, and is listed then."""
+        key = self.key(file)
+        known = self._known.get(key)
+        if known is None or flaw(self._site, object_name(self._site.settings.name, known[0].id), known[0]):
+            return False
+        self._listed[key] = known[0], self._now
+        return True
 
     def fetch(self, cluster: VirtualClusterSight, resource: str, file: File, stop: threading.Event) -> None:
         """Store a file as it arrives; nothing is stored where it is not what its signature says.
@@ -113,7 +136,19 @@ class Objects:
             stored = Tally(target)
             self._site.seal.encrypt(arriving.read, cast(BinaryIO, stored), self._recipients)
             arriving.prove(file, f"{resource}/{file.path}")
-        self._listed[key] = StoredFile(object_id, stored.bytes, stored.sha256)
+        written = StoredFile(object_id, stored.bytes, stored.sha256)
+        if problem := flaw(self._site, name, written):
+            self._site.store.remove(name)
+            raise StoreFailed(
+                f"{name} in {self._site.store.location} {problem}",
+                detail=["it was written a moment ago"],
+                hint="do not trust this disk; look at its health, then take the backup again",
+            )
+        self._listed[key] = written, self._now
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((time for time in (one, other) if time is not None), default=None)
 
 
 class _Arriving:
@@ -136,28 +171,6 @@ class _Arriving:
         if (found, self._size) != (file.signature, file.size):
             told = f"{self._size} bytes of signature {found}, not {file.size} of {file.signature}"
             raise WorkFailed(f"{what} is not what its signature says: {told}")
-
-
-@contextmanager
-def open_object(sight: Sight, object_id: str) -> Iterator[BinaryIO]:
-    """Open a stored file as a stream of its own bytes.
-
-    Raises:
-        Refused: no private key is at hand.
-        WorkFailed: it is not there, or cannot be opened.
-    """
-    identities = sight.identities()
-    if not identities:
-        raise Refused(
-            "this machine has no private key to open snapshots with",
-            hint="set backup.identity, or restore where the key is",
-        )
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(sight.store.open(object_name(sight.settings.name, object_id)))
-        except FileNotFoundError:
-            raise WorkFailed(f"object {object_id} is missing in {sight.store.location}") from None
-        yield stack.enter_context(sight.seal.decrypt(file, identities))
 
 
 _TIMES = 9

@@ -9,8 +9,8 @@ import msgspec
 from maint.errors import WorkFailed
 from maint.model.job_definition import normal_job, normal_resource
 from maint.model.json import Json
-from maint.model.snapshot import Snapshot
-from maint.model.virtual_cluster import Job, Object, Resource
+from maint.model.snapshot import Snapshot, StoredFile
+from maint.model.virtual_cluster import File, Job, Object, Resource
 from maint.ports import VirtualClusterSight
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 
@@ -44,6 +44,7 @@ class ClusterDocument(msgspec.Struct, frozen=True):
         objects: signature of a file → id of what is stored.
         uncovered: what the API cannot give.
         problems: what could not be read.
+        listed: the stored files that the signed manifest lists, by id; known once it was read from a snapshot.
     """
 
     name: str
@@ -57,6 +58,11 @@ class ClusterDocument(msgspec.Struct, frozen=True):
     objects: Mapping[str, str]
     uncovered: Sequence[str]
     problems: Sequence[str]
+    listed: Mapping[str, StoredFile] = {}
+
+    def stored(self, file: File) -> StoredFile | None:
+        """Return what the snapshot holds of a file, None where its manifest lists nothing."""
+        return self.listed.get(self.objects.get(file.signature, ""))
 
 
 class _Read(msgspec.Struct, frozen=True):

@@ -4,13 +4,15 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from msgspec.structs import replace
+
 from maint.deployment.json_events import BLOCK
-from maint.errors import Refused, WorkFailed
+from maint.errors import NoKeyFits, Refused, WorkFailed
 from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Sight
-from maint.snapshots.parts import Tally, drained, open_part
-from maint.snapshots.virtual_clusters.blobs import object_name, open_object, worker_pool
+from maint.snapshots.parts import flaw, object_name, open_object, read_part
+from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument, clusters_in, decode, part_name
 
 
@@ -29,13 +31,8 @@ def read_document(sight: Sight, snapshot: Snapshot, cluster: str) -> ClusterDocu
             detail=[f"it holds {held}"],
             hint="`maint backup list` shows what there is",
         )
-    part = snapshot.part(name)
-    with open_part(sight, snapshot, name) as stream:
-        tally = Tally(stream.read)
-        content = b"".join(iter(lambda: tally.read(BLOCK), b""))
-    if (tally.bytes, tally.sha256) != (part.content_bytes, part.content_sha256):
-        raise WorkFailed(f"{name} is not what was stored")
-    return decode(content)
+    document = decode(read_part(sight, snapshot, name))
+    return replace(document, listed={one.id: one for one in snapshot.objects})
 
 
 def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Iterator[Finding]:
@@ -63,26 +60,21 @@ def _stored_file(sight: Sight, site: str, one: StoredFile, reading: bool) -> str
     if not reading:
         size = sight.store.size(name)
         return "" if size == one.bytes else f"{name}: {one.bytes} bytes expected, {size or 0} found"
-    try:
-        with sight.store.open(name) as file:
-            found = drained(file.read)
-    except FileNotFoundError:
-        return f"{name} is missing"
-    except (OSError, WorkFailed) as problem:
-        return f"{name} cannot be read: {problem}"
-    return "" if (found.bytes, found.sha256) == (one.bytes, one.sha256) else f"{name} is not what was stored"
+    problem = flaw(sight, name, one)
+    return f"{name} {problem}" if problem else ""
 
 
 def opened_clusters(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
     """Level 2: every document parses and counts as recorded, and every file opens and has its signature."""
-    listed = {one.id for one in snapshot.objects}
     for summary in snapshot.virtual_clusters:
         if not snapshot.has(part_name(summary.name)):
             continue
         try:
             document = read_document(sight, snapshot, summary.name)
             yield _counted(summary, document)
-            yield from _files(sight, document, listed)
+            yield from _files(sight, document)
+        except NoKeyFits:
+            raise
         except (OSError, WorkFailed) as failure:
             yield Finding("content", False, f"{part_name(summary.name)}: {failure}")
 
@@ -95,22 +87,24 @@ def _counted(summary: ClusterSummary, document: ClusterDocument) -> Finding:
     return Finding("counts", same, f"{words} {'as' if same else 'are not what is'} recorded")
 
 
-def _files(sight: Sight, document: ClusterDocument, listed: set[str]) -> Iterator[Finding]:
+def _files(sight: Sight, document: ClusterDocument) -> Iterator[Finding]:
     files = {file.signature: file for resource in document.resources for file in resource.files}
-    lacking = [file for signature, file in files.items() if document.objects.get(signature) not in listed]
+    lacking = [file for file in files.values() if document.stored(file) is None]
     unexplained = lacking and not document.problems
     if unexplained:
         yield Finding("content", False, f"virtual cluster {document.name}: {lacking[0].path} is not stored")
-    here = [file for file in files.values() if document.objects.get(file.signature) in listed]
+    here = [(file, stored) for file in files.values() if (stored := document.stored(file)) is not None]
     with worker_pool() as (hands, _):
-        wrong = [one for one in hands.map(lambda file: _opened(sight, document, file), here) if one]
+        wrong = [one for one in hands.map(lambda pair: _opened(sight, *pair), here) if one]
     yield from (Finding("content", False, f"virtual cluster {document.name}: {words}") for words in wrong)
 
 
-def _opened(sight: Sight, document: ClusterDocument, file: File) -> str:
+def _opened(sight: Sight, file: File, stored: StoredFile) -> str:
     try:
-        with open_object(sight, document.objects[file.signature]) as stream:
+        with open_object(sight, stored) as stream:
             signature = _signature(stream)
+    except NoKeyFits:
+        raise
     except (OSError, WorkFailed) as failure:
         return f"{file.path}: {failure}"
     return "" if signature == file.signature else f"{file.path} has other bytes than its signature says"

@@ -141,7 +141,6 @@ def _left(site: Site, host: str, paths: Sequence[str], volumes: Sequence[str]) -
     left = [one.words for one in judged(survey.found, survey.mounts)[0] if one.path not in volumes]
     left += [f"{path} is not empty" for path in volumes if _holds_something(site.shell, host, path)]
     left += [f"{one.name} ({one.image}) is a registry container" for one in registries(site.shell, host) or ()]
-    left += [script for script in survey.scripts if script == "rke2-uninstall.sh"]
     return left + (["the package of iSCSI is installed"] if survey.package else [])
 
 

@@ -103,7 +103,7 @@ def _surveys(
 
 
 def _ended(site: Site, work: Work, surveys: Mapping[str, Survey]) -> Generator[str, None, None]:
-    """Run rke2's own scripts; where the second one is gone, or an earlier life has run both, they are done."""
+    """Run rke2's own scripts where no earlier attempt has run both; they stay, being the parcel's."""
     ended = texts(work.noted("rke2 ended"))
     left = [host for host, survey in surveys.items() if survey.scripts and host not in ended]
 

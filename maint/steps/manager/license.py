@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from maint.errors import AnswerMissing, Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.restore.license import license_content
-from maint.snapshots.extra_parts import parse_license
+from maint.restore.select_snapshot import UsableLicense, chosen, usable_license
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 
@@ -27,19 +26,14 @@ class UploadLicense(Step[LicenseArguments]):
 
     def plan(self, args: LicenseArguments, sight: Sight) -> Iterable[Action]:
         """Plan the upload; an unreadable or expired file is refused here."""
-        content, source = license_content(sight, file=args.file, snapshot=args.snapshot)
-        license_ = parse_license(content, source)
-        if objection := license_.objection(sight.clock.now()):
-            raise Refused(
-                f"the licence in {source} is out of date",
-                detail=[f"it {objection}"],
-                hint="put a valid licence file where the config's `license:` points",
-            )
+        found = _usable(sight, args.file, args.snapshot)
+        words = f"upload the licence of {found.text.owner} from {found.source}"
         yield self.action(
             "licence",
-            f"upload the licence of {license_.owner} from {source}",
-            {"file": args.file, "snapshot": args.snapshot, "uuid": license_.uuid},
-            facts={"uuid": license_.uuid},
+            words if found.content is not None else f"the manager has a licence of {found.text.owner} that is in date",
+            {"file": args.file, "snapshot": args.snapshot, "uuid": found.text.uuid},
+            effect=Effect.CHANGE if found.content is not None else Effect.READ,
+            facts={"uuid": found.text.uuid},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -49,13 +43,13 @@ class UploadLicense(Step[LicenseArguments]):
         if present is not None and present.uuid == uuid:
             return unchanged(f"the manager has the licence of {present.owner} already")
         file, snapshot = action.arguments["file"], action.arguments["snapshot"]
-        content, source = license_content(site, file=str(file), snapshot=None if snapshot is None else str(snapshot))
-        if parse_license(content, source).uuid != uuid:
-            raise Refused(f"the licence in {source} is another one than planned", hint="make the plan again")
+        found = _usable(site, str(file), None if snapshot is None else str(snapshot))
+        if found.text.uuid != uuid or found.content is None:
+            raise Refused(f"the licence of {found.source} is not the planned one", hint="make the plan again")
         yield "uploading the licence"
         said = ""
         try:
-            site.manager.upload_license(content)
+            site.manager.upload_license(found.content)
         except AnswerMissing as error:
             said = error.message
         seen = site.manager.license()  # an answer of 200 may be somebody else's page
@@ -66,3 +60,9 @@ class UploadLicense(Step[LicenseArguments]):
                 hint="`maint playbook resume` tries again",
             )
         return done(f"licence of {seen.owner}, valid until {seen.expiration}")
+
+
+def _usable(sight: Sight, file: str, snapshot: str | None) -> UsableLicense:
+    """Return which licence counts; without a snapshot the operator asks to upload one whatever the manager has."""
+    found = None if snapshot is None or file else chosen(sight, snapshot)
+    return usable_license(sight, file=file, snapshot=found, own=snapshot is not None)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from maint.model.manager import Door
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.restore.outline import outline_of
 from maint.restore.select_snapshot import chosen
+from maint.snapshots.verify import verdict_of
 from maint.steps.manager.server import START_LIMIT, await_version, require_ssh, restart
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
@@ -22,7 +22,7 @@ class AwaitTls(Step[SnapshotArguments]):
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
         """Plan the wait, or say that it does not apply."""
-        settings, expected = sight.settings.manager, outline_of(sight, chosen(sight, args.snapshot)).web_tls
+        settings, expected = sight.settings.manager, verdict_of(sight, chosen(sight, args.snapshot)).summary.web_tls
         serving = sight.manager.presence().door is Door.TLS
         words = f"wait for TLS on {settings.host}:{settings.tls_port} and verify its chain"
         yield self.action(

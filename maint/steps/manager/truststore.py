@@ -10,8 +10,8 @@ from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.secret import Secret
 from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
-from maint.restore.outline import outline_of
 from maint.restore.select_snapshot import chosen
+from maint.snapshots.verify import verdict_of
 from maint.steps.manager.server import require_ssh
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import Arguments, Progress, Step, done, skipped
@@ -113,7 +113,7 @@ class CheckTruststore(Step[SnapshotArguments]):
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
         """Plan the check, or say that it does not apply."""
-        outline = outline_of(sight, chosen(sight, args.snapshot))
+        outline = verdict_of(sight, chosen(sight, args.snapshot)).summary
         expected, path = outline.web_tls and outline.auto_tls, outline.settings.get("TRUSTSTORE_PATH") or DEFAULT_PATH
         if expected:
             require_ssh(sight)

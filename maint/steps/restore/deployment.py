@@ -1,6 +1,5 @@
 """Put a snapshot's deployment in place of what is there, or add some of its clusters to it."""
 
-import hashlib
 from collections.abc import Generator, Iterable
 
 from pydantic import Field
@@ -11,9 +10,8 @@ from maint.model.snapshot import Snapshot
 from maint.ports import Sight, Site, Work
 from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.preview import meaning, tree_of_server
-from maint.restore.select_snapshot import chosen
+from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.restore.subset import refuse_existing
-from maint.snapshots.manifest import MANIFEST
 from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
 from maint.steps.manager.server import require_ssh
 from maint.steps.restore.put_outcome import Added, Fate, Replaced, look
@@ -126,9 +124,7 @@ class AddClusters(Step[AddArguments]):
 
 def facts_of(sight: Sight, snapshot: Snapshot) -> dict[str, Json]:
     """Return what a restore's plan rests on: the snapshot as signed, and what the server holds now."""
-    with sight.store.open(f"{snapshot.site}/{snapshot.id}/{MANIFEST}") as file:
-        manifest = hashlib.sha256(file.read()).hexdigest()
-    return {"manifest": manifest, "present": meaning(tree_of_server(sight)), "release": sight.manager.release()}
+    return {**manifest_fact(snapshot), "present": meaning(tree_of_server(sight)), "release": sight.manager.release()}
 
 
 def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[str, None, str]:
@@ -143,8 +139,7 @@ def outgoing_of(action: Action, sight: Sight) -> Outgoing:
     Raises:
         Refused: the snapshot must never be restored.
     """
-    snapshot = chosen(sight, str(action.arguments["snapshot"]))
-    return outgoing(sight, snapshot, Edit.from_json(action.arguments["edit"]))
+    return outgoing(sight, planned(sight, action), Edit.from_json(action.arguments["edit"]))
 
 
 def _told(edit: Edit) -> str:

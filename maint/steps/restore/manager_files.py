@@ -9,9 +9,10 @@ from maint.errors import WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.restore.select_snapshot import chosen
+from maint.restore.select_snapshot import chosen, manifest_fact, planned
+from maint.snapshots.archive import Kind, Member, members
 from maint.snapshots.extra_parts import GUID
-from maint.snapshots.parts import MANAGER_FILES, Kind, Member, members, open_part
+from maint.snapshots.parts import MANAGER_FILES, open_part
 from maint.steps.manager import java_options
 from maint.steps.manager.server import require_ssh
 from maint.steps.restore.deployment import SnapshotArguments
@@ -47,12 +48,12 @@ class RestoreHostFiles(Step[SnapshotArguments]):
             {"snapshot": snapshot.id},
             effect=Effect.CHANGE if missing else Effect.READ,
             undo="remove the files that it names",
-            facts={"lacking": list(missing)},
+            facts={**manifest_fact(snapshot), "lacking": list(missing)},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Look again, and put each one back."""
-        snapshot = chosen(site, str(action.arguments["snapshot"]))
+        snapshot = planned(site, action)
         kept, host = _wanted(snapshot), _host(site)
         if not kept:
             return skipped("the snapshot keeps no files of the manager's host")

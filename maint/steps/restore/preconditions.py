@@ -5,14 +5,13 @@ from collections.abc import Iterable, Sequence
 from pydantic import Field
 
 from maint.deployment.judge import DeploymentSummary
-from maint.errors import Invalid
+from maint.errors import Refused
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight, Site, Work
-from maint.restore.license import license_content
 from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.preconditions import Server, insist, insist_on_bytes, ready
-from maint.restore.select_snapshot import chosen
+from maint.restore.select_snapshot import chosen, manifest_fact, planned, usable_license
 from maint.snapshots import extra_parts
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import verify
@@ -54,12 +53,16 @@ class RestoreReady(Step[ReadyArguments]):
             f"snapshot {snapshot.id}",
             f"prove that snapshot {snapshot.id} can be restored here ({len(findings)} rules)",
             {"snapshot": snapshot.id, "license": args.license, "edit": edit.to_json()},
-            facts={"snapshot": snapshot.id, "rules": [[finding.rule, finding.passed] for finding in findings]},
+            facts={
+                **manifest_fact(snapshot),
+                "snapshot": snapshot.id,
+                "rules": [[finding.rule, finding.passed] for finding in findings],
+            },
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Climb it again: the server may have changed since the plan."""
-        snapshot = chosen(site, str(action.arguments["snapshot"]))
+        snapshot = planned(site, action)
         yield f"verifying snapshot {snapshot.id} and looking at the server and its host"
         judged = _verified(site, snapshot)
         out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
@@ -99,16 +102,16 @@ def _server(sight: Sight, snapshot: Snapshot, summary: DeploymentSummary, instal
         release=manager.release(),
         api=manager.api_version(),
         fresh=account.bootstrap,
-        licensed=manager.license() is not None or (not installed and _has_license(sight, snapshot)),
+        licensed=_has_license(sight, None if installed else snapshot),
         commands=[f"{command.name} ({command.id})" for command in manager.active_commands()],
         host_files=extra_parts.look_at_host(sight, summary),
     )
 
 
-def _has_license(sight: Sight, snapshot: Snapshot) -> bool:
-    """Whether there is a licence that the playbook can upload."""
+def _has_license(sight: Sight, snapshot: Snapshot | None) -> bool:
+    """Whether a licence in date is installed or, where a snapshot is given, can be uploaded."""
     try:
-        license_content(sight, file="", snapshot=snapshot.id)
-    except Invalid:
+        found = usable_license(sight, snapshot=snapshot)
+    except Refused:
         return False
-    return True
+    return snapshot is not None or found.content is None

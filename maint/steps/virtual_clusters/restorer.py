@@ -9,11 +9,13 @@ from maint.errors import Conflict, MaintError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.job_definition import covers, normal_job, normal_resource, sendable_resource
 from maint.model.json import Json
+from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import READY, File, Job, Resource
 from maint.ports import Site, VirtualCluster, Work
 from maint.ports.virtual_cluster import Content
 from maint.restore.conflicts import Resolution, definition_of
-from maint.snapshots.virtual_clusters.blobs import open_object, worker_pool
+from maint.snapshots.parts import open_object
+from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.steps.virtual_clusters.runs_wait import pauses
 
@@ -84,11 +86,11 @@ class Bringing:
 
     def _uploaded(self, resource: Resource, file: File) -> str:
         """Upload a file and hold it against its signature; return why it could not be, else nothing."""
-        object_id = self._document.objects.get(file.signature)
+        stored = self._document.stored(file)
         what = f"{self._decided.resource(resource.name)}/{file.path}"
-        if object_id is None:
+        if stored is None:
             return f"{what}: the snapshot does not hold it"
-        content = Content(lambda: _stored(self._site, object_id), file.size)
+        content = Content(lambda: _stored(self._site, stored), file.size)
         signature = self._cluster.upload(self._decided.resource(resource.name), file.path, content)
         if signature != file.signature:
             raise WorkFailed(f"{what} is not what it was when the snapshot was taken", hint="`maint backup verify`")
@@ -239,17 +241,17 @@ def _taken(what: str) -> MaintError:
     )
 
 
-def _stored(site: Site, object_id: str) -> BinaryIO:
+def _stored(site: Site, stored: StoredFile) -> BinaryIO:
     """Open a stored file; closing it closes all that it needs."""
-    return cast(BinaryIO, io.BufferedReader(_Stored(site, object_id), 256 * 1024))
+    return cast(BinaryIO, io.BufferedReader(_Stored(site, stored), 256 * 1024))
 
 
 class _Stored(io.RawIOBase):
     """A stored file's own bytes."""
 
-    def __init__(self, site: Site, object_id: str) -> None:
+    def __init__(self, site: Site, stored: StoredFile) -> None:
         self._stack = ExitStack()
-        self._stream = self._stack.enter_context(open_object(site, object_id))
+        self._stream = self._stack.enter_context(open_object(site, stored))
 
     def readable(self) -> bool:
         """Say that it can be read."""

@@ -10,7 +10,7 @@ from pytest_httpserver import HTTPServer
 from maint.adapters.seal import AgeSeal
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh.server import SshLab
-from maint.lab.manager.units import PlainUnit
+from maint.lab.manager.server import PlainUnit
 from tests.acceptance.manager_stub.manager import ACCOUNT, PASSWORD, Manager
 from tests.ports import closed_port
 from tests.steps.operator import Operator

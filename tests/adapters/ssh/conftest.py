@@ -60,7 +60,7 @@ class Ground:
 
     def fleet(self, ports: Mapping[str, int] | None = None, **options: Any) -> tuple[FabricFleet, list[HostSettings]]:
         """Return a fleet and its hosts; without `ports`, all of them."""
-        heard, secrets = options.pop("heard", None), options.pop("secrets", None)
+        heard, secrets, stopped = (options.pop(name, None) for name in ("heard", "secrets", "stopped"))
         hosts = [HostSettings(name, "127.0.0.1", port) for name, port in (ports or self.ports).items()]
         usual = {"user": self.user, "key": self.key, "known_hosts": self.known_hosts}
         settings = SiteSettings(
@@ -70,7 +70,7 @@ class Ground:
             ssh=SshSettings(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options),
             hosts=hosts,
         )
-        return FabricFleet(settings, secrets or OneSecret(), heard=heard), hosts
+        return FabricFleet(settings, secrets or OneSecret(), heard=heard, stopped=stopped), hosts
 
 
 @pytest.fixture(scope="session")

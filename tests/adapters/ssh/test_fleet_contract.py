@@ -1,10 +1,12 @@
 """What every fleet gives: real OpenSSH on loopback, and the lab's hosts; a new kind joins by one fixture."""
 
+import signal
 import threading
 import time
 
 import pytest
 
+from maint.errors import Interrupted
 from maint.model.fleet import Reply, Standing
 from tests.adapters.ssh.conftest import Ground
 
@@ -76,6 +78,39 @@ def test_an_exception_in_the_middle_closes_all_connections(ground: Ground) -> No
             raise KeyboardInterrupt
     while fleet_threads():  # the time limit of the test says when this is too long
         time.sleep(0.05)  # the generator is closed when the last reference to it goes
+
+
+def test_a_host_that_prints_without_end_is_ended_and_the_others_answer(ground: Ground) -> None:
+    fleet, hosts = ground.fleet(command_timeout=60.0)
+    endless = b"while :; do seq 1 100000; done\n"
+    replies = list(fleet.ask(hosts, {h.name: endless if h is hosts[0] else HELLO for h in hosts}))
+    assert "printed more than 16 MiB" in str(replies[0].reason)
+    assert len(replies[0].out) < 17 * 1024**2
+    assert [reply.out for reply in replies[1:]] == [b"hello\n"] * (len(hosts) - 1)
+
+
+def test_answers_that_came_before_an_interruption_are_kept(ground: Ground) -> None:
+    stops: list[Interrupted] = []
+    heard: list[Reply] = []
+
+    def hear(reply: Reply) -> None:
+        heard.append(reply)
+        if len(heard) == len(ground.ports) - 1:
+            signal.raise_signal(signal.SIGUSR1)
+
+    def interrupt(number: int, _: object) -> None:
+        raise Interrupted(number)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        fleet, hosts = ground.fleet(heard=hear, stopped=stops.append)
+        scripts = {h.name: b"sleep 30\n" if h is hosts[0] else HELLO for h in hosts}
+        replies = list(fleet.ask(hosts, scripts))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(stops) == 1
+    assert replies[0].reason == "not done when it was interrupted"
+    assert [reply.out for reply in replies[1:]] == [b"hello\n"] * (len(hosts) - 1)
 
 
 def test_replies_are_told_as_they_come_whatever_the_order(ground: Ground) -> None:

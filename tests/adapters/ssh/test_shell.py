@@ -70,6 +70,13 @@ def test_closing_ends_the_connections_and_their_threads(make: Make) -> None:
     assert shell.ask("one", "echo again").out == b"again\n"
 
 
+@pytest.mark.parametrize("stream", ["", " >&2"])
+def test_a_command_that_prints_without_end_is_ended(shell: FabricShell, stream: str) -> None:
+    with pytest.raises(WorkFailed, match="printed more than 64 MiB"):
+        shell.ask("one", f"cat /dev/zero{stream}")
+    assert shell.ask("one", "echo alive").out == b"alive\n"
+
+
 # Connections that break
 
 
@@ -174,6 +181,14 @@ def test_a_key_that_is_none_is_refused(make: Make, tmp_path: Path, content: str 
         (tmp_path / "key").chmod(0o600)
     with pytest.raises(Invalid, match="SSH key"):
         make(key=tmp_path / "key").ask("one", "true")
+
+
+def test_a_key_with_a_passphrase_is_refused_with_a_way_out(make: Make, tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "canary", "-f", tmp_path / "key"], check=True)
+    with pytest.raises(Invalid, match="SSH key") as refusal:
+        make(key=tmp_path / "key").ask("one", "true")
+    assert "passphrase" in refusal.value.detail[0]
+    assert "agent" in str(refusal.value.hint)
 
 
 def test_a_closed_port_is_told(make: Make) -> None:
@@ -310,6 +325,17 @@ def test_a_replaced_file_keeps_owner_and_mode(shell: FabricShell, tmp_path: Path
     shell.write_file("one", str(path), b"new")
     now = path.stat()
     assert (path.read_text(), now.st_uid, now.st_gid, now.st_mode & 0o7777) == ("new", nobody, 12, mode)
+
+
+def test_what_a_dead_writer_left_goes_with_the_next_write(shell: FabricShell, tmp_path: Path) -> None:
+    dead, alive, other = (tmp_path / name for name in (f".maint-{'0' * 16}", f".maint-{'1' * 16}", ".maint-notes"))
+    for path in (dead, alive, other):
+        path.write_text("x")
+    for path in (dead, other):
+        os.utime(path, (0, 0))
+    shell.write_file("one", str(tmp_path / "file"), b"new")
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} >= {"file", alive.name, other.name}
+    assert not dead.exists()
 
 
 @ROOT_ONLY

@@ -14,8 +14,10 @@ import pytest
 
 from maint.errors import Invalid
 from maint.model.fleet import Reply
+from maint.model.site import HostSettings
 from tests.adapters.conftest import Relay
-from tests.adapters.ssh.conftest import Ground, OneSecret, made, missing
+from tests.adapters.ssh.conftest import SSHD, Ground, OneSecret, made, missing, wait_for_banner
+from tests.ports import free_port
 
 WHO = b"id -u\n"
 
@@ -85,6 +87,37 @@ def test_a_lost_jump_host_is_not_blamed_on_the_hosts_behind_it(openssh: Ground, 
         cutter.join()
         relay.close()
     assert {reply.reason for reply in replies} == {"the connection to the jump host was lost"}
+
+
+def test_the_key_of_a_jump_host_is_shown_although_it_is_not_known_yet(openssh: Ground, tmp_path: Path) -> None:
+    (tmp_path / "known").touch()
+    fleet, hosts = openssh.fleet(known_hosts=tmp_path / "known", jump=jump(openssh))
+    first, *others = fleet.keys([HostSettings("bastion", "127.0.0.1", hosts[0].port), *hosts[1:]])
+    assert first.fingerprint.startswith("SHA256:")
+    assert {
+        "maint host trust 127.0.0.1" in str(reply.hint)
+        for reply in asked(openssh, known_hosts=tmp_path / "known", jump=jump(openssh))
+    } == {True}
+    assert {"not known" in str(other.reason) for other in others} == {True}
+
+
+def test_a_jump_host_that_forbids_forwarding_is_told_with_what_to_look_at(openssh: Ground, tmp_path: Path) -> None:
+    config, port = openssh.key.with_name("config0").read_text(), free_port()
+    (tmp_path / "config").write_text(
+        config.replace(f":{openssh.ports['n1']}\n", f":{port}\n") + "AllowTcpForwarding no\n"
+    )
+    known = openssh.known_hosts.read_text()
+    (tmp_path / "known").write_text(f"{known}[127.0.0.1]:{port} {known.partition(' ')[2]}")
+    process = subprocess.Popen([str(SSHD), "-D", "-f", tmp_path / "config"], stderr=subprocess.DEVNULL)
+    try:
+        wait_for_banner(port)
+        way = {"host": "127.0.0.1", "port": port}
+        replies = asked(openssh, known_hosts=tmp_path / "known", jump=way)
+    finally:
+        process.terminate()
+        process.wait()
+    assert {reply.reason for reply in replies} == {"the jump host does not get there: forwarding is forbidden there"}
+    assert {"AllowTcpForwarding" in str(reply.hint) for reply in replies} == {True}
 
 
 def test_a_host_that_a_jump_host_cannot_reach_is_told_apart_from_its_neighbours(openssh: Ground) -> None:

@@ -15,7 +15,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.stores.open import Access, open_store
-from maint.adapters.stores.stale_uploads import is_left_over, staging_name
+from maint.adapters.stores.stored_files import is_left_over, staging_name
 from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret
 from maint.model.site import BackupSettings, S3Settings, SftpSettings, SshSettings

@@ -209,3 +209,25 @@ def test_a_commit_that_the_disk_does_not_confirm_leaves_no_name(
     with pytest.raises(WorkFailed, match="prod/b"), store.create("prod/b") as file:
         file.write(b"x")
     assert [path.name for path in (tmp_path / "store/prod").iterdir()] == ["a"]
+
+
+HAMMER = """
+import sys
+from pathlib import Path
+from maint.adapters.stores.local import LocalStore
+store, name = LocalStore(Path(sys.argv[1])), sys.argv[2]
+for _ in range(400):
+    with store.create(name) as file:
+        file.write(b"content")
+    list(store.names("prod"))
+    store.remove(name)
+    store.sweep("prod")
+"""
+
+
+def test_two_machines_that_make_and_remove_the_same_folders_do_not_disturb_each_other(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", HAMMER, str(tmp_path / "store")]
+    machines = [subprocess.Popen([*words, f"prod/1/{name}/x"], stderr=subprocess.PIPE) for name in ("a", "a/b", "c")]
+    for machine in machines:
+        _, said = machine.communicate(timeout=200)
+        assert machine.returncode == 0, said.decode()[-500:]

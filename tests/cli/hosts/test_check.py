@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from maint.lab.hosts.problems import AILMENTS
+from maint.lab.faults import AILMENTS
 from tests.steps.operator import Operator, maint
 
 FIRST = "base-01.example.internal"
@@ -32,7 +32,7 @@ PLANTED = {
     "clock-skew": ({"time.skew": "fail"}, 1),
     "swappiness-60": ({"os.swappiness": "fail", "os.swappiness.persist": "warn"}, 1),
     "huge-pages": ({"os.thp": "fail"}, 1),
-    "expired-host-certificate": ({"tls.expiry": "fail", "tls.match": "fail"}, 1),
+    "expired-host-certificate": ({"tls.expiry": "fail"}, 1),
     "wrong-dns": ({"net.dns.fwd": "fail", "net.dns.peers": "fail"}, 1),
     "redaction-twice": ({"cm.redaction": "fail"}, 1),
     "keytab-wrong-principal": ({"krb.kinit": "fail"}, 1),

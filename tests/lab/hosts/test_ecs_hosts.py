@@ -11,7 +11,7 @@ from maint.lab.hosts.machine import LOG, Machine
 from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import Ended, run
 from maint.lab.manager.load import EXAMPLE
-from maint.lab.manager.units import PlainUnit
+from maint.lab.manager.server import PlainUnit
 
 NAME = "ds-01.example.internal"
 DOCKER = f"{ecs.PARCEL}/docker/docker"
@@ -58,7 +58,8 @@ def test_pods_hold_their_volumes_until_rke2_is_ended(do):
     assert do(f"{KILLALL}; umount {claim}").status == 0
     assert do(f"ls {claim}").out == b"", "what was mounted is out of sight"
     assert do(f"umount {claim}").err == f"umount: {claim}: not mounted.\n".encode()
-    assert do(f"{UNINSTALL}; ls -A /var/lib/rancher; test -e /etc/rancher || test -e {UNINSTALL}").status == 1
+    assert do(f"{UNINSTALL}; ls -A /var/lib/rancher; test -e /etc/rancher").status == 1
+    assert do(f"test -x {UNINSTALL}").status == 0, "the parcel stays"
 
 
 def test_a_mount_point_is_neither_removed_nor_crossed_where_that_is_asked(do):

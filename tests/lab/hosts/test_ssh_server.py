@@ -9,9 +9,8 @@ import paramiko
 import pytest
 from fabric import Connection
 
+from maint.lab.faults import AILMENTS, HOST_FAULTS
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.problems import AILMENTS
-from maint.lab.hosts.ssh.faults import HOST_FAULTS
 from maint.lab.hosts.ssh.server import SshLab
 
 
@@ -179,7 +178,7 @@ def test_a_full_disk_refuses_what_writes(machine: Machine, connect: Connect) -> 
 
 
 def test_every_fault_is_described() -> None:
-    assert all(text and name == name.lower() for name, text in HOST_FAULTS.items())
+    assert all(fault.meaning and name == name.lower() for name, fault in HOST_FAULTS.items())
     assert {"unreachable", "slow", "disk-full"} | set(AILMENTS) <= set(HOST_FAULTS)
 
 

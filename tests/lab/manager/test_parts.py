@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from maint.lab import pki
 from maint.lab.faults import FAULTS, ONCE, TARGETS, FaultBox, UnknownFault
-from maint.lab.manager import document, host_files, jackson, jks
-from maint.lab.manager.java_options import java_options, redaction_property
+from maint.lab.http_server import BodyCut, spool
+from maint.lab.manager import document, host_files, jks
+from maint.lab.manager.accounts import hash_password, matches, new_salt
+from maint.lab.manager.host_files import java_options, redaction_property
 from maint.lab.manager.license import BadLicense, make_license, read_license
-from maint.lab.manager.passwords import hash_password, matches, new_salt
-from maint.lab.manager.redact import Hide, hidden
-from maint.lab.manager.request_body import BodyCut, spool
+from maint.lab.manager.views import Hide, hidden
 from maint.lab.siteconfig import yaml
 from maint.lab.switches import SWITCHES, Switches, UnknownSwitch, check, parse
 
@@ -164,15 +164,15 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.text(), json_values))
 def test_printed_json_reads_back_as_it_was(value):
-    assert document.parse(jackson.dumps(value)) == value
+    assert document.parse(document.dumps(value)) == value
 
 
 def test_numbers_with_fractions_keep_their_spelling():
-    assert jackson.dumps(document.parse('{"a": 1.50, "b": 1E+3}')) == '{\n  "a" : 1.50,\n  "b" : 1E+3\n}'
+    assert document.dumps(document.parse('{"a": 1.50, "b": 1E+3}')) == '{\n  "a" : 1.50,\n  "b" : 1E+3\n}'
 
 
 def test_control_characters_are_escaped_in_capitals():
-    assert jackson.dumps("a\x1f\n\\u001f") == '"a\\u001F\\n\\\\u001f"'
+    assert document.dumps("a\x1f\n\\u001f") == '"a\\u001F\\n\\\\u001f"'
 
 
 def test_redaction_leaves_the_original_alone():

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.manager import accounts, document, jackson
+from maint.lab.manager import accounts, document
+from maint.lab.manager.document import announced, recorded_at
 from maint.lab.manager.load import Options
-from maint.lab.manager.releases import announced, recorded_at
 
 HERE = Path(__file__).parents[1]
 RECORDINGS = sorted((HERE.parent / "data" / "recordings").glob("deployment-*.json"))
@@ -28,7 +28,7 @@ def without_time(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("path", [*RECORDINGS, EXAMPLE], ids=lambda path: path.stem)
 def test_a_document_is_printed_as_the_server_printed_it(path):
-    assert jackson.dumps(document.read(path)).encode() == path.read_bytes().rstrip(b"\n")
+    assert document.dumps(document.read(path)).encode() == path.read_bytes().rstrip(b"\n")
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
@@ -41,7 +41,7 @@ def test_the_password_rule_holds_for_every_recorded_admin(path):
 def test_a_loaded_deployment_is_exported_with_the_same_bytes(path, make_lab):
     client = make_lab(Options(deployment=path), redaction_default="off")
     answer = client.get(f"/api/v{recorded_at(document.read(path))}/cm/deployment")
-    kept = jackson.dumps(client.lab.world.deployment).encode()
+    kept = document.dumps(client.lab.world.deployment).encode()
     assert without_time(answer.content) == without_time(kept)
     changed = client.account[0] if client.lab.remarks else None
     original, now = document.read(path), document.parse(answer.content)

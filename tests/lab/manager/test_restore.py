@@ -10,7 +10,7 @@ import time
 import pytest
 import requests
 
-from maint.lab.manager import document, jackson
+from maint.lab.manager import document
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 
@@ -23,7 +23,7 @@ PUT_HEAD = (
 def edited(content, change):
     doc = document.parse(content)
     change(doc)
-    return jackson.dumps(doc).encode()
+    return document.dumps(doc).encode()
 
 
 def clusters_of(client):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from maint.lab.faults import FAULTS
-from maint.lab.manager import document, jackson
+from maint.lab.manager import document
 from maint.lab.manager.load import Options
 from maint.lab.switches import SWITCHES
 
@@ -35,7 +35,7 @@ def empty(make_lab):
 def edited(content, change):
     doc = document.parse(content)
     change(doc)
-    return jackson.dumps(doc).encode()
+    return document.dumps(doc).encode()
 
 
 def deployment(client):

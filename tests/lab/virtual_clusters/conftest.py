@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from maint.lab.manager.empty_deployment import default_deployment
+from maint.lab.manager.load import default_deployment
 from maint.lab.manager.world import World
 from maint.lab.switches import Switches
 from maint.lab.virtual_clusters import example, tick

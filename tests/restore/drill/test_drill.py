@@ -3,15 +3,17 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from maint.cli.backup import rehearsal
+from maint.lab.manager import simulator
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.snapshots.records import Drill, last_good
@@ -123,7 +125,7 @@ def test_a_damaged_snapshot_fails_the_drill_before_anything_is_brought_up(loaded
 
 def until_it_has_a_lab(process: Any) -> None:
     """Wait until a drill has laid its lab out."""
-    while not any((path / "lab" / "lab.json").exists() for path in left_over(process.pid)):
+    while not any((path / "lab/world/state.json").exists() for path in left_over(process.pid)):
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
 
@@ -151,9 +153,17 @@ def test_an_interrupted_drill_leaves_nothing(loaded: Operator) -> None:
 
 def test_a_drill_makes_the_managers_host_alone_whatever_hosts_come_back(tmp_path: Path) -> None:
     """A large site has a thousand, and nobody visits them."""
-    options = Options(deployment=DEPLOYMENTS[-1], fresh=True, ssh=False, alone=True)
-    assert len(Lab(tmp_path / "lab", options).machines) == 1
-    assert len(Lab(tmp_path / "all", replace(options, alone=False)).machines) > 1
+    options = Options(deployment=DEPLOYMENTS[-1], fresh=True, ssh=False)
+    simulator.create(tmp_path / "lab", options)
+    assert len(list((tmp_path / "lab/hosts").iterdir())) == 1
+    assert len(Lab(tmp_path / "all", options).machines) > 1
+
+
+def test_a_drill_loads_the_manager_of_the_lab_and_nothing_else_of_it() -> None:
+    script = "import sys, maint.lab.manager.simulator; print(*[name for name in sys.modules if 'maint.lab' in name])"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not [name for name in loaded if name.startswith(("maint.lab.hosts", "maint.lab.virtual_clusters"))]
+    assert len(loaded) <= 54
 
 
 @pytest.mark.parametrize("hash_rule", ["other"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from maint.lab.running import SITE
+from maint.lab.siteconfig import SITE
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.model.job_definition import normal_job
 from tests.restore.recovery.conftest import FIRST, SECOND

@@ -11,10 +11,11 @@ from maint.errors import WorkFailed
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, PartsSettings
 from maint.model.snapshot import Trust
+from maint.snapshots.archive import Kind, members, paths
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.extra_parts import lacking
-from maint.snapshots.parts import MANAGER_FILES, TRUSTSTORE, Kind, from_bytes, members, paths, read_part
+from maint.snapshots.parts import MANAGER_FILES, TRUSTSTORE, from_bytes, read_part
 from maint.snapshots.verify import verify
 from maint.snapshots.writer import restore_guide
 

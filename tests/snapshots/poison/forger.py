@@ -13,7 +13,7 @@ from maint.cli.open_site import opened
 from maint.model.snapshot import Part, Snapshot
 from maint.snapshots.catalogue import load
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode, new_id
-from maint.snapshots.parts import DEPLOYMENT, from_bytes, open_deployment, write_part
+from maint.snapshots.parts import DEPLOYMENT, from_bytes, open_part, write_part
 from tests.steps.operator import Operator
 
 Edit = Callable[[Snapshot], Snapshot]
@@ -30,7 +30,7 @@ class Forger:
     @property
     def content(self) -> bytes:
         """The good document."""
-        with open_deployment(self.site, self.good) as stream:
+        with open_part(self.site, self.good, DEPLOYMENT) as stream:
             return stream.read()
 
     def folder(self, snapshot: str) -> Path:

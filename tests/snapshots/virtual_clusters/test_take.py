@@ -13,10 +13,9 @@ from maint.model.snapshot import Trust
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries, load
 from maint.snapshots.heal import heal, values_of
-from maint.snapshots.parts import read_deployment
+from maint.snapshots.parts import object_name, open_object, read_deployment
 from maint.snapshots.prune import doubt
 from maint.snapshots.verify import verify
-from maint.snapshots.virtual_clusters.blobs import object_name, open_object
 from maint.snapshots.virtual_clusters.capture import TakenClusters, take_alone
 from maint.snapshots.virtual_clusters.document import clusters_in
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -64,7 +63,9 @@ def test_every_job_resource_and_byte_comes_back_as_it_was_with_unknown_keys(
     assert document.info == {"appName": "Default-VC-abc12345"}
     for resource in document.resources:
         for file in resource.files:
-            with open_object(ground, document.objects[file.signature]) as stream:
+            stored = document.stored(file)
+            assert stored is not None
+            with open_object(ground, stored) as stream:
                 assert stream.read() == api.files[resource.name][file.path]
     assert sum(len(resource.files) for resource in document.resources) == sum(map(len, api.files.values()))
     assert any("Airflow variables" in words for words in document.uncovered)
@@ -236,3 +237,33 @@ def test_a_healed_snapshot_holds_the_virtual_clusters_of_the_redacted_one(ground
     assert healed.objects == redacted.objects
     assert read_document(ground, healed, VC) == read_document(ground, redacted, VC)
     assert verify(ground, healed.id, 3).result is Trust.VERIFIED
+
+
+def test_a_rotten_file_is_never_claimed_as_verified_and_is_fetched_anew(
+    ground: Ground, api: Api, alone: Callable[..., TakenClusters]
+) -> None:
+    first = alone().snapshot
+    rotten = first.objects[0]
+    path = ground.root / object_name("prod", rotten.id)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    ground.clock.time += timedelta(days=8)  # nobody has read it for longer than backup.reread
+    before = downloads(api)
+    taken = alone()
+    assert rotten.id not in {one.id for one in taken.snapshot.objects}
+    assert downloads(api) == before + 1, "the others were read, and are as stored"
+    assert taken.verification.result is Trust.VERIFIED
+    assert verify(ground, taken.snapshot.id, 3).result is Trust.VERIFIED
+    assert verify(ground, first.id, 1).result is Trust.FAILED
+
+
+def test_a_level_says_since_when_its_files_have_been_read(ground: Ground, alone: Callable[..., TakenClusters]) -> None:
+    first = alone()
+    assert first.verification.files_read == ground.clock.now()
+    second = alone()
+    assert second.verification.files_read == first.verification.files_read, "used again, not read again"
+    ground.clock.time += timedelta(days=7)
+    third = alone()
+    assert third.verification.files_read == ground.clock.now()
+    ground.clock.time += timedelta(days=6)
+    assert alone().verification.files_read == third.verification.files_read

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from maint.lab.running import SITE
+from maint.lab.siteconfig import SITE
 from tests.steps.ecs.hosts import DELETE, ONCE, ONE, RETIRE, STOP, TWO, did, machine, on, retire, trees, when_told
 from tests.steps.operator import Operator
 from tests.steps.test_kills import finish, kill_at, repeated, sample, start
@@ -20,7 +20,6 @@ GONE = [
 # What rke2's own script takes off, and what the lab keeps in files though it is no file of a host.
 BESIDE = [
     "/etc/rancher",
-    "/opt/cloudera/parcels/ECS/bin/rke2-uninstall.sh",
     "/var/lib/rpm",
     "/proc",
     "/dev",

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from maint.lab.manager.load import Options
-from maint.lab.running import SITE, Lab
+from maint.lab.running import Lab
+from maint.lab.siteconfig import SITE
 from tests.adapters.conftest import Sshd, sshd
 from tests.steps.conftest import FAST
 from tests.steps.operator import Said, maint

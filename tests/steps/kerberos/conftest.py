@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from maint.lab.manager.load import Options
-from maint.lab.running import SITE, Lab
+from maint.lab.running import Lab
+from maint.lab.siteconfig import SITE
 from maint.lab.virtual_clusters import kerberos
 from maint.lab.virtual_clusters.cluster import Cluster
 from tests.steps.kerberos.kdc import Kdc, lacking, start

@@ -1,26 +1,28 @@
-"""From a request that came in to the response that goes out: door, account, route, handler (contract section 2)."""
+"""From a request that came in to the response that goes out: door, account, route, handler (M2)."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-from maint.lab import basic_auth
+from msgspec import Struct
+from msgspec.structs import replace
+
+from maint.lab import http_server
 from maint.lab.manager import commands
-from maint.lab.manager.api import routes, version
-from maint.lab.manager.api.access import require
-from maint.lab.manager.api.messages import ApiError, Handler, Request, Response, html
-from maint.lab.manager.document import Doc
-from maint.lab.manager.releases import major
+from maint.lab.manager.accounts import ADMIN, CLUSTER_ADMIN, Grant, grants
+from maint.lab.manager.api import manager, routes
+from maint.lab.manager.api.messages import JSON, ApiError, Handler, Request, Response, html
+from maint.lab.manager.api.routes import ADMINISTER, FULL, OPERATE, PRIVILEGED, READ
+from maint.lab.manager.document import Doc, major
 from maint.lab.manager.world import World
 
+_VIEWS = ("summary", "full", "full_with_health_check_explanation", "export", "export_redacted")
 _API = re.compile(r"/api/v(\d+)/(.+?)/?")
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
+class Incoming(Struct, frozen=True):
     """The head of a request.
 
     Attributes:
@@ -43,8 +45,7 @@ class Incoming:
         return f"{self.method} {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Struct, frozen=True):
     """A request that was let in.
 
     Attributes:
@@ -90,19 +91,37 @@ def _routed(world: World, incoming: Incoming, user: Doc) -> tuple[Request, Handl
     query = dict(parse_qsl(urlsplit(incoming.target).query, keep_blank_values=True))
     host = incoming.headers.get("host", "localhost:7180")
     request = Request(incoming.method, incoming.call, 0, {}, query, incoming.headers, user, host=host)
-    if incoming.path.rstrip("/") == "/api/version" and incoming.method == "GET":
-        return request, version.read
+    if incoming.path.rstrip("/") == "/api/version" and incoming.method in ("GET", "HEAD"):
+        return request, manager.api_version
+    if incoming.path.rstrip("/") == "/api/version":
+        raise ApiError(405, "Method not allowed.", headers={"Allow": "GET, HEAD"})
     found = _API.fullmatch(incoming.path)
     if not found or not 1 <= int(found[1]) <= world.api:
         raise ApiError(404, "Not found.")
     routed = routes.find(incoming.method, found[2])
     if routed is None:
-        raise ApiError(405 if routes.methods(found[2]) else 404, "Not found.")
+        raise _no_route(incoming.method, found[2])
     route, parts = routed
     if route.since > int(found[1]):
         raise ApiError(404, "Not found.")
+    view = query.get("view", "summary").lower()
+    if view not in _VIEWS:
+        raise ApiError(400, f"View '{view}' is not supported; supported are: {', '.join(_VIEWS)}.")
+    kind = incoming.headers.get("content-type", JSON).split(";")[0].strip().lower()
+    if route.takes_json and kind != JSON and world.switches["wrong-content-type"] == "refuse":
+        raise ApiError(415, f"Content type '{kind}' is not supported; supported is: {JSON}.")
     require(world, user, route.needs, _cluster_name(world, parts))
     return replace(request, api=int(found[1]), parts=parts), route.handler
+
+
+def _no_route(method: str, path: str) -> ApiError:
+    """Return the answer to a call that nobody answers: it is not simulated, of another method, or does not exist."""
+    if routes.is_real(method, path):
+        return ApiError(501, f"{method} {path} is not simulated by this lab.", remark="not simulated")
+    allowed = routes.methods(path)
+    if allowed:
+        return ApiError(405, "Method not allowed.", headers={"Allow": ", ".join(allowed)})
+    return ApiError(404, "Not found.")
 
 
 def _cluster_name(world: World, parts: Mapping[str, str]) -> str:
@@ -116,7 +135,7 @@ def _account(world: World, incoming: Incoming) -> tuple[Doc | None, str]:
     session = _cookie(incoming.headers.get("cookie", ""), name)
     if session and (known := world.session_user(session)):
         return known, ""
-    login, password = basic_auth.login(incoming.headers.get("authorization", ""))
+    login, password = http_server.basic_login(incoming.headers.get("authorization", ""))
     user = world.log_in(login, password) if login else None
     return user, f"{name}={world.open_session(login)};Path=/;HttpOnly" if user else ""
 
@@ -153,3 +172,29 @@ def _pages(incoming: Incoming) -> Response:
 
 def _struck(world: World, fault: str, incoming: Incoming) -> bool:
     return world.faults.strikes(fault, incoming.call)
+
+
+_ROLES: dict[str, frozenset[str]] = {
+    OPERATE: frozenset({ADMIN, CLUSTER_ADMIN, "ROLE_OPERATOR", "ROLE_CONFIGURATOR"}),
+    ADMINISTER: frozenset({ADMIN, CLUSTER_ADMIN}),
+    FULL: frozenset({ADMIN}),
+}
+_PRIVILEGED = {"administrator": FULL, "cluster-administrator": ADMINISTER, "any": READ}
+
+
+def require(world: World, user: Doc, needs: str, cluster: str = "") -> None:
+    """Raise the 403 of an account whose role is too weak.
+
+    Args:
+        needs: what the route asks for.
+        cluster: the cluster that the path names, "" for none.
+    """
+    if needs == PRIVILEGED:
+        needs = _PRIVILEGED[world.switches["privileged-role"]]
+    if needs == READ or any(_allows(grant, _ROLES[needs], cluster) for grant in grants(world.deployment, user)):
+        return
+    raise ApiError(403, "Access is denied")
+
+
+def _allows(grant: Grant, roles: frozenset[str], cluster: str) -> bool:
+    return grant.role in roles and (grant.clusters is None or cluster in grant.clusters)

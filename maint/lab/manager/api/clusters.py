@@ -1,13 +1,11 @@
-"""Clusters: list, look, command, delete (contract sections 5, 6)."""
+"""Clusters with what belongs to one: host templates, parcels, data contexts, control planes (M5, M6, M10.4)."""
 
 from maint.lab.manager import commands
-from maint.lab.manager.api.lookup import cluster_of
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing
+from maint.lab.manager.api.messages import ApiError, Request, Response, cluster_of, listing, one_of
 from maint.lab.manager.document import Doc, clusters, hosts, items, roles, services
 from maint.lab.manager.world import STOPPED, World
 
 _TYPES = {"base": "BASE_CLUSTER", "compute": "COMPUTE_CLUSTER", "experience": "EXPERIENCE_CLUSTER"}
-_VERBS = {"start": "Start", "stop": "Stop", "restart": "Restart"}
 
 
 def kind_of(cluster: Doc) -> str:
@@ -32,24 +30,8 @@ def read(world: World, request: Request) -> Response:
     return Response(value=shown(world, cluster_of(world, request), request.api))
 
 
-def command(world: World, request: Request) -> Response:
-    """Start, stop or restart; a refusal is an answer of status 200 too (contract section 4.3)."""
-    verb = _VERBS.get(request.parts["verb"])
-    if verb is None:
-        raise ApiError(404, f"Command '{request.parts['verb']}' is not known.")
-    started = commands.start_on_cluster(world, cluster_of(world, request), verb, request.call)
-    return Response(value=commands.view(world, started, full=False))
-
-
-def active_commands(world: World, request: Request) -> Response:
-    """List the active commands of the cluster itself."""
-    found = commands.listed(world, commands.cluster_ref(cluster_of(world, request)))
-    full = request.query.get("view", "summary").lower() == "full"
-    return listing([commands.view(world, each, full=full) for each in found])
-
-
 def delete(world: World, request: Request) -> Response:
-    """Delete a cluster that is stopped; hosts stay (contract section 6)."""
+    """Delete a cluster that is stopped; hosts stay (M6)."""
     cluster = cluster_of(world, request)
     if world.cluster_runs(cluster) and world.switches["delete-running"] == "refuse":
         raise ApiError(400, f"Cannot delete cluster '{cluster['name']}': its services must be stopped first.")
@@ -64,13 +46,14 @@ def delete(world: World, request: Request) -> Response:
 
 
 def members(world: World, cluster: Doc) -> list[Doc]:
-    """Return the hosts that carry roles of a cluster."""
+    """Return the hosts of a cluster: those that carry its roles, and those that were added to it."""
     used = {role["hostRef"]["hostId"] for service in services(cluster) for role in roles(service)}
+    used |= {host for host, name in world.joined.items() if name == cluster["name"]}
     return [host for host in hosts(world.deployment) if host.get("hostId") in used]
 
 
 def shown(world: World, cluster: Doc, api: int) -> Doc:
-    """Return a cluster as listings show it, in the fields of an API version (contract 7.2, recordings)."""
+    """Return a cluster as listings show it, in the fields of an API version (M7.2, recordings)."""
     answer: Doc = {"name": cluster["name"], "displayName": cluster.get("displayName") if api >= 6 else None}
     answer |= {"version": cluster.get("version"), "fullVersion": cluster.get("fullVersion") if api >= 6 else None}
     answer |= {"maintenanceMode": False, "maintenanceOwners": []}
@@ -81,7 +64,7 @@ def shown(world: World, cluster: Doc, api: int) -> Doc:
     if api >= 31:
         answer |= {"dataContextRefs": cluster.get("dataContextRefs"), "clusterType": kind_of(cluster)}
     if api >= 41:
-        answer["tags"] = cluster.get("tags")
+        answer["tags"] = cluster.get("tags") or []
     return answer
 
 
@@ -99,7 +82,7 @@ def _dependants(world: World, cluster: Doc) -> list[str]:
     known = {str(context.get("name")) for context in contexts}
     found = [f"data context '{name}'" for name in sorted(known)]
     for other in clusters(world.deployment):
-        refs = {str(ref.get("name")) for ref in (other.get("dataContextRefs") or {}).get("items") or []}
+        refs = {str(ref.get("name")) for ref in other.get("dataContextRefs") or []}
         if other is not cluster and refs & known:
             found.append(f"cluster '{other['name']}'")
     return found
@@ -120,3 +103,124 @@ def _drop_references(world: World, cluster: Doc) -> None:
         world.deployment["hostTemplates"] = {"items": kept}
     for role in world.deployment.get("authRoles") or []:
         role["clusters"] = [ref for ref in role.get("clusters") or [] if ref.get("clusterName") != cluster["name"]]
+
+
+def read_contexts(world: World, request: Request) -> Response:
+    """List data contexts."""
+    del request
+    return listing(items(world.deployment.get("dataContexts")))
+
+
+def read_context(world: World, request: Request) -> Response:
+    """Answer one data context; a missing one is no 404 on real servers (M2.4)."""
+    return Response(value=_context(world, request))
+
+
+def delete_context(world: World, request: Request) -> Response:
+    """Delete a data context."""
+    context = _context(world, request)
+    kept = [each for each in items(world.deployment.get("dataContexts")) if each is not context]
+    world.deployment["dataContexts"] = {"items": kept}
+    world.changed()
+    return Response(value=context)
+
+
+def control_planes(world: World, request: Request) -> Response:
+    """List control planes, one for each cluster of containers."""
+    del request
+    found = [cluster for cluster in clusters(world.deployment) if kind_of(cluster) == "EXPERIENCE_CLUSTER"]
+    return listing([
+        {"namespace": "cdp", "remoteKubernetesCluster": False,
+         "tags": [{"name": "_cldr_cm_ek8s_control_plane", "value": str(cluster["name"])}]}
+        for cluster in found
+    ])  # fmt: skip
+
+
+def _context(world: World, request: Request) -> Doc:
+    name = request.parts["context"]
+    for context in items(world.deployment.get("dataContexts")):
+        if context.get("name") == name:
+            return context
+    raise ApiError(int(world.switches["missing-data-context"]), f"Data context '{name}' not found.")
+
+
+def read_templates(world: World, request: Request) -> Response:
+    """List the host templates of a cluster."""
+    return listing(_templates(world, cluster_of(world, request)))
+
+
+def read_template(world: World, request: Request) -> Response:
+    """Answer one host template."""
+    found = _templates(world, cluster_of(world, request))
+    return Response(value=one_of(found, "name", request.parts["template"], "Host template"))
+
+
+def read_parcels(world: World, request: Request) -> Response:
+    """List parcels, each product and version once, in its furthest stage."""
+    cluster = cluster_of(world, request)
+    return listing([_parcel(parcel, cluster, request) for parcel in _furthest(cluster).values()])
+
+
+def read_parcel(world: World, request: Request) -> Response:
+    """Answer one parcel."""
+    cluster = cluster_of(world, request)
+    return Response(value=_parcel(_parcel_of(cluster, request), cluster, request))
+
+
+def command_parcel(world: World, request: Request) -> Response:
+    """Move a parcel to another stage: done at once, or refused with status 200 (M4.3, M10.4)."""
+    cluster, verb = cluster_of(world, request), request.parts["verb"]
+    parcel, now = _parcel_of(cluster, request), commands.moment(world.now().timestamp())
+    begins, ends = MOVES[verb]
+    moved = parcel.get("stage") == begins
+    if moved:
+        for each in list(cluster["parcels"]):
+            if each is not parcel and _key(each) == _key(parcel):  # it may be listed once for each stage
+                cluster["parcels"].remove(each)
+        parcel["stage"] = ends
+        world.changed()
+    words = f"Parcel is {ends}." if moved else f"Parcel is not {begins}."
+    times = {"startTime": now, "endTime": now, "active": False, "success": moved, "resultMessage": words}
+    # A negative id: it ran while the caller waited, and cannot be read later (M4.1).
+    return Response(value={"id": -1, "name": verb, **times, **commands.cluster_ref(cluster)})
+
+
+MOVES = {  # verb → the stage it begins in, and the one it ends in
+    "startDownload": ("AVAILABLE_REMOTELY", "DOWNLOADED"),
+    "startDistribution": ("DOWNLOADED", "DISTRIBUTED"),
+    "activate": ("DISTRIBUTED", "ACTIVATED"),
+    "deactivate": ("ACTIVATED", "DISTRIBUTED"),
+    "startRemovalOfDistribution": ("DISTRIBUTED", "DOWNLOADED"),
+    "removeDownload": ("DOWNLOADED", "AVAILABLE_REMOTELY"),
+}
+
+
+def _furthest(cluster: Doc) -> dict[tuple[str, str], Doc]:
+    found: dict[tuple[str, str], Doc] = {}
+    for parcel in cluster.get("parcels") or []:
+        if _key(parcel) not in found or parcel.get("stage") == "ACTIVATED":
+            found[_key(parcel)] = parcel
+    return found
+
+
+def _parcel_of(cluster: Doc, request: Request) -> Doc:
+    key = (request.parts["product"], request.parts["version"])
+    found = _furthest(cluster).get(key)
+    if found is None:
+        raise ApiError(404, f"Parcel '{key[0]}' of version '{key[1]}' not found.")
+    return found
+
+
+def _key(parcel: Doc) -> tuple[str, str]:
+    return str(parcel.get("product")), str(parcel.get("version"))
+
+
+def _parcel(parcel: Doc, cluster: Doc, request: Request) -> Doc:
+    state = {"progress": 0, "totalProgress": 0, "count": 0, "totalCount": 0, "errors": [], "warnings": []}
+    words = {"displayName": parcel.get("product"), "description": parcel.get("product")} if request.api >= 40 else {}
+    return {**words, **parcel, "state": state, "clusterRef": {"clusterName": cluster["name"]}}
+
+
+def _templates(world: World, cluster: Doc) -> list[Doc]:
+    listed = items(world.deployment.get("hostTemplates"))
+    return [each for each in listed if (each.get("clusterRef") or {}).get("clusterName") == cluster["name"]]

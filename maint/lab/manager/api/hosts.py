@@ -1,9 +1,17 @@
-"""Hosts (contract section 10.1)."""
+"""Hosts, and which cluster they belong to (M10.1)."""
 
+from maint.lab.manager import commands
 from maint.lab.manager.api.clusters import members
-from maint.lab.manager.api.lookup import cluster_of
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing
-from maint.lab.manager.document import Doc, all_services, clusters, hosts, roles
+from maint.lab.manager.api.messages import (
+    ApiError,
+    Request,
+    Response,
+    cluster_of,
+    config_items,
+    listing,
+    settings_shown,
+)
+from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, roles
 from maint.lab.manager.world import World
 
 _MEMORY = 16388911104
@@ -19,9 +27,44 @@ def read(world: World, request: Request) -> Response:
     return Response(value=_shown(world, _find(world, request), request))
 
 
+def read_config(world: World, request: Request) -> Response:
+    """Answer the overridden settings of a host."""
+    return settings_shown(world, _find(world, request).get("config"), request)
+
+
 def read_of_cluster(world: World, request: Request) -> Response:
     """List the hosts of a cluster."""
     return listing([_shown(world, host, request) for host in members(world, cluster_of(world, request))])
+
+
+def add_to_cluster(world: World, request: Request) -> Response:
+    """Add hosts that belong to no cluster; answers the references to them."""
+    cluster = cluster_of(world, request)
+    wanted = [str(ref.get("hostId") or ref.get("hostname")) for ref in request.entries("the list of hosts")]
+    found = [_host(world, name) for name in wanted]
+    for host in found:
+        owner = _cluster(world, host)
+        if owner is not None and owner is not cluster:
+            raise ApiError(400, f"Host '{host.get('hostname')}' belongs to cluster '{owner['name']}'.")
+    world.joined |= {str(host["hostId"]): str(cluster["name"]) for host in found}
+    return listing([{"hostId": host["hostId"], "hostname": host.get("hostname")} for host in found])
+
+
+def remove_from_cluster(world: World, request: Request) -> Response:
+    """Take one host out of a cluster; the host stays registered."""
+    cluster, host = cluster_of(world, request), _find(world, request)
+    if host not in members(world, cluster):
+        raise ApiError(404, f"Host '{host['hostId']}' is not in cluster '{cluster['name']}'.")
+    _leave(world, host)
+    return Response(value={"hostId": host["hostId"], "hostname": host.get("hostname")})
+
+
+def remove_all_from_cluster(world: World, request: Request) -> Response:
+    """Take the hosts that the body names out of their clusters, as a command that is finished at once."""
+    for name in request.words("the list of hosts", "hostsToRemove"):
+        _leave(world, _host(world, name))
+    done = commands.start_simple(world, "RemoveHostsFromCluster", {}, request.call, "Successfully removed the hosts.")
+    return Response(value=commands.view(world, done, full=False))
 
 
 def delete(world: World, request: Request) -> Response:
@@ -34,8 +77,18 @@ def delete(world: World, request: Request) -> Response:
     return Response(value=_shown(world, host, request))
 
 
+def _leave(world: World, host: Doc) -> None:
+    refs = [ref for ref in _role_refs(world, host) if "clusterName" in ref]
+    if refs:
+        raise ApiError(400, f"Host '{host.get('hostname')}' still has roles of cluster '{refs[0]['clusterName']}'.")
+    world.joined.pop(str(host["hostId"]), None)
+
+
 def _find(world: World, request: Request) -> Doc:
-    name = request.parts["host"]
+    return _host(world, request.parts["host"])
+
+
+def _host(world: World, name: str) -> Doc:
     for host in hosts(world.deployment):
         if name in (host.get("hostId"), host.get("hostname")):
             return host
@@ -43,7 +96,7 @@ def _find(world: World, request: Request) -> Doc:
 
 
 def _shown(world: World, host: Doc, request: Request) -> Doc:
-    api, full = request.api, request.query.get("view", "summary").lower() == "full"
+    api = request.api
     answer: Doc = {name: host.get(name) for name in ("hostId", "ipAddress", "hostname", "rackId")}
     answer["hostUrl"] = f"http://{request.host}/cmf/hostRedirect/{host['hostId']}"
     answer |= {"maintenanceMode": False, "maintenanceOwners": [], "commissionState": "COMMISSIONED", "numCores": 4}
@@ -53,10 +106,15 @@ def _shown(world: World, host: Doc, request: Request) -> Doc:
     cluster = _cluster(world, host)
     if cluster and api >= 30:
         answer["clusterRef"] = {"clusterName": cluster["name"], "displayName": cluster.get("displayName")}
-    if full:
-        stamp = world.now().strftime("%Y-%m-%dT%H:%M:%S.") + "000Z"
+    if request.full:
+        stamp = commands.moment(world.now().timestamp())
         answer |= {"lastHeartbeat": stamp, "roleRefs": _role_refs(world, host), "healthSummary": "GOOD"}
         answer |= {"healthChecks": [{"name": "HOST_SCM_HEALTH", "summary": "GOOD"}], "entityStatus": "GOOD_HEALTH"}
+        answer["config"] = {"items": config_items(world, items(host.get("config")), request)}
+        if api >= 40:
+            answer["distribution"] = {"distributionType": "RHEL", "name": "RHEL", "version": "8.6"}
+        if api >= 41:
+            answer["tags"] = host.get("tags") or []
     return answer
 
 

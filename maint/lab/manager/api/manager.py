@@ -1,10 +1,21 @@
-"""The manager itself: build, settings, servers, database (contract section 10.5)."""
+"""The manager itself: build, settings, servers, database, and its whole deployment (M3, M7, M8, M10.5)."""
 
-from maint.lab.manager import commands
-from maint.lab.manager.api.configs import items_shown
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing
-from maint.lab.manager.document import Doc, hosts, items, parse
+from maint.lab.manager import accounts, commands, put_deployment
+from maint.lab.manager.api.messages import ApiError, Request, Response, config_items, listing, plain, settings_shown
+from maint.lab.manager.document import Doc, clusters, hosts, items
+from maint.lab.manager.views import Hide, as_of, hidden
 from maint.lab.manager.world import World
+
+# Settings of the manager that are known to exist, and their values where nobody set them (M7.2).
+_DEFAULTS = {
+    "AGENT_TLS": "false", "AUTO_TLS_KEYSTORE_PASSWORD": "", "AUTO_TLS_TRUSTSTORE_PASSWORD": "", "AUTO_TLS_TYPE": "NONE",
+    "CLUSTER_STATS_START": "", "HOST_CERT_GENERATOR": "", "KDC_HOST": "", "KDC_TYPE": "MIT KDC",
+    "KEYSTORE_PASSWORD": "", "KEYSTORE_PATH": "", "LDAP_BIND_DN": "", "LDAP_URL": "", "NEED_AGENT_VALIDATION": "false",
+    "PARCEL_UPDATE_FREQ": "60", "PUBLIC_CLOUD_STATUS": "NOT_ON_PUBLIC_CLOUD", "REMOTE_PARCEL_REPO_URLS": "",
+    "SECURITY_REALM": "HADOOP.COM",
+    "SESSION_TIMEOUT": "1800", "TRUSTSTORE_PASSWORD": "", "TRUSTSTORE_PATH": "", "WEB_TLS": "false",
+}  # fmt: skip
+_FAMILIES = ("AUTO_TLS_", "CUSTOM_", "HTTP_", "HTTPS_", "KDC_", "KRB_", "LDAP_", "PARCEL_", "SAML_", "TLS_")
 
 
 def version(world: World, request: Request) -> Response:
@@ -15,21 +26,22 @@ def version(world: World, request: Request) -> Response:
 
 def read_config(world: World, request: Request) -> Response:
     """Answer the manager's own settings."""
-    del request
-    return listing(items_shown(world, items(world.deployment.get("managerSettings"))))
+    listed = items(world.deployment.get("managerSettings"))
+    return listing(config_items(world, listed, request, _DEFAULTS))
 
 
 def write_config(world: World, request: Request) -> Response:
-    """Change settings: null resets one, what is not listed stays (contract section 10.5)."""
-    try:
-        changed = items(parse(request.content()))
-    except ValueError as error:
-        raise ApiError(400, f"Cannot read the settings: {error}") from error
-    settings = {str(item["name"]): item for item in items(world.deployment.get("managerSettings"))}
-    for item in changed:
-        settings.pop(str(item["name"]), None)
+    """Change settings: null resets one, what is not listed stays (M10.5)."""
+    settings = {str(item.get("name")): item for item in items(world.deployment.get("managerSettings"))}
+    for item in request.entries("the settings"):
+        name = item.get("name")
+        if not isinstance(name, str) or isinstance(item.get("value"), dict | list):
+            raise ApiError(400, "Cannot read the settings: each needs a name, and a value that is a string.")
+        if world.switches["unknown-setting"] == "refuse" and name not in settings and not _known(name):
+            raise ApiError(400, f"Unknown configuration attribute '{name}'.")
+        settings.pop(name, None)
         if item.get("value") is not None:
-            settings[str(item["name"])] = _item(world, item, str(item["name"]))
+            settings[name] = _item(world, item, name)
     world.deployment["managerSettings"] = {"items": [settings[name] for name in sorted(settings)]}
     world.changed()
     return read_config(world, request)
@@ -37,8 +49,7 @@ def write_config(world: World, request: Request) -> Response:
 
 def hosts_config(world: World, request: Request) -> Response:
     """Answer the settings of all hosts."""
-    del request
-    return listing(items_shown(world, items(world.deployment.get("allHostsConfig"))))
+    return settings_shown(world, world.deployment.get("allHostsConfig"), request)
 
 
 def database(world: World, request: Request) -> Response:
@@ -55,22 +66,16 @@ def shutdown_readiness(world: World, request: Request) -> Response:
 
 
 def instances(world: World, request: Request) -> Response:
-    """List the servers of this manager: the first hosts of its deployment (contract section 10.5)."""
+    """List the servers of this manager: the first hosts of its deployment (M10.5)."""
     del request
     known = [(str(host.get("hostname")), str(host.get("ipAddress"))) for host in hosts(world.deployment)]
     servers = (known or [("cm", "127.0.0.1")])[: int(world.switches.number("server-instances"))]
-    stamp = world.now().strftime("%Y-%m-%dT%H:%M:%S.") + "000Z"
+    stamp = commands.moment(world.now().timestamp())
     times = {"createdTime": stamp, "lastUpdatedTime": stamp}
     return listing([
         {"cmServerId": f"server-{number}", "name": name, "ipAddress": address, **times}
         for number, (name, address) in enumerate(servers, 1)
     ])  # fmt: skip
-
-
-def active_commands(world: World, request: Request) -> Response:
-    """List the active commands of the manager itself."""
-    del request
-    return listing([commands.view(world, each, full=False) for each in commands.listed(world, {})])
 
 
 def peers(world: World, request: Request) -> Response:
@@ -81,6 +86,82 @@ def peers(world: World, request: Request) -> Response:
     return listing(listed)
 
 
+def _known(name: str) -> bool:
+    return name in _DEFAULTS or name.startswith(_FAMILIES)
+
+
 def _item(world: World, item: Doc, name: str) -> Doc:
     flagged = {"sensitive": "PASSWORD" in name or name.endswith("_PW")} if world.shape >= 14 else {}
     return {"name": name, "value": str(item["value"]), **flagged}
+
+
+def api_version(world: World, request: Request) -> Response:
+    """Answer the highest API version as bare text."""
+    del request
+    text = {"bare": "v{}", "quoted": '"v{}"', "line": "v{}\n"}[world.switches["version-body"]].format(world.api)
+    return plain(text, world.switches["version-content-type"])
+
+
+def echo(world: World, request: Request) -> Response:
+    """Answer the message."""
+    del world
+    return Response(value={"message": request.query.get("message", "Hello, World!")})
+
+
+def echo_error(world: World, request: Request) -> Response:
+    """Always fail, with the message."""
+    del world
+    raise ApiError(500, request.query.get("message", "Default error message"))
+
+
+def read_deployment(world: World, request: Request) -> Response:
+    """Export everything, redacted or not."""
+    view = request.query.get("view", "export").lower()
+    if view not in ("export", "export_redacted"):
+        raise ApiError(400, f"View '{view}' is not supported; supported are: export, export_redacted.")
+    seconds = world.switches.number("get-seconds")
+    return Response(value=exported(world, request, view == "export_redacted"), whole=True, seconds=seconds)
+
+
+def replace_deployment(world: World, request: Request) -> Response:
+    """Put the document of the body in force, whole or not at all."""
+    if world.faults.strikes("put-fails", request.call):
+        raise ApiError(500, "Transaction rolled back: the lab was told to let it fail.")
+    body = request.document("the deployment")
+    try:
+        deployment = put_deployment.prepared(world, body, request.api, request.flag("deleteCurrentDeployment"))
+    except put_deployment.NotAccepted as error:
+        raise ApiError(400, str(error)) from error
+    world.replace_deployment(deployment, added=not request.flag("deleteCurrentDeployment"))
+    return Response(value=exported(world, request, False), whole=True)
+
+
+def exported(world: World, request: Request, redacted: bool) -> Doc:
+    """Return the document as one account sees it, in the shape of the API version of the path.
+
+    Args:
+        redacted: whether the redacted view was asked for.
+    """
+    switches = world.switches
+    secret = redacted or world.redaction
+    under = switches["pwhash-in-redacted-view" if redacted else "pwhash-under-redaction"]
+    full = accounts.Grant(accounts.ADMIN) in accounts.grants(world.deployment, request.user)
+    hide = Hide(
+        values=secret,
+        accounts=secret and under == "absent",
+        peers=secret and switches["peer-password-redacted"] == "yes",
+        navigator=not full,
+    )
+    copy = hidden(world.deployment, hide)
+    if request.api < world.shape:
+        copy = as_of(copy, request.api)
+    return _extras(world, {**copy, "timestamp": commands.moment(world.now().timestamp())})
+
+
+def _extras(world: World, doc: Doc) -> Doc:
+    """Add or drop the fields of which nobody knows whether an export has them (U15)."""
+    if world.switches["extra-fields"] == "present":
+        doc["clusters"] = [
+            {"uuid": put_deployment.uuid_for(cluster), "entityStatus": "NONE", **cluster} for cluster in clusters(doc)
+        ]
+    return put_deployment.without_hostnames(doc) if world.switches["hostname-in-refs"] == "absent" else doc

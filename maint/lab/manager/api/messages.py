@@ -1,23 +1,24 @@
-"""What goes into the API and what comes out."""
+"""What goes into the API and what comes out, and how a path's words are found in the world."""
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from maint.lab.manager import jackson
-from maint.lab.manager.document import Doc
+import msgspec
+
+from maint.lab.manager.document import Doc, dumps, items, parse, roles, services, without_nulls
+from maint.lab.manager.views import as_of, hide_items
 from maint.lab.manager.world import World
 
 JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """A request that was let in.
 
     Attributes:
-        method: GET, POST, PUT or DELETE.
+        method: as it came; a HEAD is answered by the handler of its GET.
         call: method and path, for faults.
         api: N of `/api/vN`; 0 outside.
         parts: values of the path's placeholders.
@@ -38,17 +39,42 @@ class Request:
     body: Path | None = None
     host: str = "localhost:7180"
 
+    @property
+    def full(self) -> bool:
+        """Whether the full view was asked for."""
+        return self.query.get("view", "summary").lower().startswith("full")
+
     def flag(self, name: str) -> bool:
-        """Return a boolean of the query; any case counts (contract section 2.3)."""
+        """Return a boolean of the query; any case counts (M2.3)."""
         return self.query.get(name, "").lower() == "true"
 
     def content(self) -> bytes:
         """Return the whole body."""
         return self.body.read_bytes() if self.body else b""
 
+    def document(self, what: str) -> Doc:
+        """Return the JSON object of the body, empty where there is none; 400 where it is not one."""
+        try:
+            return parse(self.content() or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise ApiError(400, f"Cannot read {what}: {error}") from error
 
-@dataclass(frozen=True, slots=True)
-class Response:
+    def entries(self, what: str) -> list[Doc]:
+        """Return the objects of the body's `{"items" : [...]}`; 400 where they are not objects in a list."""
+        listed = self.document(what).get("items") or []
+        if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+            raise ApiError(400, f"Cannot read {what}: items is not a list of objects.")
+        return listed
+
+    def words(self, what: str, field: str = "items") -> list[str]:
+        """Return the texts of a list in the body; 400 where they are not texts in a list."""
+        listed = self.document(what).get(field) or []
+        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+            raise ApiError(400, f"Cannot read {what}: {field} is not a list of strings.")
+        return listed
+
+
+class Response(msgspec.Struct, frozen=True):
     """What is sent back.
 
     Attributes:
@@ -56,6 +82,7 @@ class Response:
         text: the bare body.
         whole: whether nulls within the value are printed too, as an export does where it has some (recordings).
         seconds: how long the server takes before its first byte.
+        remark: what the record of requests says of it.
     """
 
     status: int = 200
@@ -63,13 +90,14 @@ class Response:
     text: bytes | None = None
     content_type: str = JSON
     reason: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     whole: bool = False
     seconds: float = 0.0
+    remark: str = ""
 
     def spelled(self) -> "Response":
         """Return the same with its value printed, so that later changes of the world do not reach it."""
-        return self if self.value is None else replace(self, text=self.body(), value=None)
+        return self if self.value is None else msgspec.structs.replace(self, text=self.body(), value=None)
 
     def body(self) -> bytes:
         """Return the bytes of the body."""
@@ -77,19 +105,27 @@ class Response:
             return self.text
         if self.value is None:
             return b""
-        return jackson.dumps(self.value if self.whole else jackson.without_nulls(self.value)).encode()
+        return dumps(self.value if self.whole else without_nulls(self.value)).encode()
 
 
 class ApiError(Exception):
-    """An answer that is an `ApiErrorMessage` (contract section 2.4)."""
+    """An answer that is an `ApiErrorMessage` (M2.4).
 
-    def __init__(self, status: int, message: str, causes: list[str] | None = None) -> None:
+    Args:
+        headers: further headers of the answer.
+        remark: what the record of requests says of it.
+    """
+
+    def __init__(
+        self, status: int, message: str, *, headers: Mapping[str, str] | None = None, remark: str = ""
+    ) -> None:
         super().__init__(message)
-        self.status, self.message, self.causes = status, message, causes
+        self.status, self.message = status, message
+        self._headers, self._remark = headers or {}, remark
 
     def response(self) -> Response:
         """Return the answer."""
-        return Response(self.status, {"message": self.message, "causes": self.causes})
+        return Response(self.status, {"message": self.message}, headers=self._headers, remark=self._remark)
 
 
 Handler = Callable[[World, Request], Response]
@@ -109,3 +145,80 @@ def html(status: int, title: str, reason: str | None = None) -> Response:
     """Return an error page as a web server writes it."""
     page = f"<html>\n<head>\n<title>{title}</title>\n</head>\n<body>\n<h2>{title}</h2>\n</body>\n</html>\n"
     return Response(status, text=page.encode(), content_type="text/html;charset=ISO-8859-1", reason=reason)
+
+
+def one_of(entries: list[Doc], key: str, name: str, what: str) -> Doc:
+    """Return the entry of a name; 404 where there is none."""
+    for entry in entries:
+        if entry.get(key) == name:
+            return entry
+    raise ApiError(404, f"{what} '{name}' not found.")
+
+
+def cluster_of(world: World, request: Request) -> Doc:
+    """Return the cluster of the path (M5)."""
+    name = request.parts["cluster"]
+    found = world.find_cluster(name)
+    if found is None:
+        raise ApiError(404, f"Cluster '{name}' not found.")
+    return found
+
+
+def service_of(world: World, request: Request) -> tuple[Doc | None, Doc]:
+    """Return the service of the path with its cluster; the management service where the path names no cluster."""
+    if "cluster" not in request.parts:
+        service: Doc | None = world.deployment.get("managementService")
+        if not service:
+            raise ApiError(404, "Cloudera Management Service does not exist.")
+        return None, service
+    cluster, name = cluster_of(world, request), request.parts["service"]
+    for service in services(cluster):
+        if service.get("name") == name:
+            return cluster, service
+    raise ApiError(404, f"Service '{name}' not found in cluster '{cluster['name']}'.")
+
+
+def role_of(service: Doc, name: str) -> Doc:
+    """Return a role of a service."""
+    for role in roles(service):
+        if role.get("name") == name:
+            return role
+    raise ApiError(404, f"Role '{name}' not found in service '{service['name']}'.")
+
+
+def group_of(service: Doc, name: str) -> Doc:
+    """Return a role config group of a service."""
+    return one_of(list(service.get("roleConfigGroups") or []), "name", name, "Role config group")
+
+
+def settings_shown(world: World, holder: Doc | None, request: Request) -> Response:
+    """List the settings that an object of the document overrides, as a reader may see them (M7.1, M7.2)."""
+    return listing(config_items(world, items(holder), request))
+
+
+def config_items(
+    world: World, listed: list[Doc], request: Request, defaults: Mapping[str, str] | None = None
+) -> list[Doc]:
+    """Return config items as the API shows them.
+
+    Args:
+        defaults: settings that exist besides, and their values where nobody set them; for the full view.
+    """
+    shown: list[Doc] = as_of({"items": hide_items(listed) if world.redaction else listed}, request.api)["items"]
+    if not request.full:
+        return shown
+    known = {str(item.get("name")) for item in listed}
+    shown += [{"name": name} for name in defaults or {} if name not in known]
+    return sorted((_described(item, (defaults or {}).get(str(item.get("name")))) for item in shown), key=_name)
+
+
+def _described(item: Doc, default: str | None) -> Doc:
+    """Return a config item with what the full view adds."""
+    name = str(item.get("name"))
+    words = name.replace("_", " ").capitalize()
+    added: Doc = {"required": False, "default": default, "displayName": words, "description": f"{words}."}
+    return {**item, **added, "relatedName": "", "validationState": "OK", "validationWarningsSuppressed": False}
+
+
+def _name(item: Doc) -> str:
+    return json.dumps(item.get("name"))

@@ -1,112 +1,122 @@
-"""Which call is answered by whom, since which API version, for which roles (contract sections 1, 2.2)."""
+"""Which call is answered by whom, since which API version, for which roles (M1, M2.2)."""
 
 import re
-from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
 from urllib.parse import unquote
 
-from maint.lab.manager.api import (
-    certs,
-    clusters,
-    commands,
-    contexts,
-    deployment,
-    hosts,
-    license,  # noqa: A004 - the noun of the API
-    manager,
-    parcels,
-    services,
-    tools,
-    users,
-)
+import msgspec
+
+from maint.lab.manager.api import clusters, commands, hosts, manager, security, services
 from maint.lab.manager.api.messages import Handler
 
 READ, OPERATE, ADMINISTER, FULL, PRIVILEGED = "read", "operate", "administer", "full", "privileged"
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """One call.
 
     Attributes:
         needs: what the account must be allowed to do.
         since: the API version that brought it.
+        takes_json: whether its body is a JSON document, and no other.
     """
 
     handler: Handler
     needs: str = READ
     since: int = 1
+    takes_json: bool = False
 
 
-_SERVICE = "clusters/{cluster}/services/{service}"
+_REAL_CALLS = Path(__file__).parents[2] / "data" / "management-api.txt"
+_PARCEL = "clusters/{cluster}/parcels/products/{product}/versions/{version}"
 
+# The calls of a service: one of a cluster, or the management service.
+_OF_A_SERVICE = {
+    "GET ": Route(services.read),
+    "GET /config": Route(services.read_config),
+    "GET /commands": Route(commands.active_on_service),
+    "GET /roles": Route(services.read_roles),
+    "GET /roles/{role}": Route(services.read_role),
+    "GET /roles/{role}/config": Route(services.read_role_config),
+    "GET /roleConfigGroups": Route(services.read_groups, since=3),
+    "GET /roleConfigGroups/{group}": Route(services.read_group, since=3),
+    "GET /roleConfigGroups/{group}/config": Route(services.read_group_config, since=3),
+    "GET /roleConfigGroups/{group}/roles": Route(services.read_group_roles, since=3),
+    "POST /commands/{verb:start|stop|restart}": Route(commands.on_service, OPERATE),
+    "POST /roleCommands/{verb:start|stop|restart}": Route(commands.on_roles, OPERATE, takes_json=True),
+}
 ROUTES: dict[str, Route] = {
-    "GET tools/echo": Route(tools.echo),
-    "GET tools/echoError": Route(tools.echo_error),
+    **{
+        call.replace(" ", f" {service}", 1): route
+        for service in ("cm/service", "clusters/{cluster}/services/{service}")
+        for call, route in _OF_A_SERVICE.items()
+    },
+    "GET tools/echo": Route(manager.echo),
+    "GET tools/echoError": Route(manager.echo_error),
     "GET cm/version": Route(manager.version),
     "GET cm/config": Route(manager.read_config),
-    "PUT cm/config": Route(manager.write_config, FULL),
+    "PUT cm/config": Route(manager.write_config, FULL, takes_json=True),
     "GET cm/allHosts/config": Route(manager.hosts_config),
     "GET cm/scmDbInfo": Route(manager.database, since=14),
     "GET cm/shutdownReadiness": Route(manager.shutdown_readiness, since=30),
     "GET cm/instances": Route(manager.instances, since=41),
-    "GET cm/commands": Route(manager.active_commands),
+    "GET cm/commands": Route(commands.active_on_manager),
+    "POST cm/commands/generateCmca": Route(commands.generate_cmca, FULL, 32, takes_json=True),
     "GET cm/peers": Route(manager.peers, since=3),
-    "GET cm/deployment": Route(deployment.read, ADMINISTER, 2),
-    "PUT cm/deployment": Route(deployment.replace, ADMINISTER, 2),
-    "GET cm/license": Route(license.read, PRIVILEGED),
-    "POST cm/license": Route(license.upload, PRIVILEGED),
-    "GET cm/licensedFeatureUsage": Route(license.usage, since=6),
-    "POST cm/trial/begin": Route(license.begin_trial, FULL, 6),
-    "POST cm/trial/end": Route(license.end_trial, FULL, 6),
-    "GET cm/service": Route(services.read),
-    "GET cm/service/config": Route(services.read_config),
-    "GET cm/service/roles": Route(services.read_roles),
-    "GET cm/service/roles/{role}": Route(services.read_role),
-    "GET cm/service/roles/{role}/config": Route(services.read_role_config),
-    "GET cm/service/roleConfigGroups": Route(services.read_groups, since=3),
-    "GET cm/service/commands": Route(services.active_commands),
-    "POST cm/service/commands/{verb}": Route(services.command, OPERATE),
-    "POST cm/service/roleCommands/{verb}": Route(services.role_command, OPERATE),
-    "GET certs/truststorePassword": Route(certs.truststore_password, PRIVILEGED, 41),
-    "GET certs/truststore": Route(certs.truststore, PRIVILEGED, 41),
+    "GET cm/deployment": Route(manager.read_deployment, ADMINISTER, 2),
+    "PUT cm/deployment": Route(manager.replace_deployment, ADMINISTER, 2, takes_json=True),
+    "GET cm/license": Route(security.read_installed_license, PRIVILEGED),
+    "POST cm/license": Route(security.upload_license, PRIVILEGED),
+    "GET cm/licensedFeatureUsage": Route(security.license_usage, since=6),
+    "POST cm/trial/begin": Route(security.begin_trial, FULL, 6),
+    "POST cm/trial/end": Route(security.end_trial, FULL, 6),
+    "GET certs/truststorePassword": Route(security.truststore_password, PRIVILEGED, 41),
+    "GET certs/truststore": Route(security.truststore, PRIVILEGED, 41),
     "GET clusters": Route(clusters.read_all),
     "GET clusters/{cluster}": Route(clusters.read),
     "DELETE clusters/{cluster}": Route(clusters.delete, ADMINISTER),
-    "GET clusters/{cluster}/commands": Route(clusters.active_commands),
-    "POST clusters/{cluster}/commands/{verb}": Route(clusters.command, OPERATE),
+    "GET clusters/{cluster}/commands": Route(commands.active_on_cluster),
+    "POST clusters/{cluster}/commands/{verb:start|stop|restart}": Route(commands.on_cluster, OPERATE),
     "GET clusters/{cluster}/hosts": Route(hosts.read_of_cluster, since=3),
-    "GET clusters/{cluster}/parcels": Route(parcels.read_all, since=3),
+    "POST clusters/{cluster}/hosts": Route(hosts.add_to_cluster, ADMINISTER, 3, takes_json=True),
+    "DELETE clusters/{cluster}/hosts/{host}": Route(hosts.remove_from_cluster, ADMINISTER, 10),
+    "GET clusters/{cluster}/hostTemplates": Route(clusters.read_templates, since=3),
+    "GET clusters/{cluster}/hostTemplates/{template}": Route(clusters.read_template, since=3),
+    "GET clusters/{cluster}/parcels": Route(clusters.read_parcels, since=3),
+    f"GET {_PARCEL}": Route(clusters.read_parcel, since=3),
+    f"POST {_PARCEL}/commands/{{verb:{'|'.join(clusters.MOVES)}}}": Route(clusters.command_parcel, ADMINISTER, 3),
     "GET clusters/{cluster}/services": Route(services.read_all),
-    f"GET {_SERVICE}": Route(services.read),
-    f"GET {_SERVICE}/config": Route(services.read_config),
-    f"GET {_SERVICE}/commands": Route(services.active_commands),
-    f"GET {_SERVICE}/roles": Route(services.read_roles),
-    f"GET {_SERVICE}/roles/{{role}}": Route(services.read_role),
-    f"GET {_SERVICE}/roles/{{role}}/config": Route(services.read_role_config),
-    f"GET {_SERVICE}/roleConfigGroups": Route(services.read_groups, since=3),
-    f"POST {_SERVICE}/commands/{{verb}}": Route(services.command, OPERATE),
-    f"POST {_SERVICE}/roleCommands/{{verb}}": Route(services.role_command, OPERATE),
     "GET commands/{id}": Route(commands.read),
+    "GET commands/{id}/logs/{stream:stdout|stderr}": Route(commands.log),
     "POST commands/{id}/abort": Route(commands.abort, OPERATE),
     "POST commands/{id}/retry": Route(commands.retry, OPERATE),
     "GET hosts": Route(hosts.read_all),
     "GET hosts/{host}": Route(hosts.read),
+    "GET hosts/{host}/config": Route(hosts.read_config),
+    "POST hosts/removeHostsFromCluster": Route(hosts.remove_all_from_cluster, ADMINISTER, 40, takes_json=True),
     "DELETE hosts/{host}": Route(hosts.delete, ADMINISTER),
-    "GET users": Route(users.read_all),
-    "GET users/sessions": Route(users.sessions, FULL, 30),
-    "GET users/{user}": Route(users.read),
-    "POST users/expireSessions/{user}": Route(users.expire_sessions, FULL, 30),
-    "GET dataContexts": Route(contexts.read_all, since=32),
-    "GET dataContexts/{context}": Route(contexts.read, since=32),
-    "DELETE dataContexts/{context}": Route(contexts.delete, ADMINISTER, 32),
-    "GET controlPlanes": Route(contexts.control_planes, since=45),
+    "GET authRoles": Route(security.read_roles, since=18),
+    "GET authRoles/metadata": Route(security.read_role_metadata, since=18),
+    "GET authRoles/{uuid}": Route(security.read_role, since=18),
+    "GET externalUserMappings": Route(security.read_mappings, since=19),
+    "GET externalUserMappings/{uuid}": Route(security.read_mapping, since=19),
+    "GET users": Route(security.read_users),
+    "GET users/sessions": Route(security.sessions, FULL, 30),
+    "GET users/{user}": Route(security.read_user),
+    "POST users/expireSessions/{user}": Route(security.expire_sessions, FULL, 30),
+    "GET dataContexts": Route(clusters.read_contexts, since=32),
+    "GET dataContexts/{context}": Route(clusters.read_context, since=32),
+    "DELETE dataContexts/{context}": Route(clusters.delete_context, ADMINISTER, 32),
+    "GET controlPlanes": Route(clusters.control_planes, since=45),
 }
 
 
 def find(method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-    """Return the route of a path below `/api/vN/`, and the values of its placeholders."""
+    """Return the route of a path below `/api/vN/`, and the values of its placeholders; a HEAD is a GET's."""
     for pattern, route in _COMPILED.items():
-        found = pattern.fullmatch(f"{method} {path}")
+        found = pattern.fullmatch(f"{'GET' if method == 'HEAD' else method} {path}")
         if found:
             return route, {name: unquote(value) for name, value in found.groupdict().items()}
     return None
@@ -114,11 +124,25 @@ def find(method: str, path: str) -> tuple[Route, dict[str, str]] | None:
 
 def methods(path: str) -> list[str]:
     """Return the methods that a path answers to."""
-    return [method for method in ("GET", "POST", "PUT", "DELETE") if find(method, path)]
+    return [method for method in ("GET", "HEAD", "POST", "PUT", "DELETE") if find(method, path)]
+
+
+def is_real(method: str, path: str) -> bool:
+    """Return whether a real server has a call, though the lab may not."""
+    return any(pattern.fullmatch(path) and method in allowed for pattern, allowed in _real_calls())
+
+
+@cache
+def _real_calls() -> list[tuple[re.Pattern[str], list[str]]]:
+    lines = [line.split() for line in _REAL_CALLS.read_text().splitlines() if not line.startswith("#")]
+    return [(re.compile(re.escape(path).replace(r"\*", "[^/]+")), allowed) for path, *allowed in lines]
 
 
 def _pattern(spelled: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(spelled)))
+    """Return what matches a call; `{name}` stands for one word of the path, `{name:a|b}` for one of these."""
+    split = re.split(r"\{(\w+)(?::([\w|]+))?\}", spelled)
+    named = (f"(?P<{name}>{words or '[^/]+'})" for name, words in zip(split[1::3], split[2::3], strict=True))
+    return re.compile("".join(part for pair in zip_longest(map(re.escape, split[::3]), named) for part in pair if part))
 
 
 _COMPILED = {_pattern(spelled): route for spelled, route in ROUTES.items()}

@@ -1,94 +1,88 @@
-"""Services and roles, of clusters and of the manager itself (contract sections 5, 10.2)."""
+"""Services, roles and role config groups, of clusters and of the manager itself (M5, M10.2)."""
 
 from maint.lab.manager import commands
-from maint.lab.manager.api.configs import items_shown
-from maint.lab.manager.api.lookup import cluster_of, role_of, service_of
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing
-from maint.lab.manager.document import Doc, items, parse, roles, services
-from maint.lab.manager.world import NA, STARTED, STOPPED, World
+from maint.lab.manager.api.messages import (
+    Request,
+    Response,
+    cluster_of,
+    config_items,
+    group_of,
+    listing,
+    role_of,
+    service_of,
+    settings_shown,
+)
+from maint.lab.manager.document import Doc, items, roles, services
+from maint.lab.manager.views import as_of
+from maint.lab.manager.world import NA, STARTED, World
 
-_VERBS = {"start": "Start", "stop": "Stop", "restart": "Restart"}
 _STATUS = {STARTED: "GOOD_HEALTH", NA: "NONE"}
 
 
 def read_all(world: World, request: Request) -> Response:
     """List the services of a cluster."""
     cluster = cluster_of(world, request)
-    return listing([shown(world, cluster, service, request) for service in services(cluster)])
+    return listing([_service(world, cluster, service, request) for service in services(cluster)])
 
 
 def read(world: World, request: Request) -> Response:
     """Answer one service, or the management service."""
     cluster, service = service_of(world, request)
-    return Response(value=shown(world, cluster, service, request))
-
-
-def read_roles(world: World, request: Request) -> Response:
-    """List the roles of a service."""
-    cluster, service = service_of(world, request)
-    return listing([_role(world, cluster, service, role, request.api) for role in roles(service)])
-
-
-def read_role(world: World, request: Request) -> Response:
-    """Answer one role."""
-    cluster, service = service_of(world, request)
-    return Response(value=_role(world, cluster, service, role_of(service, request.parts["role"]), request.api))
-
-
-def read_groups(world: World, request: Request) -> Response:
-    """List the config groups of a service."""
-    _, service = service_of(world, request)
-    groups = [{**group, "config": {"items": items_shown(world, items(group.get("config")))}}
-              for group in service.get("roleConfigGroups") or []]  # fmt: skip
-    return listing(groups)
+    return Response(value=_service(world, cluster, service, request))
 
 
 def read_config(world: World, request: Request) -> Response:
     """Answer the overridden settings of a service."""
     _, service = service_of(world, request)
-    return listing(items_shown(world, items(service.get("config"))))
+    return settings_shown(world, service.get("config"), request)
+
+
+def read_roles(world: World, request: Request) -> Response:
+    """List the roles of a service."""
+    cluster, service = service_of(world, request)
+    return listing([_role(world, cluster, service, role, request) for role in roles(service)])
+
+
+def read_role(world: World, request: Request) -> Response:
+    """Answer one role."""
+    cluster, service = service_of(world, request)
+    return Response(value=_role(world, cluster, service, role_of(service, request.parts["role"]), request))
 
 
 def read_role_config(world: World, request: Request) -> Response:
     """Answer the overridden settings of a role."""
     _, service = service_of(world, request)
-    return listing(items_shown(world, items(role_of(service, request.parts["role"]).get("config"))))
+    return settings_shown(world, role_of(service, request.parts["role"]).get("config"), request)
 
 
-def command(world: World, request: Request) -> Response:
-    """Start, stop or restart a service."""
+def read_groups(world: World, request: Request) -> Response:
+    """List the role config groups of a service."""
+    _, service = service_of(world, request)
+    return listing([_group(world, group, request) for group in service.get("roleConfigGroups") or []])
+
+
+def read_group(world: World, request: Request) -> Response:
+    """Answer one role config group."""
+    _, service = service_of(world, request)
+    return Response(value=_group(world, group_of(service, request.parts["group"]), request))
+
+
+def read_group_config(world: World, request: Request) -> Response:
+    """Answer the settings of a role config group."""
+    _, service = service_of(world, request)
+    return settings_shown(world, group_of(service, request.parts["group"]).get("config"), request)
+
+
+def read_group_roles(world: World, request: Request) -> Response:
+    """List the roles of a role config group."""
     cluster, service = service_of(world, request)
-    started = commands.start_on_service(world, cluster, service, _verb(request), request.call)
-    return Response(value=commands.view(world, started, full=False))
+    name = group_of(service, request.parts["group"])["name"]
+    refs = [(each, each.get("roleConfigGroupRef") or {}) for each in roles(service)]
+    found = [each for each, ref in refs if ref.get("roleConfigGroupName") == name]
+    return listing([_role(world, cluster, service, role, request) for role in found])
 
 
-def role_command(world: World, request: Request) -> Response:
-    """Start, stop or restart the roles that the body names."""
-    cluster, service = service_of(world, request)
-    verb, started, errors = _verb(request), [], []
-    try:
-        names = [str(name) for name in parse(request.content() or b"{}").get("items") or []]
-    except ValueError as error:
-        raise ApiError(400, f"Cannot read the list of roles: {error}") from error
-    for name in names:
-        try:
-            role = role_of(service, name)
-        except ApiError as error:
-            errors.append(error.message)
-            continue
-        begun = commands.start_on_role(world, cluster, service, role, verb, request.call)
-        started.append(commands.view(world, begun, full=False))
-    return Response(value={"items": started, "errors": errors})
-
-
-def active_commands(world: World, request: Request) -> Response:
-    """List the active commands of a service itself."""
-    cluster, service = service_of(world, request)
-    found = commands.listed(world, commands.service_ref(cluster, service))
-    return listing([commands.view(world, each, full=False) for each in found])
-
-
-def shown(world: World, cluster: Doc | None, service: Doc, request: Request) -> Doc:
+def _service(world: World, cluster: Doc | None, service: Doc, request: Request) -> Doc:
     """Return a service as listings show it, in the fields of an API version (recordings)."""
     state, api = world.service_state(service), request.api
     base = f"http://{request.host}/cmf/serviceRedirect/{service['name']}"
@@ -103,32 +97,41 @@ def shown(world: World, cluster: Doc | None, service: Doc, request: Request) -> 
     check: Doc = {"name": f"{service.get('type')}_HEALTHY", "summary": health}
     answer |= {"serviceState": state, "healthSummary": health}
     answer["healthChecks"] = [check | ({"suppressed": False} if api >= 11 else {})]
-    if api >= 6:
-        answer |= {"configStalenessStatus": "FRESH", "clientConfigStalenessStatus": "FRESH"}
-    else:
-        answer["configStale"] = False
+    answer |= _staleness(api, client=True)
     answer |= {"maintenanceMode": False, "maintenanceOwners": [], "displayName": service.get("displayName")}
     if api >= 10:
         answer["entityStatus"] = _STATUS.get(state, state)
+    if api >= 41:
+        answer["tags"] = service.get("tags") or []
     return answer
 
 
-def _role(world: World, cluster: Doc | None, service: Doc, role: Doc, api: int) -> Doc:
-    state = world.role_state(role)
+def _role(world: World, cluster: Doc | None, service: Doc, role: Doc, request: Request) -> Doc:
+    state, api = world.role_state(role), request.api
     health = "GOOD" if state in (STARTED, NA) else "DISABLED"
     answer: Doc = {"name": role["name"], "type": role.get("type")}
     answer |= commands.service_ref(cluster, service)
-    answer |= {"hostRef": role.get("hostRef"), "roleState": state, "commissionState": "COMMISSIONED"}
-    answer |= {"healthSummary": health, "maintenanceMode": False, "maintenanceOwners": []}
+    answer |= {"hostRef": as_of({"hostRef": role.get("hostRef")}, api)["hostRef"], "roleState": state}
+    answer |= {"commissionState": "COMMISSIONED", "healthSummary": health} | _staleness(api, client=False)
+    answer |= {"healthChecks": [], "maintenanceMode": False, "maintenanceOwners": []}
+    answer["roleUrl"] = f"http://{request.host}/cmf/roleRedirect/{role['name']}"
     if api >= 3:
         answer["roleConfigGroupRef"] = role.get("roleConfigGroupRef")
     if api >= 10:
-        answer["entityStatus"] = _STATUS.get(state, STOPPED if state == STOPPED else state)
+        answer["entityStatus"] = _STATUS.get(state, state)
+    if request.full:
+        answer["config"] = {"items": config_items(world, items(role.get("config")), request)}
+    if api >= 41:
+        answer["tags"] = role.get("tags") or []
     return answer
 
 
-def _verb(request: Request) -> str:
-    verb = _VERBS.get(request.parts["verb"])
-    if verb is None:
-        raise ApiError(404, f"Command '{request.parts['verb']}' is not known.")
-    return verb
+def _group(world: World, group: Doc, request: Request) -> Doc:
+    return {**group, "config": {"items": config_items(world, items(group.get("config")), request)}}
+
+
+def _staleness(api: int, *, client: bool) -> Doc:
+    """Return what an API version says of configuration that was changed and not yet taken over."""
+    if api < 6:
+        return {"configStale": False}
+    return {"configStalenessStatus": "FRESH"} | ({"clientConfigStalenessStatus": "FRESH"} if client else {})

@@ -1,26 +1,29 @@
-"""Hide secrets in a copy of a document (contract section 7.1)."""
+"""What a reader gets to see of a document: secrets hidden (M7.1), and in the shape of an API version (M7.2)."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
-from maint.lab.manager.document import Doc
+import msgspec
+
+from maint.lab.manager.document import Doc, users
 
 MARKER = "REDACTED"
 # Documents of API versions below 14 carry no flags; the server knows its secrets all the same.
 _SECRET_NAME = re.compile(r"password|passwd|secret|_pw$|credential", re.IGNORECASE)
+# Fields by the API version that brought them: of the top level, and wherever else they stand (M7.2).
+_SINCE = {"allHostsConfig": 3, "peers": 3, "authRoles": 32, "externalUserMappings": 32, "dataContexts": 32}
+_SINCE_WITHIN = {"sensitive": 14, "dataContextRefs": 31, "clusterType": 31, "tags": 41, "createUserWithAdminRole": 44}
 _ACCOUNT_SECRETS = ("pwHash", "pwSalt", "pwLogin")
 
 
-@dataclass(frozen=True, slots=True)
-class Hide:
+class Hide(msgspec.Struct, frozen=True):
     """What is hidden.
 
     Attributes:
         values: values of sensitive items.
         accounts: pwHash, pwSalt and pwLogin.
         peers: passwords of peers.
-        navigator: sensitive items of Navigator roles, for cluster administrators (contract section 2.2).
+        navigator: sensitive items of Navigator roles, for cluster administrators (M2.2).
     """
 
     values: bool = False
@@ -39,6 +42,42 @@ def hidden(doc: Doc, hide: Hide) -> Doc:
     if hide.navigator and copy.get("managementService"):
         copy["managementService"] = _hide_navigator(copy["managementService"])
     return copy
+
+
+def as_of(doc: Doc, api: int, *, sent: bool = False) -> Doc:
+    """Return a document as an API version knows it: what is newer is left out, roles of accounts take its shape.
+
+    Args:
+        api: N of `/api/vN`, by which the document is read.
+        sent: it is sent by that version: what the server would have to know is not made up.
+    """
+    copy: Doc = _without_newer({name: value for name, value in doc.items() if _SINCE.get(name, 1) <= api}, api)
+    if api < 32 and "users" in copy:
+        copy["users"] = [_account_as_of(user, api, sent=sent) for user in users(copy)]
+    return copy
+
+
+def _without_newer(node: Any, api: int) -> Any:  # Any: any part of a document, and the same part back
+    if isinstance(node, list):
+        return [_without_newer(member, api) for member in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {name: _without_newer(part, api) for name, part in node.items() if _SINCE_WITHIN.get(name, 1) <= api}
+    if api < 31 and isinstance(ref := kept.get("hostRef"), dict) and "hostId" in ref:
+        kept["hostRef"] = {"hostId": ref["hostId"]}
+    return kept
+
+
+def _account_as_of(user: Doc, api: int, *, sent: bool) -> Doc:
+    """Return an account whose roles have no name, as before v32, or are nothing but names, as before v30."""
+    if "authRoles" not in user:
+        return user
+    refs = list(user["authRoles"] or [])
+    if api >= 30:
+        return {**user, "authRoles": [{name: ref[name] for name in ref if name != "name"} for ref in refs]}
+    names = [str(ref.get("name")) for ref in refs if str(ref.get("name", "")).startswith("ROLE_")]
+    made = {} if sent else {"roles": names}
+    return {name: value for name, value in user.items() if name != "authRoles"} | made
 
 
 def hide_items(listed: list[Doc]) -> list[Doc]:

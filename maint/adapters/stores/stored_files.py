@@ -1,0 +1,141 @@
+"""What the files of every store have in common: their names, whose half-written ones may go, and failing streams.
+
+A staged file bears the name of the process that writes it: the machine, its boot, the process and when it began. On the
+same machine the process is looked for; of other machines only the age tells.
+"""
+
+import hashlib
+import io
+import os
+import re
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from maint.errors import Invalid
+
+STAGING = ".staging-"
+ABANDONED = timedelta(hours=24)  # no run takes that long, whatever machine it runs on
+_SHAPE = re.compile(re.escape(STAGING) + r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)-(\d+)-[0-9a-f]{16}")
+
+
+def split_name(name: str) -> tuple[str, ...]:
+    """Return the folders and the file name that a relative name such as `prod/1/manifest.json` consists of.
+
+    Raises:
+        Invalid: absolute, empty, with `.` or `..`, with NUL or a backslash, or a part that begins with a dot
+            (such are the stores' own).
+    """
+    parts = tuple(name.split("/"))
+    if any(not part or part.startswith(".") or "\0" in part or "\\" in part for part in parts):
+        raise Invalid(f"{name!r} is not a name for a stored file")
+    return parts
+
+
+def split_prefix(prefix: str) -> tuple[str, ...]:
+    """Return the folders of a prefix; empty for the store itself."""
+    return split_name(prefix) if prefix else ()
+
+
+def staging_name() -> str:
+    """Return a fresh name for a file that this process is going to write."""
+    return f"{STAGING}{_machine()}-{_boot()}-{os.getpid()}-{_began(os.getpid())}-{secrets.token_hex(8)}"
+
+
+def is_left_over(name: str, touched: datetime, now: datetime) -> bool:
+    """Tell whether nobody writes a staged file any more.
+
+    Args:
+        name: its name, without folders.
+        touched: when it was last written to, by the clock of the store.
+        now: the time.
+    """
+    found = _SHAPE.fullmatch(name)
+    if found is None or found[1] != _machine():
+        return now - touched > ABANDONED
+    return found[2] != _boot() or _began(int(found[3])) != int(found[4])
+
+
+def _machine() -> str:
+    # Containers may share the machine's id, and count their processes each for themselves.
+    try:
+        processes = str(Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        processes = ""
+    return _short(_line("/etc/machine-id"), socket.gethostname(), processes)
+
+
+def _boot() -> str:
+    return _short(_line("/proc/sys/kernel/random/boot_id"))
+
+
+def _began(process: int) -> int:
+    """Return when a process began, in ticks since the boot; 0 where there is none."""
+    # The command's name stands in brackets and may hold anything; what follows is told apart by blanks.
+    fields = _line(f"/proc/{process}/stat").rpartition(")")[2].split()
+    return int(fields[19]) if len(fields) > 19 else 0
+
+
+def _line(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _short(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:12]
+
+
+class Reader(io.RawIOBase):
+    """A file being read.
+
+    Args:
+        readinto: reads some bytes into a buffer and returns how many; 0 at the end.
+        failing: turns what the store says into a failure with words.
+    """
+
+    def __init__(
+        self, readinto: Callable[[bytearray | memoryview], int], failing: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._readinto = readinto
+        self._failing = failing
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Read some bytes into a buffer and return how many."""
+        with self._failing():
+            return self._readinto(buffer)
+
+
+class Writer:
+    """A file being written.
+
+    Args:
+        write: takes a block.
+        failing: turns what the store says into a failure with words.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes | bytearray | memoryview], object],
+        failing: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._write = write
+        self._failing = failing
+
+    def write(self, block: bytes | bytearray | memoryview, /) -> int:
+        """Write a block and return its bytes."""
+        with self._failing():
+            self._write(block)
+        return len(block)
+
+    def flush(self) -> None:
+        """Do nothing: the file is whole when its block has ended."""

@@ -1,0 +1,321 @@
+"""HTTP as every server of the lab speaks it: a port of loopback, its exchanges, and the record of each request."""
+
+import base64
+import binascii
+import contextlib
+import itertools
+import json
+import secrets
+import socket
+import ssl
+import sys
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+PIECE = 1 << 18  # bytes of a body that are read or written at once
+OWN_PORTS = range(20_000, 32_000)
+# One after the other: a lab that is down keeps its ports, and no other lab of this process is given them.
+turns = itertools.count(secrets.randbelow(len(OWN_PORTS)))
+
+
+class BadRequest(Exception):
+    """The head of a request makes no sense: it is answered 400."""
+
+
+class BodyCut(Exception):
+    """The sender went away before its body was whole, or its chunks make no sense."""
+
+
+class RequestLog:
+    """The record of every request: one JSON line each, written before its answer leaves (M16.10)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    def add(self, port: int, method: str, path: str, status: int, remark: str = "") -> None:
+        """Note a request; status 0 is for no answer, the remark says what became of it."""
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"time": stamp, "port": port, "method": method, "path": path, "status": status}
+        text = json.dumps(line | ({"remark": remark} if remark else {}))
+        with self._lock, self.path.open("a") as stream:
+            stream.write(text + "\n")
+
+
+def read_requests(path: Path) -> list[dict[str, Any]]:  # Any: what JSON can spell
+    """Return the requests so far; a line that is being written does not count yet."""
+    whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def request_counts(path: Path) -> dict[str, int]:
+    """Return how often each "METHOD path" was asked, the query left out."""
+    lines = read_requests(path)
+    return dict(Counter(f"{line['method']} {line['path'].split('?')[0]}" for line in lines))
+
+
+class Listener(ThreadingHTTPServer):
+    """A port that listens from the start.
+
+    Args:
+        port: a free port of loopback.
+        exchange: what speaks to one client.
+        context: what the next client gets to see; None for a port without TLS.
+        log: where requests are noted.
+
+    Attributes:
+        stopped: set once the port is closed; what is under way then comes to nothing.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 128
+
+    def __init__(
+        self,
+        port: int,
+        exchange: type[BaseHTTPRequestHandler],
+        context: Callable[[], ssl.SSLContext] | None,
+        log: RequestLog,
+    ) -> None:
+        super().__init__(("127.0.0.1", port), exchange)
+        self.port, self.log = int(self.server_address[1]), log
+        self.stopped = threading.Event()
+        self._context = context
+        self._open: set[socket.socket] = set()
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def close(self) -> None:
+        """Refuse new connections and end the open ones."""
+        self.stopped.set()
+        self.shutdown()
+        self.server_close()
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    # The annotation of the standard library names a wider type than a TCP server ever passes.
+    def process_request_thread(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
+        """Speak to one client."""
+        try:
+            connection = self._greeted(request)
+        except (OSError, ValueError):
+            request.close()
+            return
+        self._open.add(connection)
+        # A client that goes away in the middle is none of the server's business.
+        with contextlib.suppress(OSError):
+            self.finish_request(connection, client_address)
+        self._open.discard(connection)
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_WR)
+        connection.close()
+
+    def _greeted(self, request: socket.socket) -> socket.socket:
+        request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        request.settimeout(60)
+        return self._context().wrap_socket(request, server_side=True) if self._context else request
+
+
+class Exchange(BaseHTTPRequestHandler):
+    """One connection, request after request; whatever goes wrong within is answered and noted.
+
+    A server says in `respond` what it answers, and in `refuse` how it spells an answer that no handler gave.
+    """
+
+    protocol_version = "HTTP/1.1"
+    timeout = 600
+    server: Listener
+    server_name = ""
+    _left: int | None = 0  # bytes of the body still to come, None where it comes in chunks
+    _waiting = False  # whether the client sends its body only when asked to
+    _begun = False  # whether the answer's head has left
+    _body: Iterator[bytes] | None = None  # the pieces of the body, once somebody has asked for them
+
+    def respond(self) -> None:
+        """Answer the request: `self.note` it, then send."""
+        raise NotImplementedError
+
+    def refuse(self, status: int, message: str) -> None:
+        """Send an answer in the server's own spelling; it has been noted."""
+        raise NotImplementedError
+
+    def answer(self) -> None:
+        """Answer a request, with 400 or 500 at worst."""
+        self._begun, self._left, self._waiting, self._body = False, 0, False, None
+        try:
+            self._left = self._announced()
+            self._waiting = self.headers.get("Expect", "").lower() == "100-continue"
+            self.respond()
+        except BadRequest as error:
+            self._give_up(400, str(error))
+        except BodyCut:
+            self.close_connection = True
+            self.note(0, "body cut")
+        except OSError:  # the client went away
+            raise
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            self._give_up(500, f"Internal server error: {type(error).__name__}")
+
+    do_GET = do_HEAD = do_OPTIONS = do_PATCH = do_POST = do_PUT = do_DELETE = do_TRACE = answer
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what the standard library refuses: a request line or head that it cannot read, a strange method."""
+        del explain
+        self._begun, self._left, self._waiting, self._body = False, 0, False, None
+        self._give_up(int(code), message or "Bad Request")
+
+    def send_response(self, code: int, message: str | None = None) -> None:
+        """Begin an answer."""
+        self._begun = True
+        super().send_response(code, message)
+
+    def handle_expect_100(self) -> bool:
+        """Say `100 Continue` only when the body is wanted (M16.12)."""
+        return True
+
+    def version_string(self) -> str:
+        """Return what the header `Server` says."""
+        return self.server_name
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
+        """Keep quiet: the request log is elsewhere."""
+
+    def note(self, status: int, remark: str = "") -> None:
+        """Note the request; status 0 is for no answer."""
+        method, target = getattr(self, "command", None) or "?", getattr(self, "path", None) or "?"
+        self.server.log.add(self.server.port, method, target, status, remark)
+
+    # -- the body
+
+    @property
+    def chunked(self) -> bool:
+        """Whether the body comes in chunks, without its length."""
+        return "chunked" in self.headers.get("Transfer-Encoding", "").lower()
+
+    @property
+    def length(self) -> int:
+        """The bytes of the body that the head announces; 0 for none, and for chunks."""
+        return 0 if self.chunked else self._announced() or 0
+
+    def received(self) -> Iterator[bytes]:
+        """Yield the body as it comes, from where the last reader stopped.
+
+        Raises:
+            BodyCut: it ended early, or its chunks make no sense.
+        """
+        self._body = self._body or self._pieces()
+        return self._body
+
+    def _pieces(self) -> Iterator[bytes]:
+        if self._waiting and self._left != 0:
+            self.send_response_only(100)
+            self.end_headers()
+        self._waiting = False
+        try:
+            if self._left is None:
+                yield from self._chunks()
+                self._left = 0
+            while self._left:
+                piece = self._piece(self._left)
+                self._left -= len(piece)
+                yield piece
+        except (OSError, ValueError) as error:
+            raise BodyCut("the connection was lost within the body") from error
+
+    def drain(self) -> None:
+        """Take in what is left of the body, so that the answer reaches its sender."""
+        if self._waiting:
+            self.close_connection = True
+            return
+        try:
+            for _ in self.received():
+                pass
+        except BodyCut:
+            self.close_connection = True
+
+    def _announced(self) -> int | None:
+        if self.chunked:
+            return None
+        given = (self.headers.get("Content-Length") or "0").strip()
+        if not (given.isascii() and given.isdigit()):
+            self.close_connection = True
+            raise BadRequest("Bad Content-Length")
+        return int(given)
+
+    def _chunks(self) -> Iterator[bytes]:
+        while size := int(self.rfile.readline(64).split(b";")[0].strip(), 16):
+            while size:
+                piece = self._piece(size)
+                size -= len(piece)
+                yield piece
+            if self.rfile.readline(8).strip():
+                raise BodyCut("a chunk did not end where it should")
+        while self.rfile.readline(1024).strip():
+            pass  # trailers
+
+    def _piece(self, most: int) -> bytes:
+        piece = self.rfile.read1(min(most, PIECE))
+        if not piece:
+            raise BodyCut("the connection ended within the body")
+        return piece
+
+    def _give_up(self, status: int, message: str) -> None:
+        """Answer what no handler answered; where an answer has begun already, the connection just ends."""
+        self.close_connection = True
+        if self._begun:
+            self.note(0, f"broken off: {message}")
+            return
+        self.note(status, message)
+        self.drain()
+        self.close_connection = True
+        self.refuse(status, message)
+
+
+def basic_login(header: str) -> tuple[str, str]:
+    """Return name and password of an `Authorization: Basic` header, empty where it holds none."""
+    kind, _, encoded = header.partition(" ")
+    if kind.lower() != "basic":
+        return "", ""
+    try:
+        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return name, password
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as holder:
+        return _bound(holder, 0)
+
+
+def free_ports(first: int, second: int) -> tuple[int, int]:
+    """Return two ports that differ; 0 is for any free one, OSError where a wanted one is taken."""
+    with socket.socket() as one, socket.socket() as other:
+        return _bound(one, first), _bound(other, second)
+
+
+def _bound(holder: socket.socket, wanted: int) -> int:
+    """Bind to the wanted port, or to a free one below those that the system hands out by itself.
+
+    A server that restarts needs its port again: nobody who asks the system for any port can have got it meanwhile.
+    """
+    while True:
+        port = wanted or OWN_PORTS[next(turns) % len(OWN_PORTS)]
+        try:
+            holder.bind(("127.0.0.1", port))
+        except OSError:
+            if wanted:
+                raise
+            continue
+        return port

@@ -1,0 +1,188 @@
+"""What guards a manager: the truststore of Auto-TLS, the licence, accounts with their roles and sessions (M9, M11)."""
+
+import base64
+import hashlib
+from email import message_from_bytes, policy
+
+from maint.lab.manager import commands
+from maint.lab.manager.accounts import internal
+from maint.lab.manager.api.messages import ApiError, Request, Response, listing, one_of, plain
+from maint.lab.manager.document import Doc, users
+from maint.lab.manager.license import BadLicense, read_license
+from maint.lab.manager.views import as_of
+from maint.lab.manager.world import World
+
+_OFF = "Auto-TLS is not enabled."
+
+
+def truststore_password(world: World, request: Request) -> Response:
+    """Answer the bare password."""
+    password = world.truststore_password()
+    if not password:
+        return _off(world)
+    if world.faults.strikes("wrong-truststore-password", request.call):
+        digest = hashlib.sha256(password.encode()).digest()
+        password = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return plain(password)
+
+
+def truststore(world: World, request: Request) -> Response:
+    """Answer the truststore as JKS or PEM."""
+    if not world.truststore_password():
+        return _off(world)
+    kind = request.query.get("type", "JKS").upper()
+    if kind not in ("JKS", "PEM"):
+        raise ApiError(400, f"Truststore type '{kind}' is not supported; supported are: JKS, PEM.")
+    content = world.truststore_files.get(kind)
+    if content is None:
+        raise ApiError(500, "The truststore is missing on the server.")
+    return Response(text=content, content_type="application/octet-stream")
+
+
+def _off(world: World) -> Response:
+    chosen = world.switches["truststore-off"]
+    if chosen == "empty":
+        return plain("")
+    raise ApiError(int(chosen), _OFF)
+
+
+_NONE = {
+    "express": "This installation is currently running Cloudera Express.",
+    "cloudera": "This installation currently does not have a Cloudera license.",
+    "no-license": "This installation currently has no license.",
+}
+
+
+def read_installed_license(world: World, request: Request) -> Response:
+    """Answer the licence, or 404 with one of the three known texts."""
+    if world.trial == "running" and not world.license:
+        return Response(value={"owner": "Trial", "uuid": "00000000-0000-0000-0000-000000000000"})
+    if not world.license:
+        raise ApiError(404, _NONE[world.switches["no-license-message"]])
+    return Response(value=_license(world.license, request.api))
+
+
+def upload_license(world: World, request: Request) -> Response:
+    """Install the licence of the part named `license`."""
+    content = _part(request, "license")
+    if content is None:
+        raise ApiError(400, "The request has no part named 'license'.")
+    try:
+        world.license = read_license(content, world.now())
+    except BadLicense as error:
+        raise ApiError(int(world.switches["bad-license"]), str(error)) from error
+    world.license_counts = world.switches["license-effective"] == "at-once"
+    return Response(value=_license(world.license, request.api))
+
+
+def begin_trial(world: World, request: Request) -> Response:
+    """Begin the trial; it can be had once."""
+    del request
+    if world.trial != "unused":
+        raise ApiError(400, "Trial has been used.")
+    world.trial = "running"
+    return Response(204)
+
+
+def end_trial(world: World, request: Request) -> Response:
+    """End the trial."""
+    del request
+    if world.trial != "running":
+        raise ApiError(400, "No trial is running.")
+    world.trial = "used"
+    return Response(204)
+
+
+def license_usage(world: World, request: Request) -> Response:
+    """Answer which licensed features are in use."""
+    del request
+    named: Doc = {str(cluster.get("name")): {} for cluster in world.deployment.get("clusters") or []}
+    return Response(value={"totals": {}, "clusters": named})
+
+
+def _license(inner: Doc, api: int) -> Doc:
+    shown: Doc = {
+        "owner": inner["name"],
+        "uuid": inner["uuid"],
+        "expiration": f"{inner['expirationDate']}T00:00:00.000Z",
+    }
+    if api >= 32:
+        names = [str(name) for name in inner.get("features") or []]
+        shown["features"] = [{"name": name, "enabled": True, "description": name.title()} for name in names]
+        shown["deactivationDate"] = inner.get("deactivationDate")
+        shown["startDate"] = inner.get("startDate")
+    return shown
+
+
+def _part(request: Request, name: str) -> bytes | None:
+    head = f"Content-Type: {request.headers.get('content-type', '')}\r\n\r\n".encode()
+    for part in message_from_bytes(head + request.content(), policy=policy.HTTP).walk():
+        if part.get_param("name", header="content-disposition") == name:
+            content = part.get_payload(decode=True)
+            return content if isinstance(content, bytes) else None
+    return None
+
+
+def read_users(world: World, request: Request) -> Response:
+    """List accounts; no hashes here, and no internal ones (recordings)."""
+    return listing([_account(user, request.api) for user in users(world.deployment) if not internal(user)])
+
+
+def read_user(world: World, request: Request) -> Response:
+    """Answer one account."""
+    for user in users(world.deployment):
+        if user.get("name") == request.parts["user"]:
+            return Response(value=_account(user, request.api))
+    raise ApiError(404, f"User '{request.parts['user']}' not found.")
+
+
+def read_roles(world: World, request: Request) -> Response:
+    """List the roles that accounts can have."""
+    del request
+    return listing(list(world.deployment.get("authRoles") or []))
+
+
+def read_role(world: World, request: Request) -> Response:
+    """Answer one role that accounts can have."""
+    return Response(value=one_of(world.deployment.get("authRoles") or [], "uuid", request.parts["uuid"], "Role"))
+
+
+def read_role_metadata(world: World, request: Request) -> Response:
+    """List what is known of each role, without who has it."""
+    del request
+    listed = world.deployment.get("authRoles") or []
+    return listing([{"displayName": each.get("displayName"), "uuid": each.get("uuid"), "role": each.get("name"),
+                     "authorities": [], "allowedScopes": []} for each in listed])  # fmt: skip
+
+
+def read_mappings(world: World, request: Request) -> Response:
+    """List what maps groups of a directory to roles."""
+    del request
+    return listing(list(world.deployment.get("externalUserMappings") or []))
+
+
+def read_mapping(world: World, request: Request) -> Response:
+    """Answer one mapping of a directory's group."""
+    listed = world.deployment.get("externalUserMappings") or []
+    return Response(value=one_of(listed, "uuid", request.parts["uuid"], "External user mapping"))
+
+
+def sessions(world: World, request: Request) -> Response:
+    """List open sessions: one for each call that came without a cookie (M2.2)."""
+    del request
+    stamp = commands.moment(world.now().timestamp())
+    return listing([
+        {"name": name, "remoteAddr": "127.0.0.1", "lastRequest": stamp} for name in world.sessions.values()
+    ])  # fmt: skip
+
+
+def expire_sessions(world: World, request: Request) -> Response:
+    """End the sessions of an account."""
+    world.sessions = {key: name for key, name in world.sessions.items() if name != request.parts["user"]}
+    return Response(204)
+
+
+def _account(user: Doc, api: int) -> Doc:
+    kept = {name: user[name] for name in ("name", "roles", "authRoles") if name in user}
+    shown: Doc = as_of({"users": [kept]}, api)["users"][0]
+    return shown

@@ -1,0 +1,362 @@
+"""The lab answers as the server would where callers, documents and versions are strange."""
+
+import io
+import json
+import random
+import re
+import socket
+import zipfile
+from pathlib import Path
+
+import pytest
+import requests
+
+import maint
+from maint.lab.manager import document
+from maint.lab.manager.api import routes
+from maint.lab.manager.load import Options
+
+JSON = {"Content-Type": "application/json"}
+V = "/api/v49"
+
+
+def last(client):
+    """Return the last line of the request log."""
+    return json.loads(client.lab.log.path.read_text().splitlines()[-1])
+
+
+def raw(client, head: bytes, body: bytes = b"") -> bytes:
+    """Send bytes to the plain port and return what comes back until the server closes."""
+    import base64
+
+    account = base64.b64encode(":".join(client.account).encode())
+    with socket.create_connection(("127.0.0.1", client.lab.server.plain_port), timeout=20) as connection:
+        connection.sendall(
+            head + b"\r\nHost: x\r\nConnection: close\r\nAuthorization: Basic " + account + b"\r\n\r\n" + body
+        )
+        found = b""
+        while piece := connection.recv(65536):
+            found += piece
+    return found
+
+
+# -- whatever goes wrong within is answered and logged
+
+
+def test_a_handler_that_fails_is_answered_500_and_logged(loaded, monkeypatch):
+    def fails(world, request):
+        raise KeyError("anything")
+
+    call = next(pattern for pattern in routes._COMPILED if pattern.fullmatch("GET cm/version"))
+    monkeypatch.setitem(routes._COMPILED, call, routes.Route(fails))
+    answer = loaded.get(f"{V}/cm/version", timeout=10)
+    assert (answer.status_code, "message" in answer.json()) == (500, True)
+    assert (last(loaded)["path"], last(loaded)["status"]) == (f"{V}/cm/version", 500)
+    assert loaded.get("/api/version").status_code == 200
+
+
+@pytest.mark.parametrize("items", ["5", '"x"', "[5]", '[{"value": "no name"}]', '[{"name": "WEB_TLS", "value": {}}]'])
+def test_settings_that_are_no_list_of_settings_are_a_400(loaded, items):
+    answer = loaded.send("PUT", f"{V}/cm/config", data=f'{{"items": {items}}}', headers=JSON, timeout=10)
+    assert (answer.status_code, last(loaded)["status"]) == (400, 400)
+    assert "Cannot read the settings" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("length", [b"abc", b"-1", b"1e3", b"5, 5"])
+def test_a_length_that_is_no_number_is_a_400(fresh, length):
+    answer = raw(fresh, b"POST /api/v49/cm/trial/begin HTTP/1.1\r\nContent-Length: " + length)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert last(fresh)["status"] == 400
+
+
+def test_a_request_line_that_cannot_be_read_is_a_400_and_logged(fresh):
+    assert b" 400 " in raw(fresh, b"GARBAGE")[:40]
+    assert last(fresh)["status"] == 400
+
+
+def mutated(content: bytes, seed: int) -> bytes:
+    """Return a document of which one value, somewhere, is of another kind."""
+    chance, doc = random.Random(seed), document.parse(content)
+    node = doc
+    for _ in range(chance.randrange(1, 9)):
+        below = [
+            part
+            for part in (node.values() if isinstance(node, dict) else node)
+            if part and isinstance(part, dict | list)
+        ]
+        if not below:
+            break
+        node = chance.choice(below)
+    key = chance.choice(list(node) if isinstance(node, dict) else range(len(node)))
+    node[key] = chance.choice([5, "x", None, [], {}, [5], ["x"], {"a": 1}, True, 1e300])
+    return json.dumps(doc).encode()
+
+
+def test_mutated_deployments_are_taken_or_refused_never_left_without_an_answer(fresh, example):
+    for seed in range(60):
+        answer = fresh.put_deployment(mutated(example, seed), timeout=20)
+        assert answer.status_code in (200, 400), (seed, answer.text)
+        if answer.status_code == 200:
+            assert fresh.log_in_as("admin", "admin").get(f"{V}/cm/deployment").status_code == 200
+            assert fresh.get(f"{V}/hosts?view=full").status_code == 200
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"users": ' + "9" * 5000 + "}"])
+def test_a_document_that_no_parser_likes_is_a_400(fresh, text):
+    assert fresh.put_deployment(text.encode(), timeout=20).status_code == 400
+
+
+# -- methods
+
+
+def test_a_head_is_a_get_without_its_body(loaded):
+    for path in ("/api/version", f"{V}/clusters"):
+        answer = loaded.send("HEAD", path, timeout=10)
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert (last(loaded)["method"], last(loaded)["status"]) == ("HEAD", 200)
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "PATCH", "TRACE"])
+def test_other_methods_are_405_with_what_is_allowed(loaded, method):
+    answer = loaded.send(method, f"{V}/cm/config", timeout=10)
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD, PUT")
+    assert last(loaded)["status"] == 405
+    assert loaded.send(method, "/api/version", timeout=10).headers["Allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "PATCH"])
+def test_the_plain_port_redirects_every_method(loaded, method):
+    plain = loaded.lab.status()["manager"]["plain"]
+    answer = requests.request(method, f"{plain}/api/version", allow_redirects=False, timeout=10)
+    assert (answer.status_code, last(loaded)["status"]) == (302, 302)
+
+
+# -- views
+
+
+def test_services_and_roles_have_tags(loaded):
+    services = loaded.get(f"{V}/clusters/base/services").json()["items"]
+    roles = loaded.get(f"{V}/clusters/base/services/hdfs/roles").json()["items"]
+    assert all(each["tags"] == [] for each in [*services, *roles])
+    assert "tags" not in loaded.get("/api/v40/clusters/base/services").json()["items"][0]
+
+
+def test_the_full_view_of_hosts_has_tags_distribution_and_config(loaded):
+    full = loaded.get(f"{V}/hosts?view=full").json()["items"][0]
+    assert {"tags", "distribution", "config", "lastHeartbeat"} <= full.keys()
+    assert full["distribution"].keys() == {"distributionType", "name", "version"}
+    older = loaded.get("/api/v39/hosts?view=full").json()["items"][0]
+    assert not {"tags", "distribution"} & older.keys()
+    assert not {"tags", "distribution", "config"} & loaded.get(f"{V}/hosts").json()["items"][0].keys()
+
+
+def test_the_full_view_of_settings_says_more_and_lists_defaults(loaded):
+    summary = loaded.get(f"{V}/cm/config").json()["items"]
+    full = {each["name"]: each for each in loaded.get(f"{V}/cm/config?view=full").json()["items"]}
+    assert {"required", "displayName", "description", "validationState"} <= full["WEB_TLS"].keys()
+    assert full["PARCEL_UPDATE_FREQ"]["default"] == "60"
+    assert "value" not in full["PARCEL_UPDATE_FREQ"]
+    assert {each["name"] for each in summary} < full.keys()
+
+
+# -- versions
+
+
+def test_an_export_by_an_old_version_has_the_shape_of_that_version(loaded):
+    old, new = (loaded.get(f"/api/v{api}/cm/deployment").json() for api in (13, 49))
+    text = json.dumps(old)
+    assert {"authRoles", "externalUserMappings", "dataContexts"} & old.keys() == set()
+    assert '"sensitive"' not in text
+    assert '"authRoles"' not in text
+    assert old["users"][4]["roles"] == ["ROLE_ADMIN"]
+    assert "hostname" not in old["clusters"][0]["services"][0]["roles"][0]["hostRef"]
+    assert new["authRoles"]
+
+
+def test_what_an_old_version_does_not_carry_is_lost_by_a_restore_through_it(loaded):
+    exported = loaded.get("/api/v13/cm/deployment").content
+    assert loaded.put_deployment(exported, "/api/v13/cm/deployment?deleteCurrentDeployment=true").status_code == 200
+    back = loaded.get(f"{V}/cm/deployment").json()
+    assert not back.get("externalUserMappings")
+    assert "sensitive" not in json.dumps(back["clusters"])
+
+
+def test_accounts_and_settings_take_the_shape_of_the_version(loaded):
+    assert "roles" in loaded.get("/api/v13/users").json()["items"][0]
+    assert "authRoles" in loaded.get(f"{V}/users").json()["items"][0]
+    assert "sensitive" not in loaded.get("/api/v13/cm/config").text
+
+
+# -- what is refused
+
+
+def test_a_setting_that_nobody_knows_is_refused_unless_switched_off(loaded, make_lab):
+    body = json.dumps({"items": [{"name": "MADE_UP_BY_ME", "value": "1"}]})
+    answer = loaded.send("PUT", f"{V}/cm/config", data=body, headers=JSON)
+    assert (answer.status_code, "MADE_UP_BY_ME" in answer.json()["message"]) == (400, True)
+    other = make_lab(unknown_setting="accept", redaction_default="off")
+    assert other.send("PUT", f"{V}/cm/config", data=body, headers=JSON).status_code == 200
+
+
+def test_a_body_that_is_said_to_be_something_else_is_refused_unless_switched_off(loaded, make_lab):
+    body, kind = json.dumps({"items": []}), {"Content-Type": "application/x-www-form-urlencoded"}
+    assert loaded.send("PUT", f"{V}/cm/config", data=body, headers=kind).status_code == 415
+    assert loaded.send(
+        "PUT", f"{V}/cm/config", data=body, headers={"Content-Type": "application/json; charset=utf-8"}
+    ).ok
+    assert make_lab(wrong_content_type="accept").send("PUT", f"{V}/cm/config", data=body, headers=kind).ok
+
+
+def test_what_is_not_simulated_is_told_from_what_does_not_exist(loaded):
+    missing = loaded.get(f"{V}/timeseries?query=select")
+    assert (missing.status_code, "not simulated" in missing.json()["message"]) == (501, True)
+    assert last(loaded)["remark"] == "not simulated"
+    assert loaded.send("POST", f"{V}/clusters", data="{}", headers=JSON).status_code == 501
+    assert loaded.send("POST", f"{V}/clusters/base/commands/deployClientConfig").status_code == 501
+    assert loaded.get(f"{V}/nonsense").status_code == 404
+    assert loaded.send("POST", f"{V}/clusters/base/commands/nonsense").status_code == 404
+
+
+def test_a_view_that_does_not_exist_is_refused_with_those_that_do(loaded):
+    answer = loaded.get(f"{V}/hosts?view=everything")
+    assert (answer.status_code, "export_redacted" in answer.json()["message"]) == (400, True)
+    assert loaded.get(f"{V}/hosts?view=FULL").status_code == 200
+
+
+def test_every_call_that_the_lab_answers_is_one_of_the_real_servers():
+    newer = {"GET controlPlanes", "GET cm/licensedFeatureUsage", "GET tools/echoError"}
+    for spelled in routes.ROUTES:
+        method, _, path = spelled.partition(" ")
+        plain = re.sub(r"\{\w+\}", "x", re.sub(r"\{\w+:(\w+)[\w|]*\}", r"\1", path))
+        assert routes.is_real(method, plain) or spelled in newer, spelled
+
+
+def test_the_help_lists_every_call():
+    text = (Path(maint.__file__).parent / "help/lab.md").read_text()
+    listed = re.findall(r"^    ([A-Z, ]+?) +(?:/api/)?([\w/{}:|]+)$", text, re.MULTILINE)
+    told = {f"{method} {path}" for methods, path in listed for method in methods.split(", ")}
+    assert told == {*routes.ROUTES, "GET version"}
+
+
+# -- calls of the contract
+
+
+def test_the_logs_of_a_command_are_archives(loaded):
+    number = loaded.send("POST", f"{V}/clusters/base/commands/stop").json()["id"]
+    for stream in ("stdout", "stderr"):
+        answer = loaded.get(f"{V}/commands/{number}/logs/{stream}")
+        assert zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
+    assert loaded.get(f"{V}/commands/999/logs/stdout").status_code == 404
+
+
+def test_parcels_go_from_stage_to_stage(loaded):
+    parcel = loaded.get(f"{V}/clusters/base/parcels").json()["items"][0]
+    path = f"{V}/clusters/base/parcels/products/{parcel['product']}/versions/{parcel['version']}"
+    assert loaded.get(path).json()["stage"] == "ACTIVATED"
+    assert loaded.send("POST", f"{path}/commands/startDistribution").json()["success"] is False
+    for verb, stage in (("deactivate", "DISTRIBUTED"), ("startRemovalOfDistribution", "DOWNLOADED"),
+                        ("startDistribution", "DISTRIBUTED"), ("activate", "ACTIVATED")):  # fmt: skip
+        answer = loaded.send("POST", f"{path}/commands/{verb}").json()
+        assert (answer["active"], answer["success"]) == (False, True)
+        assert loaded.get(path).json()["stage"] == stage
+    assert loaded.get(f"{V}/clusters/base/parcels/products/CDH/versions/0").status_code == 404
+
+
+def test_hosts_join_a_cluster_and_leave_it(fresh, example):
+    doc = document.parse(example)
+    spare = {**doc["hosts"][0], "hostId": "spare-id", "hostname": "spare.example.internal", "ipAddress": "192.0.2.99"}
+    doc["hosts"].append(spare)
+    assert fresh.put_deployment(json.dumps(doc).encode()).status_code == 200
+    fresh.log_in_as("admin", "admin")
+    joined = fresh.send(
+        "POST", f"{V}/clusters/base/hosts", data=json.dumps({"items": [{"hostId": "spare-id"}]}), headers=JSON
+    )
+    assert joined.json()["items"] == [{"hostId": "spare-id", "hostname": "spare.example.internal"}]
+    assert "spare-id" in [each["hostId"] for each in fresh.get(f"{V}/clusters/base/hosts").json()["items"]]
+    other = fresh.send(
+        "POST", f"{V}/clusters/ecs-01/hosts", data=json.dumps({"items": [{"hostId": "spare-id"}]}), headers=JSON
+    )
+    assert other.status_code == 400
+    body = json.dumps({"hostsToRemove": ["spare.example.internal"]})
+    assert fresh.send("POST", f"{V}/hosts/removeHostsFromCluster", data=body, headers=JSON).json()["active"] is True
+    assert "clusterRef" not in fresh.get(f"{V}/hosts/spare-id").json()
+    busy = json.dumps({"hostsToRemove": [doc["hosts"][1]["hostname"]]})
+    refused = fresh.send("POST", f"{V}/hosts/removeHostsFromCluster", data=busy, headers=JSON)
+    assert (refused.status_code, "still has roles" in refused.json()["message"]) == (400, True)
+
+
+def test_certificates_are_generated_by_a_command(loaded):
+    begun = loaded.send("POST", f"{V}/cm/commands/generateCmca", data="{}", headers=JSON).json()
+    assert begun["name"] == "GenerateCMCA"
+    loaded.settle()
+    assert loaded.get(f"{V}/commands/{begun['id']}").json()["success"] is True
+
+
+def test_groups_templates_roles_and_mappings_are_read(loaded):
+    groups = loaded.get(f"{V}/clusters/base/services/hdfs/roleConfigGroups").json()["items"]
+    path = f"{V}/clusters/base/services/hdfs/roleConfigGroups/{groups[0]['name']}"
+    assert loaded.get(path).json()["name"] == groups[0]["name"]
+    assert "items" in loaded.get(f"{path}/config").json()
+    assert all(each["type"] == groups[0]["roleType"] for each in loaded.get(f"{path}/roles").json()["items"])
+    for template in loaded.get(f"{V}/clusters/base/hostTemplates").json()["items"]:
+        assert loaded.get(f"{V}/clusters/base/hostTemplates/{template['name']}").json() == template
+    for noun in ("authRoles", "externalUserMappings"):
+        for entry in loaded.get(f"{V}/{noun}").json()["items"]:
+            assert loaded.get(f"{V}/{noun}/{entry['uuid']}").json() == entry
+        assert loaded.get(f"{V}/{noun}/no-such").status_code == 404
+    assert loaded.get(f"{V}/authRoles/metadata").json()["items"]
+    host = loaded.get(f"{V}/hosts").json()["items"][0]
+    assert loaded.get(f"{V}/hosts/{host['hostId']}/config").status_code == 200
+
+
+# -- faults and switches
+
+
+def cut(client, content: bytes, keep: int, chunked: bool = False) -> None:
+    """Send the head of a PUT and the beginning of its body, then go away."""
+    import base64
+
+    account = base64.b64encode(":".join(client.account).encode())
+    with socket.create_connection(("127.0.0.1", client.lab.server.plain_port), timeout=20) as connection:
+        connection.sendall(
+            b"PUT /api/v49/cm/deployment?deleteCurrentDeployment=true HTTP/1.1\r\nHost: x\r\n"
+            b"Content-Type: application/json\r\nAuthorization: Basic %s\r\nContent-Length: %d\r\n\r\n"
+            % (account, len(content))
+        )
+        connection.sendall(content[:keep])
+
+
+@pytest.mark.parametrize(("value", "commits"), [("closing-brace", True), ("whole-body", False)])
+def test_a_server_may_commit_at_the_closing_brace_though_the_body_is_cut_afterwards(make_lab, example, value, commits):
+    client = make_lab(Options(fresh=True), put_commits=value, put_unlicensed="accept")
+    cut(client, example.rstrip() + b"\n" * 100, len(example.rstrip()))
+    for _ in range(200):
+        lines = [json.loads(line) for line in client.lab.log.path.read_text().splitlines()]
+        if any(line["method"] == "PUT" for line in lines):
+            break
+        __import__("time").sleep(0.05)
+    assert bool(client.lab.world.deployment["clusters"]) is commits
+
+
+def test_a_body_cut_before_its_closing_brace_is_never_committed(make_lab, example):
+    client = make_lab(Options(fresh=True), put_commits="closing-brace", put_unlicensed="accept")
+    cut(client, example, len(example) - 10)
+    assert client.get("/api/version").status_code == 200
+    assert client.lab.world.deployment["clusters"] == []
+
+
+def test_a_cut_body_says_how_much_of_it_came(loaded):
+    loaded.lab.break_("", "cut-body")
+    with pytest.raises(requests.exceptions.ChunkedEncodingError) as caught:
+        loaded.get(f"{V}/cm/deployment")
+    assert "IncompleteRead(0 bytes read)" not in str(caught.value)
+
+
+def test_a_command_that_never_ends_ends_with_a_repair(loaded):
+    loaded.lab.break_("", "command-never-ends")
+    number = loaded.send("POST", f"{V}/clusters/base/commands/stop").json()["id"]
+    loaded.settle()
+    assert loaded.get(f"{V}/commands/{number}").json()["active"] is True
+    assert loaded.lab.status()["faults"] == [{"fault": "command-never-ends", "target": "commands"}]
+    assert loaded.lab.repair() == 1
+    assert loaded.get(f"{V}/commands/{number}").json()["success"] is True
