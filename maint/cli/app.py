@@ -7,7 +7,7 @@ import typer
 from typer.completion import get_completion_inspect_parameters
 
 import maint
-from maint.cli.command import Made, Tree, remembering
+from maint.cli.command import Tree
 from maint.cli.options import COMMON, VC
 
 # What a noun is about; the first is the program itself.
@@ -127,15 +127,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def root() -> Made:
-    """Return the whole command line."""
-    version = typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
-    before = remembering({**COMMON, "version": (Annotated[bool, version], False)})
-    return Tree(NOUNS, COMMANDS).build({"": before, "vc": remembering(VC)})
+_VERSION = typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
+TREE = Tree(NOUNS, COMMANDS, {"": {**COMMON, "version": (Annotated[bool, _VERSION], False)}, "vc": VC})
+app = TREE.group()
 
 
 def main() -> None:
     """Run the command line."""
     if "_MAINT_COMPLETE" in os.environ:
         get_completion_inspect_parameters()  # lets typer answer the completion scripts
-    root()()
+    app()

@@ -107,32 +107,31 @@ class Tree(msgspec.Struct, frozen=True):
     Attributes:
         nouns: the words before a group's verbs → what it is about.
         commands: the words of a command → where it is, `module:name` below `maint.cli`, and how it is listed.
+        before: the words of a group → the options that may stand before its verbs.
     """
 
     nouns: Mapping[str, str]
     commands: Mapping[str, tuple[str, str]]
+    before: Mapping[str, Options]
 
-    def build(self, before: Mapping[str, Callable[..., None]], words: str = "") -> Made:
-        """Return a group as typer builds it, the program itself when no words are given.
+    def group(self, words: str = "") -> typer.Typer:
+        """Return a group of commands by its words; the program itself when there are none."""
+        tree = self
 
-        Args:
-            before: the words of groups → what takes the options that stand before their verbs.
-            words: of the group.
-        """
-        made = typer.Typer(
-            cls=LazyGroup, help=self.nouns[words], no_args_is_help=True, add_completion=False,
-            pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=_NAMES,
+        class Group(LazyGroup):
+            def fill(self) -> None:
+                for name, (place, listed) in tree.commands.items():
+                    if name.rpartition(" ")[0] == words:
+                        self.add_lazily(name, listed, partial(_built, place))
+                for name, listed in tree.nouns.items():
+                    if name and name.rpartition(" ")[0] == words:
+                        self.add_lazily(name, listed, partial(_group, tree, name))
+
+        group = typer.Typer(
+            cls=Group, name=words.rpartition(" ")[2] or "maint", help=self.nouns[words], no_args_is_help=True,
+            add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=_NAMES,
         )  # fmt: skip
-        made.callback()(before.get(words, remembering({})))
-        group = typer.main.get_command(made)
-        assert isinstance(group, LazyGroup)
-        group.name = words.rpartition(" ")[2] or "maint"
-        for name, (place, listed) in self.commands.items():
-            if name.rpartition(" ")[0] == words:
-                group.add_lazily(verb := name.rpartition(" ")[2], listed, partial(_built, place, verb))
-        for name, listed in self.nouns.items():
-            if name and name.rpartition(" ")[0] == words:
-                group.add_lazily(name.rpartition(" ")[2], listed, partial(self.build, before, name))
+        group.callback()(remembering(self.before.get(words, {})))
         return group
 
 
@@ -146,11 +145,16 @@ class LazyGroup(TyperGroup):
     def __init__(self, **given: Any) -> None:  # Any: typer hands over whatever a group is made of
         super().__init__(**given)
         self.makers: dict[str, Callable[[], Made]] = {}
+        self.fill()
 
-    def add_lazily(self, name: str, listed: str, make: Callable[[], Made]) -> None:
-        """Add a command: its name, how it is listed, and what makes it."""
+    def fill(self) -> None:
+        """Add the commands."""
+
+    def add_lazily(self, words: str, listed: str, make: Callable[[str], Made]) -> None:
+        """Add a command: its words, how it is listed, and what makes it of its name."""
+        name = words.rpartition(" ")[2]
         self.commands[name] = TyperCommand(name, help=listed)
-        self.makers[name] = make
+        self.makers[name] = partial(make, name)
 
     def format_options(self, ctx: Made, formatter: Made) -> None:
         """Write the options that may stand before a command, then the commands."""
@@ -167,6 +171,12 @@ def _built(place: str, name: str) -> Made:
     return loaded(place).build(name)
 
 
+def _group(tree: Tree, words: str, name: str) -> Made:
+    made = typer.main.get_command(tree.group(words))
+    made.name = name
+    return made
+
+
 def loaded(place: str) -> Command:
     """Return the command at `module:name` below `maint.cli`."""
     module, _, name = place.partition(":")
@@ -180,7 +190,7 @@ def remembering(options: Options) -> Callable[..., None]:
 
     def remember(context: typer.Context, **values: Any) -> None:  # Any: typer hands over whatever the options hold
         before = context.obj if isinstance(context.obj, Flags) else Flags()
-        context.obj = merged(before, {key: value for key, value in values.items() if key in options})
+        context.obj = merged(before, {key: value for key, value in values.items() if key in Flags.__struct_fields__})
 
     parameters = [_CONTEXT, *declared(options)]
     remember.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it from here

@@ -10,7 +10,7 @@ import typer
 from typer.completion import get_completion_script  # type: ignore[attr-defined]  # named in its documentation's own code
 
 import maint
-from maint.cli.app import COMMANDS, root
+from maint.cli.app import COMMANDS, app
 from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, command, loaded
 from maint.cli.help.output_schemas import schema_of
@@ -46,7 +46,7 @@ def systemd(
 @command(example="maint generate man > maint.1")
 def man(flags: Flags) -> None:
     """Print the manual page maint(1)."""
-    text = page(root())
+    text = page(typer.main.get_command(app))
     flags.screen().emit({"man": text}, text.rstrip())
 
 
