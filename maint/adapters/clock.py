@@ -44,6 +44,10 @@ class _Alarm:
         if left:
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - since), _SOON))
 
+    def left(self) -> float | None:
+        deadlines = [deadline for deadline, _ in list(self._open)]
+        return max(min(deadlines) - time.monotonic(), 0.0) if deadlines else None
+
     def _arm(self) -> None:
         nearest = min(deadline for deadline, _ in self._open)
         signal.setitimer(signal.ITIMER_REAL, max(nearest - time.monotonic(), _SOON))
@@ -58,6 +62,14 @@ class _Alarm:
 
 
 _ALARM = _Alarm()
+
+
+def seconds_left() -> float | None:
+    """Return the seconds until the nearest open limit of this process, None where there is no limit.
+
+    The alarm interrupts the main thread alone; what other threads wait for ends by this.
+    """
+    return _ALARM.left()
 
 
 class SystemClock:

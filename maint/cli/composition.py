@@ -1,6 +1,6 @@
 """The only assembler: puts a configured site together from ports and adapters, each built when it is first needed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from maint.ports import Store
 
 
+# Steps for which a server without TLS must be given passwords: it gets its TLS by them.
+_BEFORE_TLS = ("deployment.put", "license.upload", "tls.switch")
+
+
 class ConfiguredSite:
     """A site as configured (ports.Sight and ports.Site).
 
@@ -41,6 +45,7 @@ class ConfiguredSite:
         self._warn = warn
         self._closing = ExitStack()
         self._virtual_clusters: dict[str, VirtualClusterClient] = {}
+        self._before_tls: tuple[str, bool] | None = None
 
     @property
     def state(self) -> Path:
@@ -51,8 +56,25 @@ class ConfiguredSite:
     def manager(self) -> "ManagerClient":
         """The management API."""
         from maint.adapters.manager.client import ManagerClient
+        from maint.adapters.manager.session import PlainUse
 
-        return ManagerClient(self.settings.manager, self.secrets, self.clock, warn=self._warn)
+        client = ManagerClient(self.settings.manager, self.secrets, self.clock, warn=self._warn)
+        if self._before_tls is not None:
+            kind, bootstrap_only = self._before_tls
+            client.allow_plain(PlainUse(f"`{kind}` is for a server that has no TLS yet", bootstrap_only))
+        return client
+
+    def works_on(self, kinds: Collection[str], *, resumed: bool = False) -> None:
+        """Let passwords go in clear where the run under way is what gives the manager its TLS; before the first call.
+
+        Args:
+            kinds: the kinds of step of the run.
+            resumed: whether an earlier attempt may have restored the server's accounts.
+        """
+        kind = next((one for one in _BEFORE_TLS if one in kinds), None)
+        if kind is not None:
+            self._before_tls = kind, kind == "deployment.put" and not resumed
+            self.__dict__.pop("manager", None)
 
     @cached_property
     def shell(self) -> "FabricShell":

@@ -37,8 +37,9 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
     screen, settings = flags.screen(), settings_of(flags)
     client = client_site(os.environ) if flags.vendor and not settings.path else None
     found = client or settings.site()
-    if flags.insecure:
-        found = replace(found, manager=replace(found.manager, insecure=True))
+    if flags.insecure or flags.allow_plain:
+        manager = replace(found.manager, insecure=flags.insecure, allow_plain=flags.allow_plain)
+        found = replace(found, manager=manager)
     secrets = ReferencedSecrets(
         settings.folder if settings.path else Path("/"),
         os.environ,

@@ -52,6 +52,7 @@ class Flags(msgspec.Struct, frozen=True):
     dry_run: bool = False
     timeout: str | None = None
     insecure: bool = False
+    allow_plain: bool = False
     no_safety_net: str = ""  # why backup guards are lifted
     vc: str = ""  # which virtual cluster
     connection: Connection = Connection()
@@ -88,6 +89,7 @@ COMMON: Options = {
     "dry_run": _switch("Show what would be done, and do none of it.", "--dry-run"),
     "timeout": _text("Limit for the whole command, such as 25m.", "--timeout"),
     "insecure": _switch("For labs: do not verify TLS; warns every time.", "--insecure"),
+    "allow_plain": _switch("Send passwords in clear although manager.ca is set.", "--allow-plain"),
 }
 STORE_ALONE: Options = {"store": _text("The store to read, instead of the config's.", "--store")}
 STORE: Options = {

@@ -61,6 +61,7 @@ def run_playbook(
 ) -> int:
     """Plan a playbook, show the plan, ask, and carry it out; with `--dry-run` only show it."""
     with opened(flags) as (site, screen):
+        site.works_on(_kinds(playbook))
 
         def make() -> Plan:
             plan = make_plan(playbook, given, site, library(), flags.no_safety_net)
@@ -84,6 +85,12 @@ def _refuse_stale(plan: Plan, expected: str | None) -> None:
             detail=[f"it had {expected[:shown]}, now it would be {plan.digest[:shown]}"],
             hint="make the plan again, read it, and run that one",
         )
+
+
+def _kinds(playbook: Playbook) -> set[str]:
+    """Return the kinds of step that a playbook has, included ones too."""
+    included = [_kinds(library().load(step.include)) for step in playbook.steps if step.include]
+    return {step.do for step in playbook.steps if step.do}.union(*included)
 
 
 def prepared(
@@ -140,6 +147,7 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
         if past is None or not past.resumable:
             return _nothing(site, screen, past, said)
         journal.refuse_unreadable(past)
+        site.works_on({action.kind for action in past.plan.actions}, resumed=True)
         with site.clock.limit(limit_of(flags)):
             answers = checked(site, past, said)
         if flags.dry_run:

@@ -1,4 +1,4 @@
-"""A deployment as plain data, for whoever edits it; and JSON as the manager spells it (M2.3).
+"""A deployment as plain data, to be compared or edited; and JSON as the manager spells it (M2.3).
 
 Numbers keep their digits (`pwSalt` does not fit a double, M7.3), keys their order, and what is not edited comes out
 byte for byte as it went in. It is held in memory only, and whole.
@@ -6,10 +6,13 @@ byte for byte as it went in. It is held in memory only, and whole.
 
 import json
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
-from maint.deployment.json_reducer import Rules, drop, reduced
+from maint.deployment.json_events import Misshapen
+from maint.deployment.json_reducer import DEEPEST, Rules, drop, reduced, too_deep
+from maint.errors import WorkFailed
 
 Document: TypeAlias = dict[str, Any]  # a JSON object of which only parts are known (M7.2)
 _ESCAPES = str.maketrans(
@@ -18,7 +21,7 @@ _ESCAPES = str.maketrans(
 )
 
 
-class _Exact(float):
+class _Exact(Decimal):
     """A number with a fraction or an exponent, and its digits as they stood in the document."""
 
     text: str
@@ -50,7 +53,12 @@ class JsonWriter:
         Args:
             bracket: `{` or `[`.
             key: inside an object, its key as `spell_key` spells it.
+
+        Raises:
+            Misshapen: too many objects and lists are inside each other.
         """
+        if len(self._outer) >= DEEPEST:
+            raise too_deep()
         self._write(f"{self._lead}{key}{bracket}")
         self._outer.append((self._between, self._end, self._indent))
         if bracket == "{":
@@ -74,14 +82,23 @@ class JsonWriter:
 
 
 def parse(content: bytes) -> Document:
-    """Read a document.
+    """Read a document; where a key stands twice in an object, the last one counts.
 
     Raises:
-        WorkFailed: it is not one; the message holds nothing of its content.
+        WorkFailed: it is not one; the message names a byte, and holds nothing of its content.
     """
-    reduced([content], Rules({}, otherwise=drop))  # which refuses by byte what cannot be read, or lies too deep
-    document: Document = json.loads(content, parse_float=_Exact)
+    try:
+        document = json.loads(content.decode(), parse_float=_Exact, parse_constant=_refuse)
+    except (ValueError, ArithmeticError, RecursionError):
+        reduced([content], Rules({}, otherwise=drop))  # which says where it is not JSON, or too deep
+        raise WorkFailed("the deployment document is not JSON") from None
+    if not isinstance(document, dict):
+        raise Misshapen("the document is JSON, but no deployment: its outermost value is not an object")
     return document
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
 
 
 def spell(document: Document) -> bytes:

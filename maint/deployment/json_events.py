@@ -121,6 +121,11 @@ def _trailing(problem: Exception) -> bool:
 def _broken(problem: Exception, where: str) -> WorkFailed:
     if _trailing(problem):
         return WorkFailed(f"something follows the end of the JSON document {where}")
+    if isinstance(problem, UnicodeDecodeError):
+        return WorkFailed(
+            f"the deployment document is not JSON: broken UTF-8, or half a surrogate pair, {where}",
+            hint="it was damaged on its way, or somebody wrote such a text: ask again, and look for it in the manager",
+        )
     if isinstance(problem, ArithmeticError | SystemError) or "integer string conversion" in str(problem):
         return WorkFailed(
             f"a number in the deployment document is too large to be read, {where}",

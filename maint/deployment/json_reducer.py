@@ -118,7 +118,7 @@ class Reducer:
             elif event == "start_map" or event == "start_array":
                 stack.append((place, box, key))
                 if len(stack) > DEEPEST:  # a place costs memory for each step that leads to it
-                    raise Misshapen(f"the document is JSON, but no deployment: nested deeper than {DEEPEST} times")
+                    raise too_deep()
                 place = place.below.get(key) or place.enter(key, self._rules)
                 box, key = ({}, "") if event == "start_map" else ([], None)
                 continue
@@ -152,6 +152,11 @@ def reduced(blocks: Iterable[bytes], rules: Rules) -> object:
         parser.feed(block)
     parser.close()
     return reducer.result()
+
+
+def too_deep() -> Misshapen:
+    """Return the error for a document in which too many objects and lists are inside each other."""
+    return Misshapen(f"the document is JSON, but no deployment: nested deeper than {DEEPEST} times")
 
 
 def _spell(path: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from maint.deployment.integrity import References, Shapes
 from maint.deployment.json_events import EventParser
 from maint.deployment.json_reducer import KEEP, Fields, Reducer, Rules, drop
 from maint.deployment.secret_index import SecretIndex
-from maint.deployment.sensitive import Item, Redactions, readable
+from maint.deployment.sensitive import ITEM_HOLDER_LISTS, ITEM_HOLDERS, Item, Redactions, readable
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Judgement, Redaction
 
@@ -33,8 +33,7 @@ COUNTED = (
     "sensitive",
     "redacted",
 )
-# Where lists of config items stand, the form of API 2 included.
-HOLDERS = ("config", "managerSettings", "allHostsConfig", "roleTypeConfigs[]")
+_HOLDERS = (*ITEM_HOLDERS, *(f"{name}[]" for name in ITEM_HOLDER_LISTS))
 # Small objects that point to something else: kept until their owner is judged.
 _KEPT = ("hostRef", "clusterRef", "serviceRef", "roleConfigGroupRef", "roleConfigGroupRefs[]", "authRoles[]", "users[]")
 # The rules that a redacted document breaks for being redacted.
@@ -195,9 +194,9 @@ class Judge:
             ending={
                 "roles[]": references.role,
                 "roleConfigGroups[]": references.group,
-                **dict.fromkeys(HOLDERS, self._configuration),
-                **{f"{holder}.items[].value": self._shapes.misplaced for holder in HOLDERS},
-                **dict.fromkeys([f"{holder}.items[]" for holder in HOLDERS], KEEP),
+                **dict.fromkeys(_HOLDERS, self._configuration),
+                **{f"{holder}.items[].value": self._shapes.misplaced for holder in _HOLDERS},
+                **dict.fromkeys([f"{holder}.items[]" for holder in _HOLDERS], KEEP),
                 **dict.fromkeys(_KEPT, KEEP),
             },
             otherwise=drop,

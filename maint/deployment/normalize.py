@@ -11,11 +11,11 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import TypeAlias
 
-from maint.deployment.json_reducer import Fields, Rules, reduced
-from maint.deployment.sensitive import REDACTED, SECRET_FIELDS, sensitive
+from maint.deployment.document import Document, parse, spell_plain
+from maint.deployment.json_reducer import too_deep
+from maint.deployment.sensitive import ITEM_HOLDER_LISTS, ITEM_HOLDERS, REDACTED, SECRET_FIELDS, sensitive
 
 Tree: TypeAlias = "str | dict[str, Tree]"
-HOLDERS = ("config", "managerSettings", "allHostsConfig", "roleTypeConfigs[]")  # of lists of config items
 LONGEST = 1000  # characters of a value that are held; of a longer one the digest is
 _DIGITS = 40  # before or after the point, up to which a number is written out
 
@@ -34,6 +34,14 @@ class Items(dict[str, Tree]):
     """
 
     fields: frozenset[str] = frozenset()
+
+    def add(self, name: str, value: Tree) -> str:
+        """Add an element, return its key: what is there twice must not look as if it were there once."""
+        key, number = name, 2
+        while key in self:
+            key, number = f"{name} ({number})", number + 1
+        self[key] = value
+        return key
 
 
 class Configuration(dict[str, Tree]):
@@ -61,10 +69,11 @@ def normalize(blocks: Iterable[bytes], fingerprint: Callable[[str], str], longes
         WorkFailed: it is not JSON, not complete, or not a deployment.
     """
     builder = _Builder(fingerprint, longest)
-    with uncollected():
-        root = reduced(blocks, builder.rules())
-    assert isinstance(root, dict)  # the rule of every object returns one
-    tree = Configuration(root)
+    try:
+        with uncollected():
+            tree = Configuration(builder.fields(parse(b"".join(blocks)), holds_items=False))
+    except RecursionError:
+        raise too_deep() from None
     tree.hides = builder.hides
     return tree
 
@@ -84,86 +93,95 @@ def uncollected() -> Iterator[None]:
 class _Builder:
     def __init__(self, fingerprint: Callable[[str], str], longest: int) -> None:
         self._fingerprint, self._longest = fingerprint, longest
-        self._texts: dict[str, str] = {}  # one copy of each name and short value, of which documents repeat few
         self.hides = False
 
-    def rules(self) -> Rules:
-        return Rules({}, {f"{holder}.items[]": self._setting for holder in HOLDERS}, otherwise=self._object)
+    def fields(self, fields: Document, *, holds_items: bool) -> dict[str, Tree]:
+        """Return the tree of an object.
 
-    def _setting(self, item: Fields) -> tuple[str, str]:
-        name, value, flag = str(item.get("name")), item.get("value"), item.get("sensitive")
-        if value == REDACTED and flag is not False:
-            return self._once(name), self._hidden()
-        return self._once(name), self._secret(value) if sensitive(name, flag) else self._text(value)
-
-    def _object(self, fields: Fields) -> dict[str, Tree]:
+        Args:
+            fields: the object.
+            holds_items: whether its `items` are config items.
+        """
         tree: dict[str, Tree] = {}
         for key, value in fields.items():
             if value is None:
                 continue  # absent and null are the same (M2.3)
             if key in SECRET_FIELDS:
-                tree[self._once(key)] = self._secret(value)
-            elif isinstance(value, str):
-                tree[self._once(key)] = self._text(value)
-            elif isinstance(value, list):
-                tree[self._once(key)] = self._list(value)
+                tree[key] = self._secret(value)
+            elif type(value) is str:
+                tree[key] = self._text(value)
+            elif type(value) is dict:
+                tree[key] = self.fields(value, holds_items=key in ITEM_HOLDERS)
+            elif type(value) is list:
+                settings = holds_items and key == "items"
+                tree[key] = (
+                    self._settings(value) if settings else self._list(value, hold_items=key in ITEM_HOLDER_LISTS)
+                )
             else:
-                tree[self._once(key)] = value if isinstance(value, dict) else self._text(value)
+                tree[key] = self._text(value)
         items = tree.get("items")
         return _with_fields(items, tree) if isinstance(items, Items) and type(fields["items"]) is list else tree
 
-    def _list(self, elements: Sequence[object]) -> Items:
+    def _settings(self, elements: Sequence[object]) -> Items:
+        """Return config items as `name → value`."""
         items = Items()
         for element in elements:
-            name, value = self._named(element)
-            items[name if name not in items else _free(name, items)] = value
+            if not isinstance(element, dict):
+                self._add(element, items)
+                continue
+            name, value, flag = element.get("name"), element.get("value"), element.get("sensitive")
+            key = name if type(name) is str else str(self._reduced(name))
+            if value == REDACTED and flag is not False:
+                items.add(key, self._hidden())
+            else:
+                items.add(key, self._secret(value) if sensitive(key, flag) else self._text(value))
         return items
 
-    def _named(self, element: object) -> tuple[str, Tree]:
-        if isinstance(element, tuple):
-            return element  # a setting
+    def _list(self, elements: Sequence[object], *, hold_items: bool = False) -> Items:
+        items = Items()
+        for element in elements:
+            self._add(element, items, holds_items=hold_items)
+        return items
+
+    def _add(self, element: object, items: Items, *, holds_items: bool = False) -> None:
         if isinstance(element, dict):
-            return self._once(identity(element)), element
-        text = self._text(list(self._list(element)) if isinstance(element, list) else element)
-        return text, text
+            tree = self.fields(element, holds_items=holds_items)
+            items.add(identity(tree), tree)
+        elif element is not None:
+            text = self._text(list(self._list(element)) if isinstance(element, list) else element)
+            items.add(text, text)
 
     def _hidden(self) -> Hidden:
         self.hides = True
         return _HIDDEN
 
     def _secret(self, value: object) -> str:
-        return self._hidden() if value == REDACTED else self._fingerprint(_spell(value))
+        return self._hidden() if value == REDACTED else self._fingerprint(self._spell(value))
 
     def _text(self, value: object) -> str:
-        text = value if isinstance(value, str) else _spell(value)
-        return self._once(text) if len(text) <= self._longest else shortened(text, self._fingerprint)
+        text = value if type(value) is str else self._spell(value)
+        return text if len(text) <= self._longest else shortened(text, self._fingerprint)
 
-    def _once(self, text: str) -> str:
-        return self._texts.setdefault(text, text)
+    def _spell(self, value: object) -> str:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, dict | list):
+            return str(self._reduced(value))
+        if isinstance(value, Decimal):
+            return f"{value.normalize():f}" if abs(value.adjusted()) < _DIGITS else str(value)
+        return "" if value is None else spell_plain(value)
+
+    def _reduced(self, value: object) -> object:
+        """Return an object or list that stands where a text should, without secrets."""
+        if isinstance(value, dict):
+            return self.fields(value, holds_items=False)
+        return [self._reduced(one) for one in value if one is not None] if isinstance(value, list) else value
 
 
 def _with_fields(items: Items, tree: dict[str, Tree]) -> Items:
     """Return the items of an object with what stands beside them."""
-    beside = [(_free(key, items) if key in items else key, value) for key, value in tree.items() if value is not items]
-    items.update(beside)
-    items.fields = frozenset(key for key, _ in beside)
+    items.fields = frozenset([items.add(key, value) for key, value in tree.items() if value is not items])
     return items
-
-
-def _free(name: str, items: Mapping[str, Tree]) -> str:
-    """Return another name: what is there twice must not look as if it were there once."""
-    number = 2
-    while (key := f"{name} ({number})") in items:
-        number += 1
-    return key
-
-
-def _spell(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Decimal):
-        return f"{value.normalize():f}" if abs(value.adjusted()) < _DIGITS else str(value)
-    return "" if value is None else str(value)
 
 
 def shortened(text: str, fingerprint: Callable[[str], str]) -> str:

@@ -14,6 +14,9 @@ from maint.deployment.secret_index import SecretIndex
 from maint.model.snapshot import Finding, Redaction
 
 Item: TypeAlias = tuple[object, object, object]  # a config item: its name, its value, its flag `sensitive`
+# What holds a list `items` of config items; and the lists whose elements do, the form of API 2.
+ITEM_HOLDERS = frozenset({"config", "managerSettings", "allHostsConfig"})
+ITEM_HOLDER_LISTS = frozenset({"roleTypeConfigs"})
 REDACTED = "REDACTED"
 # Fields that are secret wherever they stand: of users (M7.2) and of peers.
 SECRET_FIELDS = frozenset({"password", "pwHash", "pwSalt"})

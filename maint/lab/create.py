@@ -12,10 +12,10 @@ from maint.lab.control import MADE_FROM
 from maint.lab.files import write_whole
 from maint.lab.http_server import free_port
 from maint.lab.manager import host_files, simulator
-from maint.lab.manager.document import Doc, announced, dumps, hosts, recorded_at, release
+from maint.lab.manager.document import Doc, announced, dumps, hosts, recorded_at, release, settings
 from maint.lab.manager.license import make_license
 from maint.lab.manager.load import Options
-from maint.lab.virtual_clusters.planning import domain_of, plan
+from maint.lab.virtual_clusters.create import domain_of, plan
 
 _LICENSE_DAYS = 365
 
@@ -52,6 +52,7 @@ def found(folder: Path, options: Options, chance: random.Random | None) -> None:
     facts = {
         "plain_port": manager.server.plain_port,
         "tls_port": manager.server.tls_port,
+        "tls": options.fresh or settings(blueprint).get("WEB_TLS", "").lower() == "true",
         "ssh": options.ssh,
         "ssh_ports": {name: options.ssh_ports.get(name) or free_port() for name in names} if options.ssh else {},
         "username": loaded.username,

@@ -19,8 +19,8 @@ from maint.lab.files import write_whole
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.switches import UnknownSwitch
-from maint.lab.virtual_clusters.lose import found_again, lose
-from maint.lab.virtual_clusters.service import BadName
+from maint.lab.virtual_clusters.create import BadName
+from maint.lab.virtual_clusters.info import found_again, lose
 
 Words = dict[str, Any]  # Any: one order or its answer, as JSON
 

@@ -184,6 +184,8 @@ class FaultBox:
         fault = FAULTS.get(name)
         if fault is None:
             raise UnknownFault(f"there is no fault {name!r}; known are {', '.join(FAULTS)}")
+        if fault.target == HOST:
+            raise UnknownFault(f"fault {name} strikes hosts, not {target or 'calls'!r}")
         target = target or fault.target
         if target not in (fault.target, *fault.targets):
             raise UnknownFault(f"fault {name} strikes {', '.join((fault.target, *fault.targets))}, not {target!r}")

@@ -10,6 +10,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+_LEAVE = 5.0  # seconds that threads have to end
 PIECE = 1 << 18  # bytes of a body that are read or written at once
 OWN_PORTS = range(20_000, 32_000)
 # One after the other: a lab that is down keeps its ports, and no other lab of this process is given them.
@@ -91,38 +93,50 @@ class Listener(ThreadingHTTPServer):
         self.stopped = threading.Event()
         self._context = context
         self._open: set[socket.socket] = set()
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        self._speaking: set[threading.Thread] = set()
+        self._serving = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._serving.start()
 
     def close(self) -> None:
-        """Refuse new connections and end the open ones."""
+        """Refuse new connections, end the open ones, and wait for the threads that speak to clients."""
         self.stopped.set()
         self.shutdown()
         self.server_close()
         for connection in list(self._open):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # not the TLS layer, which another thread is within
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+        leave(self._serving, *self._speaking)
+
+    def process_request(self, request: object, client_address: object) -> None:
+        """Speak to one client in a thread of its own."""
+        thread = threading.Thread(target=self.process_request_thread, args=(request, client_address), daemon=True)
+        self._speaking.add(thread)
+        thread.start()
 
     # The annotation of the standard library names a wider type than a TCP server ever passes.
     def process_request_thread(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
         """Speak to one client."""
-        try:
+        self._open.add(request)
+        connection = request
+        # A client that goes away in the middle, or never says who it is, is none of the server's business.
+        with contextlib.suppress(OSError, ValueError):
             connection = self._greeted(request)
-        except (OSError, ValueError):
-            request.close()
-            return
-        self._open.add(connection)
-        # A client that goes away in the middle is none of the server's business.
-        with contextlib.suppress(OSError):
+            self._open.add(connection)
+            if isinstance(connection, ssl.SSLSocket):
+                connection.do_handshake()
             self.finish_request(connection, client_address)
-        self._open.discard(connection)
+        self._open -= {request, connection}
         with contextlib.suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
         connection.close()
+        self._speaking.discard(threading.current_thread())
 
     def _greeted(self, request: socket.socket) -> socket.socket:
         request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         request.settimeout(60)
-        return self._context().wrap_socket(request, server_side=True) if self._context else request
+        if self._context is None:
+            return request
+        return self._context().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
 
 
 class Exchange(BaseHTTPRequestHandler):
@@ -279,6 +293,14 @@ class Exchange(BaseHTTPRequestHandler):
         self.drain()
         self.close_connection = True
         self.refuse(status, message)
+
+
+def leave(*threads: threading.Thread) -> None:
+    """Wait for threads that were told to end: none of them may run when the interpreter goes down."""
+    deadline = time.monotonic() + _LEAVE
+    for thread in threads:
+        if thread is not threading.current_thread():
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def basic_login(header: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 import json
 import random
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,11 @@ from maint.lab import create, pki
 from maint.lab.control import MADE_FROM
 from maint.lab.faults import AILMENTS, FAULTS, HOST_FAULTS, TARGETS, UnknownFault
 from maint.lab.files import write_whole
-from maint.lab.hosts import credentials, ecs
+from maint.lab.hosts.furnish import furnish_cluster, furnish_host, furnish_kerberos, runs_docker
 from maint.lab.hosts.host_links import Neighbours
-from maint.lab.hosts.kdc import Realm
+from maint.lab.hosts.kerberos import Realm
 from maint.lab.hosts.machine import Machine, Unit
 from maint.lab.hosts.problems import Ailments
-from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.ssh.server import SshLab
 from maint.lab.http_server import request_counts
 from maint.lab.manager import host_files, jks
@@ -25,9 +25,10 @@ from maint.lab.manager.simulator import Simulator, root_of
 from maint.lab.manager.world import NEVER_ENDS
 from maint.lab.siteconfig import config, yaml
 from maint.lab.virtual_clusters import info
-from maint.lab.virtual_clusters.kubernetes import Kubernetes
-from maint.lab.virtual_clusters.service import FACTS, Service
-from maint.lab.virtual_clusters.utility import Utility, master_files
+from maint.lab.virtual_clusters.create import FACTS
+from maint.lab.virtual_clusters.kubernetes import Kubernetes, kubectl
+from maint.lab.virtual_clusters.service import Service
+from maint.lab.virtual_clusters.utility import KUBECTL, UTILITY, Utility, master_files
 
 
 class Lab:
@@ -63,10 +64,10 @@ class Lab:
         self._neighbours.introduce()
         if new:
             for machine in self.machines.values():
-                furnish(machine)
+                furnish_host(machine)
             blueprint = json.loads((self.folder / "blueprint.json").read_bytes())
-            ecs.furnish_cluster(self.machines, blueprint)
-            credentials.furnish(self.machines, blueprint, self._realm, self._manager.bundle.read_bytes())
+            furnish_cluster(self.machines, blueprint)
+            furnish_kerberos(self.machines, blueprint, self._realm, self._manager.bundle.read_bytes())
         self._ssh: SshLab | None = None
         self.service = self._service()
         if self.service:
@@ -231,18 +232,18 @@ class Lab:
             units = {"cloudera-scm-server": self.server if name == self.manager_host else PlainUnit(), **units}
         machine = Machine(name, self._root(name), units, address=self._facts["addresses"].get(name, "127.0.0.1"))
         machine.keystore_opens = _aliases
-        machine.docker = lambda: ecs.runs_docker(self.world, name)
+        machine.docker = lambda: runs_docker(self.world, name)
         machine.login = self._realm.login
         Ailments(machine, lambda: self._expired(name), _strangers)
         return machine
 
     def _equip(self, service: Service, *, new: bool) -> None:
         """Give the ECS masters, or else the manager's host, kubectl and the virtual-cluster utility."""
-        kubernetes = Kubernetes(service, self._nodes)
+        self.kubernetes = Kubernetes(service, self._nodes)
         masters = [name for name, groups in self._facts["hosts"].items() if "ecs-master" in groups]
         for name in masters or [self.manager_host]:
             machine = self.machines[name]
-            machine.kubernetes, machine.utility = kubernetes, Utility(service, kubernetes)
+            machine.programs |= {KUBECTL: partial(kubectl, self.kubernetes), UTILITY: Utility(service, self.kubernetes)}
             for path, content, mode in master_files(self.world.switches["vc-release"]) if new else ():
                 machine.files.write(path, content, mode)
 

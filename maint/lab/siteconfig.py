@@ -26,7 +26,7 @@ def config(folder: Path, facts: Mapping[str, Any], bundle: Path, virtual_cluster
             "username": facts["username"],
             "password": f"file:{folder / 'password'}",
             "bootstrap": {"username": "admin", "password": f"file:{folder / 'bootstrap-password'}"},
-            "ca": str(bundle),
+            **({"ca": str(bundle)} if facts.get("tls", True) else {}),  # without TLS there is nothing to verify
             "api": {"clusters": f"v{min(45, facts['api'])}", "deployment": f"v{facts['recorded_at']}"},
             "license": str(folder / "license.txt"),
         },

@@ -22,12 +22,14 @@ class Presence(msgspec.Struct, frozen=True):
         plain: words on 7180 (`answers 401`, `redirects`, `refused`, …).
         tls: words on 7183.
         chain: None when the certificate chain was accepted or not seen, else why not.
+        remedy: what to do about that.
     """
 
     door: Door
     plain: str
     tls: str
     chain: str | None = None
+    remedy: str | None = None
 
 
 class Account(msgspec.Struct, frozen=True):

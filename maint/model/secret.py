@@ -1,6 +1,31 @@
-"""A secret value that cannot be printed, logged or serialised by accident."""
+"""A secret value that cannot be printed, logged or serialised by accident, and a scrubber for words from outside."""
 
+import json
 from typing import NoReturn
+from urllib.parse import quote
+
+_SHORTEST = 4  # characters: a shorter text would turn up in words by chance
+_LONG_LINE = 16  # characters from which on a line of a secret is one by itself
+_PUBLIC = ("admin",)  # the factory password, which half of a manager's messages hold as a name
+_KNOWN: set[str] = set()
+
+
+def know(value: str) -> None:
+    """Have a secret replaced in all words that pass `scrub` from now on, however it is spelt there."""
+    lines = [line.strip() for line in value.splitlines()]
+    texts = [value.strip(), *(line for line in lines if len(lines) > 1 and len(line) >= _LONG_LINE)]
+    for text in texts:
+        if len(text) >= _SHORTEST and text not in _PUBLIC:
+            in_json = (json.dumps(text, ensure_ascii=narrow)[1:-1] for narrow in (True, False))
+            _KNOWN.update((text, quote(text, safe=""), *in_json))
+
+
+def scrub(words: str) -> str:
+    """Return words from outside without any secret that this process knows, and without halves of characters."""
+    clean = words.encode("utf-8", "replace").decode()
+    for text in sorted(_KNOWN.copy(), key=len, reverse=True):
+        clean = clean.replace(text, "•••")
+    return clean
 
 
 class Secret:
@@ -10,6 +35,7 @@ class Secret:
 
     def __init__(self, value: str) -> None:
         self._value = value
+        know(value)
 
     def reveal(self) -> str:
         """Return the text itself; call it only where the value leaves for its destination."""

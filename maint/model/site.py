@@ -31,6 +31,7 @@ class ManagerSettings(msgspec.Struct, frozen=True):
     deployment_api: int = 49
     license: Path | None = None
     insecure: bool = False
+    allow_plain: bool = False  # passwords may go in clear although `ca` is set: --allow-plain
 
 
 class SshSettings(msgspec.Struct, frozen=True):

@@ -53,7 +53,15 @@ class Shell(ShellSight, Protocol):
         """Run a command that may change something; see `ask`."""
 
     def write_file(
-        self, host: str, path: str, content: bytes, *, owner: str = "", group: str = "", mode: str = ""
+        self,
+        host: str,
+        path: str,
+        content: bytes,
+        *,
+        owner: str = "",
+        group: str = "",
+        mode: str = "",
+        timeout: float | None = None,
     ) -> None:
         """Replace or make a file atomically; what is left open of owner and mode stays, else root's and 0644."""
 

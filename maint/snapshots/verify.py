@@ -1,7 +1,7 @@
 """Verify a snapshot to a level, and never say more than was seen.
 
 1: the stored bytes of every part against the manifest, which the site's key has signed.
-2: everything decrypts, decompresses and parses, and holds what the manifest counts.
+2: everything decrypts and decompresses to what was captured; the deployment parses, and holds what is counted.
 3: the rules of a restore hold, judged again; the configured password opens an administrator.
 
 Without a private key that fits, levels 2 and 3 rest on the judgement made while the snapshot was taken: it stands in
@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
-from maint.deployment.json_events import BLOCK, EventParser, blocks
+from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge, Verdict
 from maint.errors import Invalid, NoKeyFits, WorkFailed
 from maint.model.secret import Secret
@@ -29,7 +29,6 @@ from maint.snapshots.parts import (
     DEPLOYMENT,
     LICENSE,
     MANAGER_FILES,
-    REDACTED_COPY,
     TRUSTSTORE,
     Read,
     drain,
@@ -205,7 +204,7 @@ def failed_finding(rule: str, failure: Exception, name: str = "") -> Finding:
 
 
 def _content_of(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret]) -> _Content:
-    """Level 2: open every part, and parse what is JSON; the caller has just seen that all are there as stored."""
+    """Level 2: open every part, and judge the deployment; the caller has just seen that all are there as stored."""
     account = sight.settings.manager.login.username
     asked = _Asked(snapshot, tuple(identities), account, password_of(sight)[0])
     if (seen := _SEEN.get(sight)) and seen[0] == asked:
@@ -236,8 +235,6 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
         if part.name == TRUSTSTORE:
             if not usable(stream.read()):
                 raise WorkFailed("it holds no password")
-        elif part.name == REDACTED_COPY:
-            _parse(stream.read)
         elif part.name == MANAGER_FILES:
             if paths(stream.read) != tuple(snapshot.manager_files):
                 raise WorkFailed("it holds other files than the manifest lists")
@@ -250,13 +247,6 @@ def _judged(read: Read, judge: Judge) -> Verdict:
     for block in blocks(read):
         judge.feed(block)
     return judge.close()
-
-
-def _parse(read: Read) -> None:
-    parser = EventParser(lambda _: None)
-    while block := read(BLOCK):
-        parser.feed(block)
-    parser.close()
 
 
 def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:

@@ -1,5 +1,6 @@
 """What a connection's end, or its silence, does to those who share it: on real OpenSSH, cut and silenced by a relay."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,11 +11,12 @@ import pytest
 from paramiko import Channel, Message, PKey, Transport
 from paramiko.ssh_exception import AuthenticationException, SSHException
 
+from maint.adapters.ssh import transport as transport_module
 from maint.adapters.ssh.connections import Connections, KeptConnection, alive
 from maint.adapters.ssh.runner import Command
 from maint.adapters.ssh.sftp import Sessions
 from maint.adapters.ssh.shell import FabricShell
-from maint.adapters.ssh.transport import ChannelGuard, begin, guard_of, transport_factory
+from maint.adapters.ssh.transport import ChannelGuard, SharedTransport, begin, guard_of, transport_factory
 from maint.errors import CannotReach
 from maint.model.site import HostSettings, SshSettings
 
@@ -105,6 +107,17 @@ def test_a_silent_connection_is_given_up_and_replaced(keep: Keep, relay: Any) ->
     assert second is not first
 
 
+def test_a_peer_that_takes_nothing_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport_module, "_DEAD_AFTER", 0.3)
+    near, far = socket.socketpair()
+    with near, far:
+        packets = SharedTransport(near).packetizer
+        near.settimeout(0.05)
+        with pytest.raises(EOFError, match="takes nothing any more"):
+            packets.write_all(bytes(50_000_000))
+        assert packets.failed
+
+
 def test_a_command_that_is_never_taken_is_given_up(keep: Keep, relay: Any) -> None:
     _, channel, _ = keep().session()
     relay.silence()
@@ -145,8 +158,6 @@ def test_whoever_notices_an_end_late_does_not_close_what_replaced_it(keep: Keep,
 
 
 def test_a_connection_lost_during_the_login_is_not_blamed_on_the_account(sshd: Any, relay: Any) -> None:
-    import socket
-
     sock = socket.create_connection(("127.0.0.1", relay.port))
     transport = transport_factory(["ssh-ed25519"])(sock)
     try:

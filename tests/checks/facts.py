@@ -8,8 +8,8 @@ from typing import Any
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
 from maint.checks.registry import QUESTIONS
 from maint.checks.script import parse, script
+from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import run
 from maint.lab.manager.server import PlainUnit
 
@@ -23,7 +23,7 @@ def healthy(folder: Path, name: str = "wn01.example.internal", **facts: str) -> 
     for unit in units.values():
         unit.start()
     machine = Machine(name, folder, units, facts={"dns": f"192.0.2.9 {name}", **facts}, address="192.0.2.9")
-    furnish(machine)
+    furnish_host(machine)
     ended = run(machine, "exec /bin/sh -s", script(QUESTIONS, {"peers": name}, TOKEN))
     framed = parse(ended.out, TOKEN, QUESTIONS)
     assert framed.reason == "", framed.reason

@@ -1,12 +1,16 @@
 """Stop, start and retire clusters: only states are believed, nothing is sent twice."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from maint.adapters.clock import SystemClock
+from maint.errors import WorkFailed
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
+from maint.steps.manager import clusters
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
 
@@ -197,3 +201,15 @@ def test_an_ecs_cluster_beside_the_base_is_only_a_warning_in_the_plan(loaded):
     said = loaded("cluster", "delete", "base", "--dry-run")
     assert said.code == 0, said.err
     assert "ecs-01" in said.out
+
+
+def test_a_cluster_that_a_lost_deletion_left_is_told_once_with_the_answer(monkeypatch):
+    monkeypatch.setattr(clusters, "_SETTLE", 0.5)
+    standing = SimpleNamespace(clusters=lambda: [SimpleNamespace(name="c")])
+    site = SimpleNamespace(manager=standing, clock=SystemClock())
+    shown = []
+    with pytest.raises(WorkFailed, match="still there") as failure:
+        for words in clusters.DeleteCluster()._gone("c", site, ["DELETE /c: 502 Bad Gateway"]):
+            shown.append(words)
+    assert shown == ["cluster c is still listed; waiting until it is gone"]
+    assert failure.value.detail == ("DELETE /c: 502 Bad Gateway",)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from maint.lab.siteconfig import SITE
-from maint.steps.manager import tls
+from maint.steps.manager import server
 from maint.steps.restore import send_deployment
+from tests.steps.operator import Operator, maint
 
 STEPS = [
     "restore.ready",
@@ -150,8 +151,17 @@ def test_a_certificate_that_is_not_to_be_trusted_stops_the_run_after_the_restart
     assert lost.puts == 1
 
 
+def test_an_empty_manager_without_tls_gets_a_password_in_clear_only_from_the_run_that_gives_it_tls(lost):
+    refused = maint("cluster", "list", "--config", lost.config)
+    assert refused.code == 5, refused.err
+    assert "--allow-plain" in refused.err
+    planned = lost("restore", "plan", "--manager-only")
+    assert planned.code == 0, planned.err
+    assert f"the password of admin goes in clear to 127.0.0.1:{lost.lab.server.plain_port}" in planned.err
+
+
 def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost, monkeypatch):
-    monkeypatch.setattr(tls, "START_LIMIT", 3.0)
+    monkeypatch.setattr(server, "START_LIMIT", 3.0)
     lost.lab.break_("server", "tls-never-comes-up")
     lost.forget_requests()
     said = lost.restore()
@@ -248,7 +258,6 @@ def test_without_web_tls_the_steps_for_it_are_visibly_skipped(tmp_path):
     from maint.lab.manager.load import EXAMPLE, Options
     from maint.lab.running import Lab
     from tests.steps.conftest import FAST, PASSWORD
-    from tests.steps.operator import Operator
 
     document = json.loads(EXAMPLE.read_text())
     items = document["managerSettings"]["items"]

@@ -1,1 +1,1 @@
-"""The management API over requests; `client.ManagerClient` is the way in."""
+"""The management API; `client.ManagerClient` is the way in."""

@@ -1,23 +1,49 @@
 """Reads that may be asked again, and changes that are sent once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
+from urllib.parse import quote
 
 import requests
 
-from maint.adapters.manager import answers
-from maint.adapters.manager.session import Gate
-from maint.adapters.manager.transport import Broken, Call, Timeouts, Transport
-from maint.errors import AnswerMissing, Transient, WorkFailed
+from maint.adapters.http.answers import NoAnswer, Reply, decode, read_reply, unexpected
+from maint.adapters.http.request import JSON, Call, Timeouts
+from maint.adapters.http.transport import NotSent, Transport, Untrusted
+from maint.adapters.manager.decoding import Fields, items
+from maint.adapters.manager.probe import peer_of
+from maint.adapters.manager.refusals import PROXY, refusal
+from maint.adapters.manager.session import ManagerSession
+from maint.errors import AnswerMissing, Transient, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.site import ManagerSettings
 from maint.ports import Clock, Secrets
 
-_AGAIN = 2  # how often a read is asked again after a 401 to an account that was let in before (contract section 2.2)
+_AGAIN = 2  # further tries of a read after a 401 to an account that was let in before, or a dropped connection (M2.2)
+_PASSING = (400, 401, 500, 502, 503, 504)  # go away by themselves while polling (M2.2, M2.4)
+
+
+def segment(name: str) -> str:
+    """Return a name as one path segment: a blank becomes %20, a slash %2F (M2.3).
+
+    Raises:
+        UsageError: it is empty, `.` or `..`, which every client and server would read as another path.
+    """
+    if name in ("", ".", ".."):
+        raise UsageError(f"{name!r} cannot be the name of anything in the manager")
+    return quote(name, safe="", errors="surrogatepass")
 
 
 class Calls:
-    """How to ask and to act, each through the door that serves and with the account that is let in."""
+    """How to ask and to act, each through the port that serves and with the account that is let in.
+
+    Args:
+        settings: where the manager is and who we are.
+        secrets: resolves the passwords.
+        clock: for pauses and deadlines.
+        warn: shown in words what the operator must not miss.
+        timeouts: how long to wait for what.
+        pause: seconds before a read is asked again.
+    """
 
     def __init__(
         self,
@@ -33,16 +59,16 @@ class Calls:
         self.timeouts = timeouts
         self.clock = clock
         self._pause = pause
-        self._transport = Transport(settings, timeouts, warn)
-        self.gate = Gate(self._transport, secrets)
+        self._transport = Transport(peer_of(settings), timeouts, warn)
+        self.session = ManagerSession(self._transport, settings, secrets, warn)
 
     def root(self, pinned: int) -> str:
-        """Return `/api/vN` for a pinned version; never a lower one (contract section 3).
+        """Return `/api/vN` for a pinned version; never a lower one (M3).
 
         Raises:
             WorkFailed: the server knows only lower ones.
         """
-        known = self.gate.api()
+        known = self.session.api()
         if pinned > known:
             raise WorkFailed(
                 f"the manager speaks the API up to v{known}, and v{pinned} is configured",
@@ -50,42 +76,115 @@ class Calls:
             )
         return f"/api/v{pinned}"
 
-    def read(self, path: str) -> bytes:
-        """Return the body of a GET that was answered with 200; `path` starts with `/api/`."""
-        answer = self.ask(Call("GET", path, read=self.timeouts.read))
-        return self.whole(answer, f"GET {path}")
+    def read(self, path: str) -> Reply:
+        """Return the answer to a GET, whatever it is.
+
+        A redirect means another port, found anew once; a stray 401 and a dropped connection are worth another try.
+        """
+        for tries_left in reversed(range(_AGAIN + 1)):
+            try:
+                reply = self._read(path)
+            except NoAnswer as failure:
+                if failure.late or not tries_left:
+                    raise
+            else:
+                if reply.status != 401 or not tries_left:
+                    return reply
+            self.clock.sleep(self._pause)
+        raise AssertionError("the last try returns or raises")
+
+    def poll(self, path: str) -> Reply | None:
+        """Return the good answer to a GET that is asked again and again anyway; None on the manager's own 404.
+
+        Raises:
+            Transient: an answer, or the lack of one, that may be another one a moment later.
+        """
+        what = f"GET {path}"
+        try:
+            reply = self._read(path)
+        except Untrusted:
+            raise
+        except (NotSent, NoAnswer) as failure:
+            raise Transient(f"{what}: {failure.words}", hint=failure.hint) from None
+        if reply.status == 404 and reply.message is not None:
+            return None
+        if reply.status in _PASSING:
+            said = reply.message or "no reason given"
+            raise Transient(f"{what}: the manager answered {reply.title}: {said}", hint="ask again in a moment")
+        self.good(reply, what)
+        return reply
 
     def json(self, path: str) -> Json:
         """Return the JSON of a GET that was answered with 200."""
-        return answers.decoded(self.read(path), f"GET {path}")
+        what = f"GET {path.partition('?')[0]}"
+        return decode(self.good(self.read(path), what), what, PROXY)
 
-    def whole(self, answer: requests.Response, what: str) -> bytes:
-        """Return the body of a 2xx answer; raise what any other stands for."""
-        content = answers.body(answer)
-        if not 200 <= answer.status_code < 300:
-            raise answers.refusal(what, answer, content, self.gate.name)
-        return content
+    def object(self, path: str) -> Fields:
+        """Return the JSON object of a GET that was answered with 200."""
+        return self._as_object(self.json(path), path)
 
-    def ask(self, call: Call, *, patient: bool = True) -> requests.Response:
-        """Send a read; a redirect means another door, found anew once; a stray 401 is worth another try.
+    def objects(self, path: str) -> list[Fields]:
+        """Return the objects of a list that a GET was answered with.
 
-        Args:
-            patient: whether a 401 is tried again here; pollers count for themselves.
+        Raises:
+            WorkFailed: the answer is not a list; an empty one is never assumed.
         """
-        answer = self._ask(call)
+        return self.as_list(self.json(path), path)
+
+    def object_if_known(self, path: str) -> Fields | None:
+        """Return the JSON object, or None on a 404 in the manager's own words; another 404 is a failure."""
+        found = self._unless_missing(path)
+        return None if found is None else self._as_object(found, path)
+
+    def objects_if_known(self, path: str) -> list[Fields]:
+        """Return the objects of a list; none on a 404 in the manager's own words."""
+        found = self._unless_missing(path)
+        return [] if found is None else self.as_list(found, path)
+
+    def good(self, reply: Reply, what: str) -> bytes:
+        """Return the body of a 2xx answer; raise what any other stands for."""
+        if not reply.good:
+            raise refusal(what, reply, self.session.name)
+        return reply.content
+
+    def stream(self, path: str, read: float) -> requests.Response:
+        """Return the 200 answer to a GET, its body unread; `read` is seconds to wait for each part of it."""
+
+        def ask() -> requests.Response:
+            auth = self.session.auth()
+            return self._transport.stream(Call("GET", self.session.address() + path, read=read), auth)
+
+        answer = ask()
         if 300 <= answer.status_code < 400:
             answer.close()
-            self.gate.moved()
-            answer = self._ask(call)
-        for _ in range(_AGAIN if patient else 0):
+            self.session.moved()
+            answer = ask()
+        for _ in range(_AGAIN):
             if answer.status_code != 401:
                 break
             answer.close()
             self.clock.sleep(self._pause)
-            answer = self._ask(call)
+            answer = ask()
+        if answer.status_code != 200:
+            raise refusal(f"GET {path.partition('?')[0]}", read_reply(answer), self.session.name)
         return answer
 
-    def act(self, call: Call) -> requests.Response:
+    def change(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | Iterable[bytes] | None = None,
+        length: int = 0,
+        kind: str = JSON,
+        total: float | None = None,
+    ) -> Call:
+        """Return a change to be sent; `total` is seconds for sending and waiting together."""
+        self.session.account()
+        url, read = self.session.address() + path, total or self.timeouts.write
+        return Call(method, url, read=read, total=total, body=body, length=length, type=kind)
+
+    def act(self, call: Call) -> Reply:
         """Send a change, once and never again.
 
         Raises:
@@ -93,51 +192,78 @@ class Calls:
             AnswerMissing: it was sent, and no answer came.
             WorkFailed: the manager had moved to TLS: it was sent once, to the plain port, and not done.
         """
-        auth = self.gate.auth()
         try:
-            answer = self._transport.send(self.gate.door(), call, auth)
-        except Broken as failure:
-            raise self.lost(call, failure.words) from None
+            reply = self._transport.fetch(call, self.session.auth())
+        except NoAnswer as failure:
+            raise lost(call, failure.words) from None
+        if reply.redirects:
+            self.moved(call, reply.status)
+        return reply
+
+    def act_streaming(self, call: Call) -> requests.Response:
+        """Send a change as `act` does, and return the answer with its body unread."""
+        try:
+            answer = self._transport.stream(call, self.session.auth())
+        except NoAnswer as failure:
+            raise lost(call, failure.words) from None
         if 300 <= answer.status_code < 400:
             answer.close()
-            self._moved(call, answer)
+            self.moved(call, answer.status_code)
         return answer
 
-    def done(self, answer: requests.Response, call: Call) -> bytes:
+    def done(self, reply: Reply, call: Call) -> bytes:
         """Return the body of a change that was answered with 2xx; raise what any other answer stands for."""
-        try:
-            content = answers.body(answer)
-        except Broken as failure:
-            raise self.lost(call, failure.words) from None
-        code = answer.status_code
-        if code >= 500 and answers.message(content) is None:
-            raise self.lost(call, f"answered {answers.status(answer)}, which is not the manager's own answer")
-        if not 200 <= code < 300:
-            failed = answers.refusal(_what(call), answer, content, self.gate.name)
+        if reply.status >= 500 and reply.message is None:
+            raise lost(call, f"{reply.title} was answered, which is not the manager's own answer")
+        if not reply.good:
+            failed = refusal(call.what, reply, self.session.name)
             if isinstance(failed, Transient):  # a change is never tried again by those who count such failures
                 raise WorkFailed(failed.message, hint=failed.hint)
             raise failed
-        return content
+        return reply.content
 
-    def lost(self, call: Call, words: str, *, whole: bool = True) -> AnswerMissing:
-        """Return the failure of a change whose answer did not come."""
-        return AnswerMissing(
-            f"{_what(call)} was sent once, and its answer is missing: {words}",
-            whole=whole,
-            hint="it may have been done all the same: look before anything is repeated",
-        )
-
-    def _ask(self, call: Call) -> requests.Response:
-        return self._transport.send(self.gate.door(), call, self.gate.auth())
-
-    def _moved(self, call: Call, answer: requests.Response) -> NoReturn:
-        self.gate.moved()
+    def moved(self, call: Call, status: int) -> NoReturn:
+        """Say that a change met a redirect."""
+        self.session.moved()
         raise WorkFailed(
-            f"{_what(call)} was answered with a redirect ({answer.status_code}) and not done",
+            f"{call.what} was answered with a redirect ({status}) and not done",
             detail=("TLS is on now; the redirect was not followed, and nothing was sent twice",),
             hint="run it again: it will go to the TLS port",
         )
 
+    def _read(self, path: str) -> Reply:
+        reply = self._once(path)
+        if reply.redirects:
+            self.session.moved()
+            reply = self._once(path)
+        return reply
 
-def _what(call: Call) -> str:
-    return f"{call.method} {call.path.partition('?')[0]}"
+    def _once(self, path: str) -> Reply:
+        auth = self.session.auth()
+        return self._transport.fetch(Call("GET", self.session.address() + path, read=self.timeouts.read), auth)
+
+    def _unless_missing(self, path: str) -> Json:
+        reply, what = self.read(path), f"GET {path.partition('?')[0]}"
+        if reply.status == 404 and reply.message is not None:
+            return None
+        return decode(self.good(reply, what), what, PROXY)
+
+    def _as_object(self, value: Json, path: str) -> Fields:
+        if not isinstance(value, dict):
+            raise unexpected(f"GET {path.partition('?')[0]}", "an object", value)
+        return value
+
+    def as_list(self, value: Json, path: str) -> list[Fields]:
+        found = items(value)
+        if found is None:
+            raise unexpected(f"GET {path.partition('?')[0]}", 'a list of objects under "items"', value)
+        return found
+
+
+def lost(call: Call, words: str, *, whole: bool = True) -> AnswerMissing:
+    """Return the failure of a change whose answer did not come."""
+    return AnswerMissing(
+        f"{call.what} was sent once, and its answer is missing: {words}",
+        whole=whole,
+        hint="it may have been done all the same: look before anything is repeated",
+    )

@@ -1,29 +1,39 @@
-"""Turn JSON into nouns, leniently: what is missing or new never stops a read (contract sections 2.3, 10.3)."""
+"""Turn JSON into nouns, leniently: what is missing or new never stops a read (M2.3, M10.3)."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import cast
 
 from maint.model.json import Json
 from maint.model.manager import Cluster, Command, Host, Instance, License, Role, Service
+from maint.model.secret import scrub
 
 Fields = Mapping[str, Json]
 
 _NUMBER = re.compile(r"(-?[0-9]{1,19})(\.0*)?")
-_NO_ID = -1  # negative: not pollable (contract section 4.1)
+_NO_ID = -1  # negative: not pollable (M4.1)
 
 
-def fields(value: Json) -> Fields:
+def fields(value: Json | Fields) -> Fields:
     """Return an object's fields; none for anything that is no object."""
     return value if isinstance(value, Mapping) else {}
 
 
-def items(value: Json) -> Iterator[Fields]:
-    """Yield the objects of `{"items": […]}`, or of a bare list."""
-    listed = value.get("items") if isinstance(value, Mapping) else value
-    for item in listed if isinstance(listed, list) else ():
-        if isinstance(item, Mapping):
-            yield cast(Fields, item)
+def items(value: Json) -> list[Fields] | None:
+    """Return the objects of `{"items": […]}` or of a bare list, None where the value is neither.
+
+    What has no value is left out (M2.3), so that `{}` is an empty list; an object with other fields is not one.
+    """
+    listed = value.get("items", None if value else []) if isinstance(value, Mapping) else value
+    if not isinstance(listed, list):
+        return None
+    found = [cast(Fields, item) for item in listed if isinstance(item, Mapping)]
+    return found if found or not listed else None
+
+
+def inner(source: Fields, name: str) -> list[Fields]:
+    """Return the objects of a list inside another object; none where it is missing."""
+    return items(source.get(name)) or []
 
 
 def text(source: Fields, name: str) -> str:
@@ -35,7 +45,7 @@ def text(source: Fields, name: str) -> str:
 
 
 def number(source: Fields, name: str) -> int | None:
-    """Return a field as an integer, `338.0` and `"338"` included (contract section 4.2)."""
+    """Return a field as an integer, `338.0` and `"338"` included (M4.2)."""
     value = source.get(name)
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
@@ -53,8 +63,8 @@ def flag(source: Fields, name: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def command(value: Json) -> Command:
-    """Return a command, its children included (contract section 4.1)."""
+def command(value: Json | Fields) -> Command:
+    """Return a command, its children included (M4.1)."""
     source = fields(value)
     found, success, active = number(source, "id"), flag(source, "success"), flag(source, "active")
     if active is None:
@@ -64,18 +74,18 @@ def command(value: Json) -> Command:
         name=text(source, "name"),
         active=active,
         success=success,
-        message=text(source, "resultMessage"),
-        children=tuple(command(child) for child in items(source.get("children"))),
+        message=scrub(text(source, "resultMessage")),
+        children=tuple(command(child) for child in inner(source, "children")),
     )
 
 
 def refused_command(name: str, message: str) -> Command:
-    """Return a command that was not even begun, for the `errors` of a bulk answer (contract section 5)."""
-    return Command(id=_NO_ID, name=name, active=False, success=False, message=message)
+    """Return a command that was not even begun, for the `errors` of a bulk answer (M5)."""
+    return Command(id=_NO_ID, name=name, active=False, success=False, message=scrub(message))
 
 
 def cluster(source: Fields) -> Cluster:
-    """Return a cluster; before API 6 its name was its display name (contract section 5)."""
+    """Return a cluster; before API 6 its name was its display name (M5)."""
     refs = [fields(ref) for ref in _list(source.get("dataContextRefs"))]
     return Cluster(
         name=text(source, "name"),
@@ -87,8 +97,8 @@ def cluster(source: Fields) -> Cluster:
 
 
 def bases(context: Fields) -> set[str]:
-    """Return the names of the clusters whose services a data context is made of (contract section 7.2)."""
-    refs = [ref for name in ("services", "servicesDetails") for ref in items(context.get(name))]
+    """Return the names of the clusters whose services a data context is made of (M7.2)."""
+    refs = [ref for name in ("services", "servicesDetails") for ref in inner(context, name)]
     found = {text(ref, "clusterName") or text(fields(ref.get("clusterRef")), "clusterName") for ref in refs}
     return found - {""}
 
@@ -119,18 +129,18 @@ def host(source: Fields) -> Host:
 
 
 def license(source: Fields) -> License:  # noqa: A001  # the API's own noun
-    """Return a licence (contract section 9)."""
+    """Return a licence (M9)."""
     return License(text(source, "owner"), text(source, "uuid"), text(source, "expiration"))
 
 
 def instance(source: Fields) -> Instance:
-    """Return one server of the manager (contract section 10.5)."""
+    """Return one server of the manager (M10.5)."""
     return Instance(text(source, "name"), text(source, "ipAddress"))
 
 
-def settings(value: Json) -> dict[str, str]:
+def settings(listed: list[Fields]) -> dict[str, str]:
     """Return name and value of each setting that has one."""
-    return {text(item, "name"): text(item, "value") for item in items(value) if item.get("value") is not None}
+    return {text(item, "name"): text(item, "value") for item in listed if item.get("value") is not None}
 
 
 def _list(value: Json) -> list[Json]:

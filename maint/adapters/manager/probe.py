@@ -1,58 +1,71 @@
-"""Knock on both ports without credentials, and tell which one serves (contract section 2.1)."""
+"""Ask both ports without credentials, and tell which one serves (M2.1)."""
 
 import socket
 
-from maint.adapters.manager.transport import Broken, Call, NotSent, Transport
-from maint.errors import Invalid
+from maint.adapters.http.answers import NoAnswer
+from maint.adapters.http.request import Call
+from maint.adapters.http.transport import NotSent, Peer, Transport
+from maint.errors import Invalid, WorkFailed
 from maint.model.manager import Door, Presence
+from maint.model.site import ManagerSettings
 
-_PATH = "/api/version"  # an anonymous 401 there proves that the server is up (contract section 2.2)
+_PATH = "/api/version"  # an anonymous 401 there proves that the server is up (M2.2)
 
 
-def knock(transport: Transport) -> Presence:
-    """Knock on both ports.
+def peer_of(settings: ManagerSettings) -> Peer:
+    """Return how a manager is reached."""
+    host, plain, tls = settings.host, settings.plain_port, settings.tls_port
+    return Peer(
+        ca=settings.ca,
+        ca_hint="manager.ca must be a PEM file, such as cm-auto-global_cacerts.pem from a managed host",
+        authority_hint="manager.ca must name a PEM file that the chain leads to; nothing is sent in clear instead",
+        name_setting="manager.host",
+        unreachable=lambda _: f"is the manager up, and are {host}, {plain} and {tls} right?",
+        insecure=settings.insecure,
+        unverified="the certificate of {origin} is not verified (insecure is set)",
+    )
+
+
+def address(settings: ManagerSettings, door: Door) -> str:
+    """Return scheme, host and port as an operator would type them."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"https://{host}:{settings.tls_port}" if door is Door.TLS else f"http://{host}:{settings.plain_port}"
+
+
+def probe(transport: Transport, settings: ManagerSettings) -> Presence:
+    """Probe both ports.
 
     A TLS port that listens, and a plain one that redirects, both mean that TLS is on: the plain port is then never
     an alternative, whatever is wrong with the other.
     """
-    plain = _plain(transport)
-    tls, chain, listening = _tls(transport)
+    try:
+        plain = _answer(transport, address(settings, Door.PLAIN))
+    except (NotSent, NoAnswer) as failure:
+        plain = failure.words
     otherwise = Door.PLAIN if plain.startswith("answers") else Door.CLOSED
-    return Presence(door=Door.TLS if listening else otherwise, plain=plain, tls=tls, chain=chain)
-
-
-def _plain(transport: Transport) -> str:
     try:
-        return _answer(transport, Door.PLAIN)
-    except (NotSent, Broken) as failure:
-        return failure.words
-
-
-def _tls(transport: Transport) -> tuple[str, str | None, bool]:
-    """Return words on the TLS port, why what listens there cannot be used, and whether anything listens."""
-    try:
-        return _answer(transport, Door.TLS), None, True
-    except (NotSent, Broken) as failure:
-        words, chain = failure.words, "; ".join((failure.message, *failure.detail))
+        return Presence(door=Door.TLS, plain=plain, tls=_answer(transport, address(settings, Door.TLS)))
+    except (NotSent, NoAnswer) as failure:
+        words, chain, remedy = failure.words, "; ".join((failure.message, *failure.detail)), failure.hint
     except Invalid as failure:
-        words, chain = failure.message, failure.message
-    if words != "refused" and _listens(transport):
-        return words, chain, True
-    return words, None, False
+        words, chain, remedy = failure.message, failure.message, failure.hint
+    if words == "refused" or not _listens(transport, settings):
+        return Presence(door=otherwise, plain=plain, tls=words)
+    return Presence(door=Door.TLS, plain=plain, tls=words, chain=chain, remedy=remedy)
 
 
-def _answer(transport: Transport, door: Door) -> str:
-    answer = transport.send(door, Call("GET", _PATH, read=transport.timeouts.knock))
-    answer.close()
-    if 300 <= answer.status_code < 400:
-        return f"redirects ({answer.status_code})"
-    return f"answers {answer.status_code}"
-
-
-def _listens(transport: Transport) -> bool:
-    place = (transport.settings.host, transport.port(Door.TLS))
+def _answer(transport: Transport, place: str) -> str:
+    call = Call("GET", place + _PATH, read=transport.timeouts.probe, total=transport.timeouts.probe)
     try:
-        socket.create_connection(place, transport.timeouts.connect).close()
+        reply = transport.fetch(call)
+    except WorkFailed:  # longer than any answer to this call
+        return "answers endlessly"
+    return f"redirects ({reply.status})" if reply.redirects else f"answers {reply.status}"
+
+
+def _listens(transport: Transport, settings: ManagerSettings) -> bool:
+    try:
+        socket.create_connection((settings.host, settings.tls_port), transport.timeouts.connect).close()
     except OSError:
         return False
     return True

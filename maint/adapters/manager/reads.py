@@ -1,46 +1,57 @@
-"""What the manager knows: release, clusters, services, hosts, licence, settings (contract sections 3, 5, 9 to 11)."""
+"""What the manager knows: release, clusters, services, hosts, licence, settings, commands, the deployment."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from maint.adapters.manager import answers, decoding
-from maint.adapters.manager.calls import Calls
-from maint.adapters.manager.paths import segment
-from maint.adapters.manager.transport import Call
-from maint.adapters.manager.version import parse
+from maint.adapters.http.answers import Streamed, decode, unexpected
+from maint.adapters.manager import decoding
+from maint.adapters.manager.calls import Calls, segment
+from maint.adapters.manager.refusals import PROXY
+from maint.adapters.manager.session import PlainUse, version
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.manager import Account, Cluster, Host, Instance, License, Presence, Role, Service
+from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
 from maint.model.secret import Secret
+from maint.ports import Answer
 
 _PAGE = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 _JSON = re.compile(r'\s*(\{.*\}|\[.*\]|".*")\s*', re.DOTALL)
-_SINCE_TRUSTSTORE = 41  # contract section 1, call 9
-_SINCE_CONTEXTS = 32  # contract section 7.2
-_SINCE_INSTANCES = 41  # contract section 10.5
+_SINCE_TRUSTSTORE = 41  # M1, call 9
+_SINCE_CONTEXTS = 32  # M7.2
+_SINCE_INSTANCES = 41  # M10.5
 
 
 class Reads:
-    """The reading calls."""
+    """The reading calls.
+
+    Args:
+        calls: how to ask.
+    """
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
     def presence(self) -> Presence:
-        """Knock on both ports without credentials; never raises for a closed one."""
-        return self._calls.gate.presence()
+        """Probe both ports without credentials; never raises for a closed one."""
+        return self._calls.session.presence()
+
+    def allow_plain(self, use: PlainUse) -> None:
+        """Let passwords go in clear to a manager for which TLS is configured."""
+        self._calls.session.allow_plain(use)
 
     def log_in(self) -> Account:
         """Find the account that is let in, and keep to it until `forget_login`."""
-        return self._calls.gate.account()
+        return self._calls.session.account()
 
     def forget_login(self) -> None:
         """Forget port and account: the next call finds both anew."""
-        self._calls.gate.forget()
+        self._calls.session.forget()
 
     def api_version(self) -> int:
         """Return N of the `vN` that `GET /api/version` answers now."""
-        return parse(self._calls.read("/api/version").decode("utf-8", "replace"))
+        path = "/api/version"
+        return version(self._calls.good(self._calls.read(path), f"GET {path}"))
 
     def require_api(self, pinned: int) -> str:
         """Return `vN` for the pinned version, or raise `WorkFailed` when the server knows only lower ones."""
@@ -48,107 +59,136 @@ class Reads:
 
     def release(self) -> str:
         """Return the manager's release, such as 7.6.5."""
-        told = decoding.text(decoding.fields(self.get("/cm/version")), "version")
-        if not told:
-            raise WorkFailed("GET /cm/version: the answer names no version")
-        return told
+        path = f"{self._root()}/cm/version"
+        found = self._calls.object(path)
+        release = decoding.text(found, "version")
+        if not release:
+            raise unexpected(f"GET {path}", 'the release under "version"', dict(found))
+        return release
 
     def clusters(self) -> Sequence[Cluster]:
-        """Return all clusters; ECS ones are hidden unless asked for (contract section 5)."""
-        path = f"{self._clusters_root()}/clusters"
-        call = Call("GET", f"{path}?clusterType=any", read=self._calls.timeouts.read)
-        answer = self._calls.ask(call)
-        if answer.status_code == 400:  # a server too old for the parameter, and for ECS
-            answer.close()
-            listed = self._calls.json(path)
-        else:
-            listed = answers.decoded(self._calls.whole(answer, f"GET {path}"), f"GET {path}")
-        return [decoding.cluster(item) for item in decoding.items(listed)]
+        """Return all clusters; ECS ones are hidden unless asked for (M5)."""
+        path = f"{self._root()}/clusters"
+        reply = self._calls.read(f"{path}?clusterType=any")
+        if reply.status == 400:  # a server too old for the parameter, and for ECS
+            return [decoding.cluster(item) for item in self._calls.objects(path)]
+        value = decode(self._calls.good(reply, f"GET {path}"), f"GET {path}", PROXY)
+        return [decoding.cluster(item) for item in self._calls.as_list(value, path)]
 
     def data_contexts(self, cluster: str) -> Sequence[str]:
         """Return the names of the data contexts made of a base cluster's services; empty before API v32."""
         listed = self._since(_SINCE_CONTEXTS, "/dataContexts")
-        return [decoding.text(item, "name") for item in decoding.items(listed) if cluster in decoding.bases(item)]
+        return [decoding.text(item, "name") for item in listed if cluster in decoding.bases(item)]
 
     def services(self, cluster: str) -> Sequence[Service]:
         """Return a cluster's services."""
-        listed = self.get(f"/clusters/{segment(cluster)}/services")
-        return [decoding.service(item) for item in decoding.items(listed)]
+        return [decoding.service(item) for item in self._listed(f"/clusters/{segment(cluster)}/services")]
 
     def management_service(self) -> Service | None:
-        """Return the monitoring service, or None where there is none (contract section 5)."""
-        found = self._unless_missing(f"{self._clusters_root()}/cm/service")
-        return None if found is None else decoding.service(decoding.fields(found))
+        """Return the monitoring service, or None where there is none (M5)."""
+        found = self._calls.object_if_known(f"{self._root()}/cm/service")
+        return None if found is None else decoding.service(found)
 
     def management_roles(self) -> Sequence[Role]:
         """Return the roles of the monitoring service; none where there is no such service."""
-        found = self._unless_missing(f"{self._clusters_root()}/cm/service/roles")
-        return [decoding.role(item) for item in decoding.items(found)]
+        return [decoding.role(item) for item in self._calls.objects_if_known(f"{self._root()}/cm/service/roles")]
 
     def hosts(self) -> Sequence[Host]:
-        """Return all hosts; the full view alone tells their clusters (contract section 10.1)."""
-        return [decoding.host(item) for item in decoding.items(self.get("/hosts?view=full"))]
+        """Return all hosts; the full view alone has their clusters (M10.1)."""
+        return [decoding.host(item) for item in self._listed("/hosts?view=full")]
+
+    def command(self, command_id: int) -> Command | None:
+        """Return a command by id, or None where it is unknown.
+
+        Raises:
+            Transient: 400, 401, 5xx, or no answer: what goes away by itself while polling (M2.2, M2.4).
+        """
+        path = f"{self._root()}/commands/{command_id}"
+        reply = self._calls.poll(path)
+        return None if reply is None else decoding.command(decode(reply.content, f"GET {path}", PROXY))
+
+    def active_commands(self, cluster: str = "") -> Sequence[Command]:
+        """Return what runs now on a cluster itself; where none is named, on manager, monitoring and clusters."""
+        lists = [self._cluster_commands(cluster)] if cluster else self._all_commands()
+        return [decoding.command(item) for listed in lists for item in listed]
 
     def license(self) -> License | None:
-        """Return the installed licence, or None: 404 with a message is the normal answer without one (section 9)."""
+        """Return the installed licence, or None: 404 with a message is the normal answer without one (M9)."""
         path = f"{self._calls.root(self._calls.settings.deployment_api)}/cm/license"
-        found = self._unless_missing(path)
-        return None if found is None else decoding.license(decoding.fields(found))
+        found = self._calls.object_if_known(path)
+        return None if found is None else decoding.license(found)
 
     def truststore_password(self) -> Secret | None:
         """Return the password of the shared truststore, or None where Auto-TLS is off or the API too old.
 
-        The text is taken as it came but for one line end (contract section 11).
+        The text is taken as it came but for one line end (M11).
 
         Raises:
             WorkFailed: the answer cannot be a password: nothing, JSON or a page.
         """
-        if self._calls.gate.api() < _SINCE_TRUSTSTORE:
+        if self._calls.session.api() < _SINCE_TRUSTSTORE:
             return None
         pinned = max(self._calls.settings.deployment_api, _SINCE_TRUSTSTORE)
         path = f"{self._calls.root(pinned)}/certs/truststorePassword"
-        answer = self._calls.ask(Call("GET", path, read=self._calls.timeouts.read))
-        if answer.status_code in (404, 500):  # without Auto-TLS (contract section 14, U8)
-            answer.close()
+        reply = self._calls.read(path)
+        if reply.status in (404, 500):  # without Auto-TLS (M14 U8)
             return None
-        return _password(self._calls.whole(answer, f"GET {path}"))
+        return _password(self._calls.good(reply, f"GET {path}"))
 
     def settings(self) -> dict[str, str]:
         """Return the manager's own settings; redacted ones as REDACTED."""
-        return decoding.settings(self.get("/cm/config"))
+        return decoding.settings(self._listed("/cm/config"))
 
     def instances(self) -> Sequence[Instance]:
         """Return the servers of this manager; empty where the API is older than v41."""
-        found = self._since(_SINCE_INSTANCES, "/cm/instances")
-        return [decoding.instance(item) for item in decoding.items(found)]
+        return [decoding.instance(item) for item in self._since(_SINCE_INSTANCES, "/cm/instances")]
+
+    @contextmanager
+    def deployment(self, *, redacted: bool = False) -> Iterator[Answer]:
+        """Stream `GET /cm/deployment` at the pinned version; with `redacted`, its `export_redacted` view (M7)."""
+        root = self._calls.root(self._calls.settings.deployment_api)
+        path = f"{root}/cm/deployment?view={'export_redacted' if redacted else 'export'}"
+        answer = self._calls.stream(path, self._calls.timeouts.export)
+        role = "does the account have the role Full Administrator?"
+        stream = Streamed(answer, "the export", is_object=True, empty=role)
+        try:
+            yield stream
+        finally:
+            stream.close()
 
     def get(self, path: str) -> Json:
         """Return the JSON of any other read, `path` without `/api/vN`, percent-encoded."""
-        return self._calls.json(f"{self._clusters_root()}{path}")
+        return self._calls.json(f"{self._root()}{path}")
 
-    def _clusters_root(self) -> str:
+    def _root(self) -> str:
         return self._calls.root(self._calls.settings.clusters_api)
 
-    def _since(self, first: int, path: str) -> Json:
-        """Return the JSON of a read that came with API version `first`; None on a server that is older."""
-        if self._calls.gate.api() < first:
-            return None
-        return self._unless_missing(f"{self._calls.root(max(self._calls.settings.clusters_api, first))}{path}")
+    def _listed(self, path: str) -> list[decoding.Fields]:
+        return self._calls.objects(f"{self._root()}{path}")
 
-    def _unless_missing(self, path: str) -> Json:
-        """Return the JSON, or None on a 404 in the manager's own words; another 404 is a failure."""
-        answer = self._calls.ask(Call("GET", path, read=self._calls.timeouts.read))
-        if answer.status_code == 404 and answers.message(answers.body(answer)) is not None:
-            return None
-        return answers.decoded(self._calls.whole(answer, f"GET {path}"), f"GET {path}")
+    def _since(self, first: int, path: str) -> list[decoding.Fields]:
+        """Return the objects of a list that came with API version `first`; none on a server that is older."""
+        if self._calls.session.api() < first:
+            return []
+        root = self._calls.root(max(self._calls.settings.clusters_api, first))
+        return self._calls.objects_if_known(f"{root}{path}")
+
+    def _all_commands(self) -> Iterator[list[decoding.Fields]]:
+        yield self._listed("/cm/commands")
+        yield self._calls.objects_if_known(f"{self._root()}/cm/service/commands")
+        for cluster in self.clusters():
+            yield self._cluster_commands(cluster.name)
+
+    def _cluster_commands(self, cluster: str) -> list[decoding.Fields]:
+        return self._listed(f"/clusters/{segment(cluster)}/commands")
 
 
 def _password(content: bytes) -> Secret:
-    told = content.decode("utf-8", "replace")
-    told = told.removesuffix("\n").removesuffix("\r") if told.endswith("\n") else told
-    if not told.strip() or "\n" in told or _PAGE.match(told) or _JSON.fullmatch(told):
+    text = content.decode("utf-8", "replace")
+    text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+    if not text.strip() or "\n" in text or _PAGE.match(text) or _JSON.fullmatch(text):
         raise WorkFailed(
-            "GET /certs/truststorePassword: the answer is no password (nothing, JSON or a page)",
+            "GET /certs/truststorePassword: the answer is not a password (nothing, JSON or a page)",
             hint="is Auto-TLS on? the password is in the manager's settings otherwise",
         )
-    return Secret(told)
+    return Secret(text)

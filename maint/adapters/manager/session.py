@@ -1,22 +1,38 @@
 """The way in: which port serves, and which account is let in, found once and kept until forgotten."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator
 
-import requests
+from msgspec import Struct
 
-from maint.adapters.manager import accounts, answers
-from maint.adapters.manager.probe import knock
-from maint.adapters.manager.transport import Basic, Call, Transport
-from maint.adapters.manager.version import parse
-from maint.errors import CannotReach, Transient, WorkFailed
+from maint.adapters.http.answers import Reply
+from maint.adapters.http.request import Basic, Call
+from maint.adapters.http.transport import Transport
+from maint.adapters.manager.probe import address, probe
+from maint.adapters.manager.refusals import refusal
+from maint.errors import CannotReach, Invalid, LoginRefused, Refused, Transient, WorkFailed
 from maint.model.manager import Account, Door, Presence
+from maint.model.site import Login, ManagerSettings
 from maint.ports import Secrets
 
-_VERSION = "/api/version"
+_PATH = "/api/version"
+_VERSION = re.compile(r"v([1-9][0-9]*)", re.ASCII)
 
 
-@dataclass(slots=True)
-class _Session:
+class PlainUse(Struct, frozen=True):
+    """Why passwords may go in clear to a manager for which TLS is configured.
+
+    Attributes:
+        why: the reason in words.
+        bootstrap_only: whether the configured account's password stays here while there is a bootstrap account: before
+            a restore nobody knows who answers, and the server knows no other.
+    """
+
+    why: str
+    bootstrap_only: bool = False
+
+
+class _Login(Struct, frozen=True):
     """The account that was let in, and the API version that the server told it."""
 
     account: Account
@@ -24,42 +40,62 @@ class _Session:
     api: int | None
 
 
-class Gate:
-    """One manager's door and login."""
+class ManagerSession:
+    """One manager's port and login.
 
-    def __init__(self, transport: Transport, secrets: Secrets) -> None:
+    Args:
+        transport: sends requests to it.
+        settings: where it is and who we are.
+        secrets: resolves the passwords.
+        warn: shown when a password goes in clear although TLS is configured.
+    """
+
+    def __init__(
+        self, transport: Transport, settings: ManagerSettings, secrets: Secrets, warn: Callable[[str], None]
+    ) -> None:
         self._transport = transport
-        self._settings = transport.settings
+        self._settings = settings
         self._secrets = secrets
+        self._warn = warn
         self._presence: Presence | None = None
-        self._session: _Session | None = None
+        self._login: _Login | None = None
+        self._plain = PlainUse("--allow-plain was given") if settings.allow_plain else None
 
     @property
     def name(self) -> str:
         """The account that is let in, for messages."""
-        return self._session.account.name if self._session else "nobody"
+        return self._login.account.name if self._login else "nobody"
 
     def presence(self) -> Presence:
-        """Return what the knock found; a manager that was up is knocked at once until `forget`."""
+        """Return what a probe found; a manager that was up is probed once until `forget`."""
         if self._presence is not None:
             return self._presence
-        found = knock(self._transport)
+        found = probe(self._transport, self._settings)
         if _settled(found):
             self._presence = found
         return found
 
     def forget(self) -> None:
-        """Forget door, account and version."""
+        """Forget port, account and version."""
         self._presence = None
-        self._session = None
+        self._login = None
+
+    def moved(self) -> None:
+        """Forget the port alone: what it answered says that another one serves now."""
+        self._presence = None
+
+    def allow_plain(self, use: PlainUse) -> None:
+        """Let passwords go in clear from now on, unless the operator has allowed it already."""
+        self._plain = PlainUse("--allow-plain was given") if self._settings.allow_plain else use
+
+    def restored(self) -> None:
+        """Note that a deployment was sent: from now on the server may know the configured account."""
+        if self._plain is not None:
+            self._plain = PlainUse(self._plain.why)
 
     def account(self) -> Account:
         """Return the account that is let in."""
         return self._let_in().account
-
-    def moved(self) -> None:
-        """Forget the door alone: what it answered says that another one serves now."""
-        self._presence = None
 
     def auth(self) -> Basic:
         """Return what the account that is let in sends along."""
@@ -71,61 +107,140 @@ class Gate:
         Raises:
             WorkFailed: the account is let in and may not even ask for the version.
         """
-        session = self._let_in()
-        if session.api is None:
+        login = self._let_in()
+        if login.api is None:
             raise WorkFailed(
-                f"GET {_VERSION}: the manager answered 403 Forbidden",
-                hint=f"the account {session.account.name} is let in, but its role is too weak",
+                f"GET {_PATH}: the manager answered 403 Forbidden",
+                hint=f"the account {login.account.name} is let in, but its role is too weak",
             )
-        return session.api
+        return login.api
 
-    def door(self) -> Door:
-        """Return the door that serves; credentials leave through no other.
+    def address(self) -> str:
+        """Return scheme, host and port that serve; credentials leave through no other.
 
         Raises:
             CannotReach: none serves, or what serves cannot be trusted.
+            Refused: passwords would go in clear although TLS is configured.
             Transient: the manager is starting.
         """
-        found = self.presence()
-        ports = (f"port {self._settings.plain_port}: {found.plain}", f"port {self._settings.tls_port}: {found.tls}")
+        found, settings = self.presence(), self._settings
+        plain = f"port {settings.plain_port}: {found.plain}"
+        tls = f"port {settings.tls_port}: {found.tls}"
         if found.door is Door.CLOSED:
             raise CannotReach(
-                f"no port of {self._settings.host} serves the management API",
-                detail=ports,
+                f"no port of {settings.host} serves the management API",
+                detail=(plain, tls),
                 hint="is the manager up? systemctl status cloudera-scm-server on its host",
             )
         if found.chain is not None:
             raise CannotReach(
-                f"{self._settings.host} speaks TLS, and its TLS port cannot be used",
-                detail=(*ports, *found.chain.split("; ")),
-                hint="manager.ca must name a PEM file that the chain leads to; nothing is sent in clear instead",
+                f"{settings.host} speaks TLS, and its TLS port cannot be used",
+                detail=(plain, *found.chain.split("; ")),
+                hint=found.remedy,
             )
         if not _settled(found):
-            raise Transient(f"{self._settings.host} is not ready", detail=ports, hint="it may be starting; ask again")
-        return found.door
+            raise Transient(f"{settings.host} is not ready", detail=(plain, tls), hint="it may be starting; ask again")
+        if found.door is Door.PLAIN and settings.ca is not None and self._plain is None:
+            raise Refused(
+                f"no password is sent in clear to {settings.host}:{settings.plain_port}: manager.ca is set",
+                detail=(plain, tls),
+                hint="is the server starting, or its TLS broken? --allow-plain sends the password in clear",
+            )
+        return address(settings, found.door)
 
-    def _let_in(self) -> _Session:
-        if self._session is not None:
-            return self._session
-        call = Call("GET", _VERSION, read=self._transport.timeouts.read)
+    def _let_in(self) -> _Login:
+        if self._login is not None:
+            return self._login
+        self._secrets.resolve(self._settings.login.password)  # one that cannot be had stops us before anything leaves
+        self.address()
+        refused: list[str] = []
+        for login, bootstrap in self._candidates():
+            auth = self._basic(login)
+            reply = self._ask(auth)
+            if reply.status == 401:
+                refused.append(f"{'bootstrap account' if bootstrap else 'account'} {login.username}: 401")
+                continue
+            self._login = _Login(Account(login.username, bootstrap), auth, self._version(reply, login.username))
+            return self._login
+        raise LoginRefused(
+            f"{self._settings.host} lets in none of the configured accounts: "
+            f"{', '.join(login.username for login, _ in self._candidates())}",
+            detail=refused,
+            hint=self._refused_hint(),
+        )
 
-        def ask(auth: Basic) -> requests.Response:
-            answer = self._transport.send(self.door(), call, auth)
-            if 300 <= answer.status_code < 400:
-                answer.close()
-                self.moved()
-                answer = self._transport.send(self.door(), call, auth)
-            return answer
+    def _candidates(self) -> Iterator[tuple[Login, bool]]:
+        """Yield the accounts to try and whether each is the bootstrap one; the order depends on the port (M8.6)."""
+        settings, bootstrap = self._settings, self._settings.bootstrap
+        if self._in_clear() and bootstrap is not None and not settings.allow_plain:
+            yield bootstrap, True
+            if self._plain is None or not self._plain.bootstrap_only:
+                yield settings.login, False
+            return
+        yield settings.login, False
+        if bootstrap is not None:
+            yield bootstrap, True
 
-        account, auth, answer = accounts.let_in(self._settings, self._secrets, ask)
-        content = answers.body(answer)
-        if answer.status_code not in (200, 403):
-            if answer.status_code == 404:
-                raise _first_version(self._settings.host)
-            raise answers.refusal(f"GET {_VERSION}", answer, content, account.name)
-        known = parse(content.decode("utf-8", "replace")) if answer.status_code == 200 else None
-        self._session = _Session(account, auth, known)
-        return self._session
+    def _in_clear(self) -> bool:
+        return self._settings.ca is not None and self.presence().door is Door.PLAIN
+
+    def _ask(self, auth: Basic) -> Reply:
+        if self._plain is not None and self._in_clear():
+            where = f"{self._settings.host}:{self._settings.plain_port}"
+            self._warn(f"the password of {auth.username} goes in clear to {where}: {self._plain.why}")
+        reply = self._get(auth)
+        if reply.redirects:
+            self.moved()
+            reply = self._get(auth)
+        return reply
+
+    def _get(self, auth: Basic) -> Reply:
+        return self._transport.fetch(Call("GET", self.address() + _PATH, read=self._transport.timeouts.read), auth)
+
+    def _basic(self, login: Login) -> Basic:
+        if ":" in login.username:
+            raise Invalid(
+                f"the account name {login.username!r} holds a colon, which HTTP Basic cannot carry",
+                hint="set manager.username to an account without one",
+            )
+        return Basic(login.username, self._secrets.resolve(login.password))
+
+    def _version(self, reply: Reply, name: str) -> int | None:
+        if reply.status == 403:
+            return None
+        if reply.status == 404:
+            raise WorkFailed(
+                f"{self._settings.host} does not know {_PATH} (404)",
+                hint="a server of 2012 that knows only v1, or one that is still starting: ask again in two minutes",
+            )
+        if reply.status != 200:
+            raise refusal(f"GET {_PATH}", reply, name)
+        return version(reply.content)
+
+    def _refused_hint(self) -> str:
+        if self._plain is not None and self._plain.bootstrap_only and self._in_clear():
+            return (
+                f"before a restore only the bootstrap account's password goes in clear; "
+                f"--allow-plain sends that of {self._settings.login.username}, too"
+            )
+        if self._settings.bootstrap is None:
+            return "check manager.username and manager.password; a fresh server wants manager.bootstrap"
+        return "check manager.password and manager.bootstrap.password; a restore brings back its snapshot's accounts"
+
+
+def version(content: bytes) -> int:
+    """Return N of `vN`, whatever blanks, line ends and quotes surround it (M3).
+
+    Raises:
+        WorkFailed: the text is something else.
+    """
+    text = content[:100].decode("utf-8", "replace").strip(' \t\r\n"\ufeff')
+    found = _VERSION.fullmatch(text)
+    if found is None or len(found[1]) > 4:
+        raise WorkFailed(
+            f"GET {_PATH}: {text[:40]!r} is not a version such as v49", hint="is this port really the manager's?"
+        )
+    return int(found[1])
 
 
 def _settled(found: Presence) -> bool:
@@ -134,10 +249,3 @@ def _settled(found: Presence) -> bool:
         return False
     words = found.tls if found.door is Door.TLS else found.plain
     return not words.startswith("answers 5")
-
-
-def _first_version(host: str) -> WorkFailed:
-    return WorkFailed(
-        f"{host} does not know /api/version (404)",
-        hint="a server of 2012 that knows only v1, or one that is still starting: ask again in two minutes",
-    )

@@ -31,8 +31,7 @@ class Command:
         host: where, for messages.
         channel: a new session.
         gate: sudo's, where the command goes through it.
-        stdin: its input.
-        hold: whether the input stays open afterwards; else its end follows.
+        stdin, hold: its input, and whether that stays open afterwards.
         timeout: seconds; for one that is read, between two blocks. None is no limit.
         largest: bytes that it may print.
         monotonic: seconds that never go back.

@@ -213,12 +213,7 @@ def _refuse(code: int, words: str) -> NoReturn:
 class Upload:
     """A new file being written, for its owner alone.
 
-    Args:
-        session: the channel; nobody else may use it meanwhile.
-        path: the file, which must not exist.
-
-    Raises:
-        OSError: the server said no.
+    The channel has no other user meanwhile, and the file must not exist; OSError where the server says no.
     """
 
     def __init__(self, session: Session, path: str) -> None:
@@ -255,13 +250,7 @@ class Upload:
 
 
 class Download(io.RawIOBase):
-    """A file being read from its beginning, as a raw stream.
-
-    Args:
-        session: the channel; nobody else may use it meanwhile.
-        path: the file.
-        size: its bytes.
-    """
+    """A file of so many bytes being read from its beginning; the channel has no other user meanwhile."""
 
     def __init__(self, session: Session, path: str, size: int) -> None:
         self._session = session

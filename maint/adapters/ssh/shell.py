@@ -134,7 +134,15 @@ class FabricShell:
         return ran.out
 
     def write_file(
-        self, host: str, path: str, content: bytes, *, owner: str = "", group: str = "", mode: str = ""
+        self,
+        host: str,
+        path: str,
+        content: bytes,
+        *,
+        owner: str = "",
+        group: str = "",
+        mode: str = "",
+        timeout: float | None = None,
     ) -> None:
         """Replace or make a file atomically; see `ports.Shell.write_file`.
 
@@ -142,7 +150,7 @@ class FabricShell:
             WorkFailed: it could not be written; the old one is as it was.
         """
         words = write_script(path, content, secrets.token_hex(8), owner=owner, group=group, mode=mode)
-        ran = self.run(host, words, stdin=content)
+        ran = self.run(host, words, stdin=content, timeout=timeout)
         if not ran.ok:
             raise _failed(f"{host}: cannot write {path}", ran)
 

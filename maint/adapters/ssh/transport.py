@@ -85,9 +85,7 @@ def connect_socket(host: str, port: int, timeout: float, opening: Callable[[sock
 class ChannelRefused(SSHException):
     """The host opened no channel.
 
-    Args:
-        words: why, in the host's words.
-        forbidden: whether its configuration does not allow it.
+    Its words say why; `forbidden`: its configuration does not allow it.
     """
 
     def __init__(self, words: str, *, forbidden: bool) -> None:
@@ -147,11 +145,7 @@ class _Packets(Packetizer):
         return kind, message
 
     def write_all(self, out: bytes) -> None:  # type: ignore[override]  # what it is really given
-        """Write all of it; a peer that takes nothing any more is given up, where paramiko would try for ever.
-
-        Raises:
-            EOFError: the connection is lost.
-        """
+        """Write all of it; EOFError where the peer takes nothing any more, which paramiko would try for ever."""
         until = time.monotonic() + _DEAD_AFTER
         while out:
             try:
@@ -180,12 +174,7 @@ class SharedTransport(Transport):
         sock.settimeout(_LOOK_UP)  # paramiko wakes ten times a second
 
     def start_client(self, event: threading.Event | None = None, timeout: float | None = None) -> None:
-        """Exchange keys, within so many seconds.
-
-        Raises:
-            TimeoutError: it took longer.
-            SSHException, EOFError, OSError: it failed.
-        """
+        """Exchange keys within so many seconds; TimeoutError where it took longer."""
         super().start_client(event, timeout)
         if event is None and not self.initial_kex_done:
             raise TimeoutError
@@ -195,13 +184,7 @@ class SharedTransport(Transport):
         return super().is_active() and not self.packetizer.failed
 
     def open_channel(self, *args: Any, **options: Any) -> Channel:
-        """Open a channel.
-
-        Raises:
-            TimeoutError: no answer.
-            ChannelRefused: the host said no, in its words.
-            SSHException, EOFError: the connection is lost.
-        """
+        """Open a channel; TimeoutError without an answer, ChannelRefused where the host says no."""
         try:
             channel = super().open_channel(*args, **options)
         except SSHException:
@@ -215,12 +198,7 @@ class SharedTransport(Transport):
         return channel
 
     def auth_publickey(self, username: str, key: PKey, event: threading.Event | None = None) -> list[str]:
-        """Log in by a key; an answer that never came is not a refusal.
-
-        Raises:
-            AuthenticationException: the host said no.
-            TimeoutError, EOFError, SSHException: no answer; the connection was lost.
-        """
+        """Log in by a key; AuthenticationException only where the host said no, not where it said nothing."""
         self.packetizer.login_refused = False
         try:
             return super().auth_publickey(username, key, event)
@@ -312,11 +290,7 @@ def terminate(channel: Channel) -> None:
 
 
 def transport_factory(key_types: Sequence[str]) -> Callable[..., Transport]:
-    """Return what makes a transport.
-
-    Args:
-        key_types: the types of host keys that are asked for first: those that are recorded.
-    """
+    """Return what makes a transport that asks for these types of host keys first: those that are recorded."""
     wanted = [name for kind in key_types for name in _SECOND_NAMES.get(kind, (kind,))]
 
     def build(sock: "socket.socket | Channel", **options: Any) -> Transport:  # paramiko's own, handed through

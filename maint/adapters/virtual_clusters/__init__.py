@@ -1,1 +1,1 @@
-"""The jobs API of virtual clusters over requests."""
+"""The jobs API of virtual clusters; `client.VirtualClusterClient` is the way in."""

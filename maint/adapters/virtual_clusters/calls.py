@@ -1,35 +1,68 @@
-"""Ask with patience, act once: a change whose answer is lost is decided by looking (contract section 3.5)."""
+"""Ask with patience, act once: a change whose answer is lost is decided by looking (J3.5)."""
 
 import json as text
+import re
+import socket
+import threading
 from collections.abc import Callable, Iterable
-from urllib.parse import quote, urlencode
+from typing import TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
 import requests
+from msgspec import Struct
 from requests.auth import AuthBase
 
-from maint.adapters.manager.answers import body
-from maint.adapters.manager.transport import Broken, NotSent
-from maint.adapters.virtual_clusters import answers
-from maint.adapters.virtual_clusters.backoff import Patience, Throttle, Waits
+from maint.adapters.http.answers import NoAnswer, Reply, decode, read_reply, unexpected
+from maint.adapters.http.request import JSON, Bearer, Call, Form, Timeouts
+from maint.adapters.http.transport import NotSent, Peer, Transport, Untrusted
+from maint.adapters.virtual_clusters.refusals import PROXY, Missing, is_missing, is_passing, refusal
 from maint.adapters.virtual_clusters.tokens import Tokens
-from maint.adapters.virtual_clusters.transport import Bearer, Call, Timeouts, Transport
-from maint.errors import AnswerMissing, CannotReach, MaintError
+from maint.errors import AnswerMissing, CannotReach, MaintError, TimedOut
+from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.site import VirtualClusterSettings
 from maint.model.virtual_cluster import Object
 from maint.ports import Clock, Secrets
+from maint.retry import delays
+
+_AT_ONCE = 16  # connections that are kept open
+_NOTICED = 5.0  # seconds from which on a wait that the server asks for is shown
+_QUIET = 60.0  # seconds in which no second wait is shown: several threads wait for the same thing
 
 Query = Iterable[tuple[str, str]]
+Found = TypeVar("Found", Reply, Reply | requests.Response)
+
+
+class Patience(Struct, frozen=True):
+    """When to give up.
+
+    Attributes:
+        attempts: tries after the first one, where the answer was a passing error or did not come.
+        own: of these, how many where the error was the server's own.
+        first: seconds of the first pause; each further one is twice as long.
+        longest: seconds of the longest pause.
+        throttled: seconds that may be spent on waiting as the server asked.
+    """
+
+    attempts: int = 9
+    own: int = 3
+    first: float = 1.0
+    longest: float = 60.0
+    throttled: float = 7200.0
+
+    def pauses(self, times: int) -> list[float]:
+        """Return the seconds before each of so many further tries."""
+        return list(delays(self.first, self.longest, times=times))
 
 
 class Calls:
-    """How to ask a virtual cluster and how to act on it, with the token of its user.
+    """How to ask a virtual cluster and how to act on it, with the token of its user; may be used by several threads.
 
     Args:
         settings: where it is, and who we are.
         secrets: resolves the password's reference, when it is first needed.
         clock: for pauses and for the token's age.
-        warn: told, in words, when certificates are not verified, and what is waited for.
+        warn: shown, in words, when certificates are not verified, and what is waited for.
         timeouts: how long to wait for what.
         patience: when to give up.
     """
@@ -46,47 +79,52 @@ class Calls:
     ) -> None:
         self.settings = settings
         self.clock = clock
-        self.patience = patience or Patience()
-        self._waits = Waits(self.patience, clock, warn)
-        self.transport = Transport(settings, timeouts or Timeouts(), warn)
-        self.tokens = Tokens(settings, secrets, clock, self._patiently)
-        self._heard: set[str] = set()  # hosts that have answered: what fails there later may pass
+        self._patience = patience or Patience()
+        self._waits = _Waits(self._patience, clock, warn)
+        self._timeouts = timeouts or Timeouts()
+        self._transport = Transport(_peer(settings), self._timeouts, warn)
+        self.tokens = Tokens(settings, secrets, clock, self._token_reply)
+        self._answered: set[str] = set()  # hosts that have answered: what fails there later may pass
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._transport.close()
 
     def url(self, *segments: str, path: str = "", query: Query = ()) -> str:
-        """Return an address below `base_url`: segments are encoded whole, `path` keeps its slashes (section 3.1)."""
-        parts = [self.settings.base_url.rstrip("/"), *(quote(segment, safe="") for segment in segments)]
+        """Return an address below `base_url`: segments are encoded whole, `path` keeps its slashes (J3.1)."""
+        parts = [self.settings.base_url.rstrip("/"), *(_quoted(segment, "") for segment in segments)]
         if path:
-            parts.append(quote(path, safe="/"))
-        asked = urlencode(list(query), quote_via=quote, safe="")
+            parts.append(_quoted(path, "/"))
+        asked = urlencode(list(query), quote_via=quote, safe="", errors="surrogatepass")
         return "/".join(parts) + (f"?{asked}" if asked else "")
 
     def json(self, *segments: str, query: Query = ()) -> Object | None:
         """Return the object that a GET is answered with; None where there is no such thing."""
-        call = Call("GET", self.url(*segments, query=query))
-        content = self.content(call)
-        return None if content is None else answers.decoded(content, call.what)
+        call = self.get(self.url(*segments, query=query))
+        value = self.value(call)
+        if value is not None and not isinstance(value, dict):
+            raise unexpected(call.what, "an object", value)
+        return value
 
-    def content(self, call: Call) -> bytes | None:
-        """Return the body of a GET that was answered with 2xx; None where there is no such thing."""
-        answer = self.stream(call)
-        return None if answer is None else self._whole(call, answer)
+    def value(self, call: Call) -> Json:
+        """Return the JSON that a GET is answered with; None where there is no such thing."""
+        reply = self._patiently(call, self._transport.fetch)
+        return None if reply is None else decode(reply.content, call.what, PROXY)
 
     def stream(self, call: Call) -> requests.Response | None:
         """Return a good answer to a GET, its body unread; None where there is no such thing."""
-        answer = self._patiently(call, None)
-        if answers.is_good(answer):
-            return answer
-        content = body(answer)
-        if answers.is_missing(answer, content):
-            return None
-        raise answers.refusal(call.what, answer, content, self.settings.login.username)
+        found = self._until_settled(call, lambda: self._authorised(call, self._open))
+        if isinstance(found, requests.Response):
+            return found
+        self._good(call, found)  # raises unless there is no such thing
+        return None
 
     def act(
         self,
         call: Call,
         landed: Callable[[], bool],
         *,
-        good: Callable[[requests.Response, bytes], bool] = lambda answer, _: answers.is_good(answer),
+        good: Callable[[Reply], bool] = lambda reply: reply.good,
     ) -> bytes | None:
         """Send a change, and send it again only where looking shows that it was not done.
 
@@ -100,24 +138,23 @@ class Calls:
 
         Raises:
             MaintError: it was refused, or could not be sent.
-            AnswerMissing: it was not done however often it was sent, and no answer told why.
+            AnswerMissing: it was not done however often it was sent, and no answer said why.
         """
         doubtful = False
-        for attempt in range(1, self.patience.attempts + 2):
+        for attempt in range(1, self._patience.attempts + 2):
             try:
-                answer = self._authorised(call)
-                content = body(answer)
+                reply = self._authorised(call, self._transport.fetch)
             except NotSent as failure:
                 trouble: MaintError = failure
-                limit = self.patience.attempts if self._has_answered(call) else 0
-            except Broken as failure:
-                trouble, limit, doubtful = self._lost(call, failure), self.patience.attempts, True
+                limit = self._patience.attempts if self._may_pass(call, failure) else 0
+            except NoAnswer as failure:
+                trouble, limit, doubtful = _lost(call, failure), self._patience.attempts, True
             else:
-                if good(answer, content):
-                    return content
-                trouble = answers.refusal(call.what, answer, content, self.settings.login.username)
-                passing = answers.is_passing(answer, content)
-                limit = self._limit(content) if passing else 0
+                if good(reply):
+                    return reply.content
+                trouble = refusal(call.what, reply, self.settings.login.username)
+                passing = is_passing(reply)
+                limit = self._limit(reply) if passing else 0
                 doubtful = doubtful or passing
             if doubtful and landed():
                 return None
@@ -130,9 +167,13 @@ class Calls:
         """Send a deletion; return False where there was nothing to delete."""
         try:
             self.act(call, landed)
-        except answers.Missing:
+        except Missing:
             return False
         return True
+
+    def get(self, url: str, accept: str = JSON) -> Call:
+        """Return a GET."""
+        return Call("GET", url, self._timeouts.read, accept=accept)
 
     def post(self, *segments: str, json: Json = None) -> Call:
         """Return a POST; without a body where there is none to send."""
@@ -142,49 +183,45 @@ class Calls:
         """Return a PATCH."""
         return self._with_json("PATCH", segments, json)
 
-    def delete(self, *segments: str, path: str = "") -> Call:
+    def put(self, url: str, form: Form) -> Call:
+        """Return an upload."""
+        limit = self._timeouts.write
+        return Call("PUT", url, limit, accept=JSON, body=form, length=form.length, type=form.type)
+
+    def delete(self, url: str) -> Call:
         """Return a DELETE."""
-        return Call("DELETE", self.url(*segments, path=path))
+        return Call("DELETE", url, self._timeouts.read, accept=JSON)
 
     def _with_json(self, method: str, segments: tuple[str, ...], json: Json) -> Call:
-        sent = None if json is None else text.dumps(json, ensure_ascii=False).encode()
-        return Call(method, self.url(*segments), json=sent)
+        sent = None if json is None else text.dumps(json).encode()  # halves of characters, too, go out as they came
+        return Call(method, self.url(*segments), self._timeouts.read, accept=JSON, body=sent)
 
-    def _limit(self, content: bytes) -> int:
-        """Return how often a passing error is worth another try: a proxy's more than the server's own."""
-        return self.patience.own if answers.is_own(content) else self.patience.attempts
+    def _patiently(self, call: Call, send: Callable[[Call, AuthBase], Reply]) -> Reply | None:
+        """Return the good answer to a read, None where there is no such thing."""
+        return self._good(call, self._until_settled(call, lambda: self._authorised(call, send)))
 
-    def _lost(self, call: Call, failure: Broken) -> AnswerMissing:
-        return AnswerMissing(
-            f"{call.what} was sent, and its answer is missing: {failure.words}",
-            whole=True,
-            hint="looking shows that it was not done; try again once the virtual cluster is at rest",
-        )
+    def _good(self, call: Call, reply: Reply) -> Reply | None:
+        if reply.good:
+            return reply
+        if is_missing(reply):
+            return None
+        raise refusal(call.what, reply, self.settings.login.username)
 
-    def _whole(self, call: Call, answer: requests.Response) -> bytes:
-        """Return the whole body; where it is cut, ask again."""
-        for attempt in range(1, self.patience.attempts + 1):
+    def _token_reply(self, url: str, auth: AuthBase) -> Reply:
+        call = self.get(url)
+        return self._until_settled(call, lambda: self._unthrottled(call, auth, self._transport.fetch))
+
+    def _until_settled(self, call: Call, ask: Callable[[], Found]) -> Found:
+        """Repeat a read until its answer is none that passes."""
+        for attempt in range(1, self._patience.attempts + 2):
+            limit = self._patience.attempts
             try:
-                return body(answer)
+                found = ask()
+                if isinstance(found, requests.Response) or attempt > limit or not is_passing(found):
+                    return found
+                why = refusal(call.what, found, self.settings.login.username).message
             except CannotReach as failure:
-                self._waits.again(attempt, self.patience.attempts, failure.message)
-                answer = self.stream(call) or answer
-        return body(answer)
-
-    def _patiently(self, call: Call, auth: AuthBase | None) -> requests.Response:
-        """Send a read until its answer is none that passes."""
-        for attempt in range(1, self.patience.attempts + 2):
-            limit = self.patience.attempts
-            try:
-                answer = self._authorised(call) if auth is None else self._unthrottled(call, lambda: auth)
-                if answer.status_code < 500:
-                    return answer
-                content = body(answer)
-                if attempt > limit or not answers.is_passing(answer, content):
-                    return answer
-                why = answers.refusal(call.what, answer, content, self.settings.login.username).message
-            except CannotReach as failure:
-                if attempt > limit or not (isinstance(failure, Broken) or self._may_pass(call, failure)):
+                if attempt > limit or not (isinstance(failure, NoAnswer) or self._may_pass(call, failure)):
                     raise
                 why = failure.message
             self._waits.again(attempt, limit, why)
@@ -192,27 +229,133 @@ class Calls:
 
     def _may_pass(self, call: Call, failure: CannotReach) -> bool:
         """Whether a connection that did not come about may do so later: it did before."""
-        return isinstance(failure, NotSent) and self._has_answered(call)
+        return isinstance(failure, NotSent) and not isinstance(failure, Untrusted) and _host(call) in self._answered
 
-    def _has_answered(self, call: Call) -> bool:
-        return call.url.split("/")[2] in self._heard
+    def _limit(self, reply: Reply) -> int:
+        """Return how often a passing error is worth another try: a proxy's more than the server's own."""
+        return self._patience.attempts if reply.message is None else self._patience.own
 
-    def _authorised(self, call: Call) -> requests.Response:
-        """Send with the token; a 401 means a new one, once (contract section 2.1)."""
+    def _open(self, call: Call, auth: AuthBase) -> Reply | requests.Response:
+        answer = self._transport.stream(call, auth)
+        return answer if 200 <= answer.status_code < 300 else read_reply(answer)
+
+    def _authorised(self, call: Call, send: Callable[[Call, AuthBase], Found]) -> Found:
+        """Send with the token; a 401 means a new one, once (J2.1)."""
         token = self.tokens.current()
-        answer = self._unthrottled(call, lambda: Bearer(token.value))
-        if answer.status_code != 401:
-            return answer
-        answer.close()
+        found = self._unthrottled(call, Bearer(token.value), send)
+        if isinstance(found, requests.Response) or found.status != 401:
+            return found
         self.tokens.forget(token)
-        token = self.tokens.current()
-        return self._unthrottled(call, lambda: Bearer(token.value))
+        return self._unthrottled(call, Bearer(self.tokens.current().value), send)
 
-    def _unthrottled(self, call: Call, auth: Callable[[], AuthBase]) -> requests.Response:
-        throttle = Throttle(self.patience, self._waits, call.what)
+    def _unthrottled(self, call: Call, auth: AuthBase, send: Callable[[Call, AuthBase], Found]) -> Found:
+        """Send as often as the server throttles us; such waits are no attempts.
+
+        Raises:
+            TimedOut: it has asked for too much.
+        """
+        waited = 0.0
         while True:
-            answer = self.transport.send(call, auth())
-            self._heard.add(call.url.split("/")[2])
-            if answer.status_code != 429:
-                return answer
-            throttle.wait(answer)
+            found = send(call, auth)
+            self._answered.add(_host(call))
+            if isinstance(found, requests.Response) or found.status != 429:
+                return found
+            seconds = _asked(found, self._patience.pauses(3)[-1])
+            if waited + seconds > self._patience.throttled:
+                raise TimedOut(
+                    f"{call.what}: the virtual cluster throttles us, and asks for {seconds:g} s more",
+                    hint="try again when fewer programs ask it",
+                )
+            waited += seconds
+            self._waits.asked(seconds, call.what)
+
+
+class _Waits:
+    """The waits of all calls to a virtual cluster: a long one is shown at once, not when it is over.
+
+    Args:
+        patience: when to give up.
+        clock: time.
+        show: shown, in words, what is waited for.
+    """
+
+    def __init__(self, patience: Patience, clock: Clock, show: Callable[[str], None]) -> None:
+        self._patience = patience
+        self._clock = clock
+        self._show = show
+        self._lock = threading.Lock()
+        self._shown: float | None = None
+
+    def again(self, attempt: int, limit: int, why: str) -> None:
+        """Wait before a further try; the first one, which follows at once, is not shown.
+
+        Args:
+            attempt: how many tries there were.
+            limit: how many may follow the first.
+            why: what became of the last one.
+        """
+        if attempt > 1:
+            left = sum(self._patience.pauses(limit)[attempt - 1 :])
+            self._say(f"{why}; it is asked again, for {show_duration(left)} at the most")
+        self._clock.sleep(self._patience.pauses(attempt)[-1])
+
+    def asked(self, seconds: float, what: str) -> None:
+        """Wait as a server asked that throttles us."""
+        if seconds >= _NOTICED:
+            self._say(f"{what}: the virtual cluster throttles us, and is asked again in {show_duration(seconds)}")
+        self._clock.sleep(seconds)
+
+    def _say(self, words: str) -> None:
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._shown is not None and now - self._shown < _QUIET:
+                return
+            self._shown = now
+        self._show(words)
+
+
+def _asked(reply: Reply, otherwise: float) -> float:
+    """Return the seconds that a throttled call is to wait (J3.5)."""
+    said = reply.retry_after.strip()
+    return max(float(said) if re.fullmatch(r"\d{1,6}(\.\d{1,9})?", said) else otherwise, 0.1)
+
+
+def _quoted(name: str, safe: str) -> str:
+    return quote(name, safe=safe, errors="surrogatepass")
+
+
+def _host(call: Call) -> str:
+    return urlsplit(call.url).netloc
+
+
+def _lost(call: Call, failure: NoAnswer) -> AnswerMissing:
+    return AnswerMissing(
+        f"{call.what} was sent, and its answer is missing: {failure.words}",
+        whole=True,
+        hint="looking shows that it was not done; try again once the virtual cluster is at rest",
+    )
+
+
+def _peer(settings: VirtualClusterSettings) -> Peer:
+    """Return how a virtual cluster and its gateway are reached."""
+    return Peer(
+        ca=settings.ca,
+        ca_hint=f"`ca` of the virtual cluster {settings.name} must be a PEM file",
+        authority_hint=f"name its authority under `ca`; a new virtual cluster gets its certificate by `maint vc init "
+        f"{settings.name}` (the utility's init-virtual-cluster), and the utility's own last a year",
+        name_setting="the host in `base_url` and `auth_url`",
+        unreachable=lambda root: _unreachable(settings.connect_to, root),
+        insecure=settings.insecure,
+        unverified=f"the certificate of {urlsplit(settings.base_url).hostname} is not verified: "
+        "`tls-insecure` is set; anyone on the way can read the password",
+        connect_to=settings.connect_to,
+        keep_open=_AT_ONCE,
+    )
+
+
+def _unreachable(connect_to: str | None, root: BaseException) -> str:
+    if connect_to:
+        return f"connections go to {connect_to} (`connect_to`): is that the way in?"
+    if isinstance(root, socket.gaierror):
+        return "`connect_to` in the config reaches a virtual cluster whose name does not resolve"
+    return "is the virtual cluster up, and is its address right?"

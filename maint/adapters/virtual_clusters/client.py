@@ -1,15 +1,23 @@
 """The jobs API of one virtual cluster: all reads and all changes behind one constructor."""
 
+import contextlib
+import socket
+import ssl
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
+from maint.adapters.http.request import Call, Timeouts
+from maint.adapters.http.tls import presented_der
+from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.adapters.virtual_clusters.calls import Calls
 from maint.adapters.virtual_clusters.jobs import Jobs
-from maint.adapters.virtual_clusters.probe import knock
 from maint.adapters.virtual_clusters.resources import Resources
 from maint.adapters.virtual_clusters.runs import Runs
-from maint.adapters.virtual_clusters.server_certificates import presented
-from maint.errors import WorkFailed
+from maint.errors import CannotReach, WorkFailed
 from maint.model.virtual_cluster import Object
+
+_LIMIT = 10.0  # seconds for a probe
+_GONE = 404  # what the ingress says of a host that it does not know
 
 
 class VirtualClusterClient(Jobs, Resources, Runs):
@@ -24,7 +32,7 @@ class VirtualClusterClient(Jobs, Resources, Runs):
         self.settings = calls.settings
 
     def token_until(self) -> float | None:
-        """Log in, and return for how many seconds the token is good; None where nobody says."""
+        """Log in, and return for how many seconds the token is good; None where nothing says."""
         return self._calls.tokens.current().lifetime
 
     def info(self) -> Object:
@@ -38,13 +46,53 @@ class VirtualClusterClient(Jobs, Resources, Runs):
         return found
 
     def answers(self, base_url: str) -> bool:
-        """Tell whether a jobs API answers at an address; what an ingress says of an unknown name is no answer."""
-        return knock(base_url, self.settings.connect_to)
+        """Return whether a jobs API answers at an address, however it answers, without logging in.
+
+        What an ingress says of an unknown name is not an answer. `connect_to` counts where the name does not resolve.
+        """
+        try:
+            return _answers(base_url, None)
+        except NotSent as failure:
+            if not issubclass(failure.why, socket.gaierror) or not self.settings.connect_to:
+                return issubclass(failure.why, ssl.SSLError)  # somebody is there
+        with contextlib.suppress(NotSent):
+            return _answers(base_url, self.settings.connect_to)
+        return False
 
     def certificates(self) -> Mapping[str, bytes]:
-        """Return the certificates (DER) that virtual cluster and gateway show, by host."""
-        return presented(self.settings)
+        """Return the certificates (DER) that virtual cluster and gateway show, by host, believed or not."""
+        found: dict[str, bytes] = {}
+        for url in (self.settings.base_url, self.settings.auth_url):
+            parts = urlsplit(url)
+            name = parts.hostname or ""
+            with contextlib.suppress(OSError):
+                found[name] = presented_der(_unverified(self.settings.connect_to).place(name, parts.port or 443), name)
+        return found
 
     def close(self) -> None:
         """Let go of connections."""
-        self._calls.transport.close()
+        self._calls.close()
+
+
+def _answers(base_url: str, connect_to: str | None) -> bool:
+    """Ask once; raises `NotSent` where there is no connection."""
+    transport = Transport(_unverified(connect_to), Timeouts(connect=_LIMIT), lambda _: None)
+    try:
+        return transport.fetch(Call("GET", f"{base_url.rstrip('/')}/info", _LIMIT, total=_LIMIT)).status != _GONE
+    except NotSent:
+        raise
+    except CannotReach:
+        return False
+
+
+def _unverified(connect_to: str | None) -> Peer:
+    """Return how to ask without trust: no secret is sent, and an expired certificate is an answer, too."""
+    return Peer(
+        ca=None,
+        ca_hint="",
+        authority_hint="",
+        name_setting="",
+        unreachable=lambda _: "",
+        insecure=True,
+        connect_to=connect_to,
+    )

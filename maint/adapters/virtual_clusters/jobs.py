@@ -1,11 +1,104 @@
-"""Jobs and their schedules (contract sections 4 and 7)."""
+"""Jobs and their schedules (J4, J7), and how any list is read to its end (J3.3).
+
+Each page begins a little before the end of the one before: where the last item that was seen turns up again, nothing
+can have slipped through in between; where it does not, the list is read again from its start.
+"""
 
 from collections.abc import Sequence
+from typing import cast
 
+from msgspec import Struct
+
+from maint.adapters.http.answers import unexpected
 from maint.adapters.virtual_clusters.calls import Calls
-from maint.adapters.virtual_clusters.paging import Page, page_of, whole
+from maint.errors import WorkFailed
 from maint.model.job_definition import covers, normal_job
-from maint.model.virtual_cluster import Job, Object
+from maint.model.json import Json
+from maint.model.virtual_cluster import Job, Object, part_of
+
+_LIMIT = 100  # more is not allowed
+_OVERLAP = 10  # items that may go between two pages without a fresh start
+_PASSES = 20  # fresh starts before a list counts as one that never rests
+
+
+class Listing(Struct, frozen=True):
+    """A list of the API.
+
+    Attributes:
+        place: its path.
+        key: where the items stand in an answer.
+        name: the field that tells two items apart.
+        order: further parameters, the order above all.
+    """
+
+    place: str
+    key: str
+    name: str
+    order: tuple[tuple[str, str], ...]
+
+    def page(self, calls: Calls, filters: Sequence[str], limit: int, offset: int = 0) -> tuple[list[Object], bool]:
+        """Return one page, and whether there are more; `hasNext` alone tells.
+
+        Args:
+            calls: how to ask.
+            filters: all of them must hold.
+            limit: items at the most.
+            offset: items to leave out.
+
+        Raises:
+            WorkFailed: the answer is not a list; an empty one is never assumed.
+        """
+        query = [("limit", str(limit)), ("offset", str(offset)), *self.order, *(("filter", one) for one in filters)]
+        answer = calls.json(self.place, query=query)
+        items: Json = None if answer is None else answer.get(self.key)
+        if answer is None or not (isinstance(items, list) or self._is_empty(answer)):
+            raise unexpected(f"GET /{self.place}", f'a list under "{self.key}"', cast(Json, answer))
+        found = items if isinstance(items, list) else []
+        if not all(isinstance(item, dict) for item in found):
+            raise unexpected(f"GET /{self.place}", f'a list of objects under "{self.key}"', found)
+        return cast(list[Object], found), part_of(answer, "meta").get("hasNext") is True
+
+    def whole(self, calls: Calls, filters: Sequence[str]) -> list[Object]:
+        """Return all items, each once, in the list's order.
+
+        Raises:
+            WorkFailed: it changes faster than it can be read.
+        """
+        for _ in range(_PASSES):
+            found = self._pass(calls, filters)
+            if found is not None:
+                return found
+        raise WorkFailed(
+            f"the list of {self.key} changes faster than it can be read",
+            hint="try again when less is created and deleted",
+        )
+
+    def _is_empty(self, answer: Object) -> bool:
+        """Whether a list without items says so: null, or left out beside its `meta`."""
+        return answer.get(self.key, "") is None or (self.key not in answer and isinstance(answer.get("meta"), dict))
+
+    def _pass(self, calls: Calls, filters: Sequence[str]) -> list[Object] | None:
+        """Read the list once; None where items may have been lost."""
+        found: dict[str, Object] = {}
+        offset, last = 0, None
+        while True:
+            items, more = self.page(calls, filters, _LIMIT, offset)
+            names = [repr(item.get(self.name)) for item in items]
+            if last is not None and last not in names:
+                return None
+            fresh = names.index(last) + 1 if last is not None else 0
+            added = {name: item for name, item in zip(names[fresh:], items[fresh:], strict=True) if name not in found}
+            found.update(added)
+            if not more or not items:
+                return list(found.values())
+            if last is not None and not added:
+                return None  # nothing new, and yet more to come
+            last = names[-1]
+            offset += len(names) - min(_OVERLAP, len(names) // 2)
+
+
+_JOBS = Listing("jobs", "jobs", "name", (("orderby", "name"),))
+_WITH_RUNS = Listing("jobs", "jobs", "name", (("orderby", "name"), ("latestjob", "true")))
 
 
 class Jobs:
@@ -16,12 +109,7 @@ class Jobs:
 
     def jobs(self, filters: Sequence[str] = (), *, latest: bool = False) -> Sequence[Job]:
         """Return all jobs that all filters let through."""
-        extra = [("latestjob", "true")] if latest else []
-
-        def fetch(limit: int, offset: int) -> Page:
-            return listed(self._calls, "jobs", "jobs", filters, limit, offset, [("orderby", "name"), *extra])
-
-        return tuple(Job(raw) for raw in whole(fetch, "name", "the list of jobs"))
+        return tuple(Job(raw) for raw in (_WITH_RUNS if latest else _JOBS).whole(self._calls, filters))
 
     def job(self, name: str) -> Job | None:
         """Return a job, None where there is none."""
@@ -39,7 +127,7 @@ class Jobs:
 
     def delete_job(self, name: str) -> bool:
         """Delete a job; return False where it was already gone."""
-        return self._calls.done(self._calls.delete("jobs", name), lambda: self.job(name) is None)
+        return self._calls.done(self._calls.delete(self._calls.url("jobs", name)), lambda: self.job(name) is None)
 
     def pause(self, job: str) -> None:
         """Pause a job's schedule."""
@@ -60,27 +148,3 @@ class Jobs:
         """Whether a job stands as it was defined; the server may have added defaults."""
         job = self.job(name)
         return job is not None and covers(normal_job(job.raw), normal_job(definition))
-
-
-def listed(
-    calls: Calls,
-    place: str,
-    key: str,
-    filters: Sequence[str],
-    limit: int,
-    offset: int,
-    more: Sequence[tuple[str, str]] = (),
-) -> Page:
-    """Return one page of a list (contract section 3.3).
-
-    Args:
-        calls: how to ask.
-        place: the path.
-        key: where the items stand in the answer.
-        filters: all of them must hold.
-        limit: items at the most.
-        offset: items to leave out.
-        more: further parameters, the order above all.
-    """
-    query = [("limit", str(limit)), ("offset", str(offset)), *more, *(("filter", one) for one in filters)]
-    return page_of(calls.json(place, query=query) or {}, key)

@@ -1,20 +1,20 @@
-"""Resources and their files (contract section 5)."""
+"""Resources and their files (J5)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from maint.adapters.virtual_clusters.answers import Missing
+from maint.adapters.http.answers import Streamed
+from maint.adapters.http.request import Form
 from maint.adapters.virtual_clusters.calls import Calls
-from maint.adapters.virtual_clusters.jobs import listed
-from maint.adapters.virtual_clusters.multipart import Form
-from maint.adapters.virtual_clusters.paging import Page, whole
-from maint.adapters.virtual_clusters.stream import Streamed
-from maint.adapters.virtual_clusters.transport import Call
+from maint.adapters.virtual_clusters.jobs import Listing
+from maint.adapters.virtual_clusters.refusals import Missing
 from maint.errors import Invalid
 from maint.model.job_definition import covers, normal_resource
 from maint.model.virtual_cluster import Object, Resource
 from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content
+
+_RESOURCES = Listing("resources", "resources", "name", (("orderby", "name"),))
 
 
 class Resources:
@@ -25,11 +25,7 @@ class Resources:
 
     def resources(self, filters: Sequence[str] = ()) -> Sequence[Resource]:
         """Return all resources, without their files."""
-
-        def fetch(limit: int, offset: int) -> Page:
-            return listed(self._calls, "resources", "resources", filters, limit, offset, [("orderby", "name")])
-
-        return tuple(Resource(raw) for raw in whole(fetch, "name", "the list of resources"))
+        return tuple(Resource(raw) for raw in _RESOURCES.whole(self._calls, filters))
 
     def resource(self, name: str, *, files: bool = True) -> Resource | None:
         """Return a resource, with its files unless told otherwise; None where there is none."""
@@ -39,7 +35,7 @@ class Resources:
     @contextmanager
     def download(self, resource: str, path: str) -> Iterator[Answer]:
         """Stream a file's bytes."""
-        call = Call("GET", self._file(resource, path), accept="application/octet-stream")
+        call = self._calls.get(self._file(resource, path), "application/octet-stream")
         answer = self._calls.stream(call)
         if answer is None:
             hint = "`maint vc resource describe` lists its files"
@@ -61,7 +57,7 @@ class Resources:
 
     def delete_resource(self, name: str) -> bool:
         """Delete a resource with its files; return False where it was already gone."""
-        call = self._calls.delete("resources", name)
+        call = self._calls.delete(self._calls.url("resources", name))
         return self._calls.done(call, lambda: self.resource(name, files=False) is None)
 
     def upload(self, resource: str, path: str, content: Content) -> str:
@@ -73,7 +69,7 @@ class Resources:
             file = live.file(path) if live else None
             return file is not None and bool(form.signature) and file.signature == form.signature
 
-        self._calls.act(Call("PUT", self._file(resource, path), form=form), landed)
+        self._calls.act(self._calls.put(self._file(resource, path), form), landed)
         return form.signature
 
     def delete_file(self, resource: str, path: str) -> bool:
@@ -83,10 +79,10 @@ class Resources:
             live = self.resource(resource)
             return live is None or live.file(path) is None
 
-        return self._calls.done(Call("DELETE", self._file(resource, path)), landed)
+        return self._calls.done(self._calls.delete(self._file(resource, path)), landed)
 
     def _file(self, resource: str, path: str) -> str:
         """Return a file's address; `.` and `..` would lead elsewhere on the way."""
         if not path or any(part in ("", ".", "..") for part in path.split("/")):
-            raise Invalid(f"{path!r} is no path of a file in a resource", hint="such as lib/tools.py")
+            raise Invalid(f"{path!r} is not the path of a file in a resource", hint="such as lib/tools.py")
         return self._calls.url("resources", resource, path=path)

@@ -1,17 +1,11 @@
-"""Runs and their logs (contract section 6)."""
+"""Runs and their logs (J6)."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-import requests
-
-from maint.adapters.virtual_clusters.answers import is_good
+from maint.adapters.http.answers import Reply, Streamed, parse, unexpected
 from maint.adapters.virtual_clusters.calls import Calls
-from maint.adapters.virtual_clusters.jobs import listed
-from maint.adapters.virtual_clusters.paging import Page, whole
-from maint.adapters.virtual_clusters.stream import Streamed
-from maint.adapters.virtual_clusters.transport import Call
+from maint.adapters.virtual_clusters.jobs import Listing
 from maint.errors import AnswerMissing
 from maint.model.json import Json
 from maint.model.virtual_cluster import Object, Run, text_of
@@ -21,6 +15,8 @@ from maint.ports.virtual_cluster import Start
 _NEWEST = 20  # runs among which one that has just been started is looked for
 _SHOWS_UP = (0.0, 1.0, 2.0, 3.0, 5.0, 5.0)  # seconds before each look for a run whose number was not told
 _RUNS = "job-runs"
+_LIST = Listing(_RUNS, "runs", "id", (("orderby", "ID"),))
+_NEWEST_FIRST = Listing(_RUNS, "runs", "id", (("orderby", "ID"), ("orderasc", "false")))
 
 
 class Runs:
@@ -31,11 +27,7 @@ class Runs:
 
     def runs(self, filters: Sequence[str] = ()) -> Sequence[Run]:
         """Return all runs, oldest first."""
-
-        def fetch(limit: int, offset: int) -> Page:
-            return listed(self._calls, _RUNS, "runs", filters, limit, offset, [("orderby", "ID")])
-
-        return tuple(Run(raw) for raw in whole(fetch, "id", "the list of runs"))
+        return tuple(Run(raw) for raw in _LIST.whole(self._calls, filters))
 
     def newest_run(self, job: str) -> Run | None:
         """Return the run of a job with the highest number, None where it has none."""
@@ -48,18 +40,18 @@ class Runs:
 
     def log_types(self, run_id: int) -> Sequence[str]:
         """Return the kinds of log that a run has by now; the answer's shape is not the same everywhere."""
-        call = Call("GET", self._calls.url(_RUNS, str(run_id), "log-types"))
-        content = self._calls.content(call)
-        value: Json = None
-        with suppress(ValueError):
-            value = json.loads(content or b"null")
-        return tuple(_types(value))
+        call = self._calls.get(self._calls.url(_RUNS, str(run_id), "log-types"))
+        value = self._calls.value(call)
+        found = tuple(_types(value))
+        if not found and not _is_empty(value):
+            raise unexpected(call.what, "a list of kinds of log", value)
+        return found
 
     @contextmanager
     def log(self, run_id: int, kind: str) -> Iterator[Answer | None]:
         """Stream a log; None where it is not there, or not there yet."""
         url = self._calls.url(_RUNS, str(run_id), "logs", query=[("type", kind)])
-        answer = self._calls.stream(Call("GET", url, accept="text/plain, */*"))
+        answer = self._calls.stream(self._calls.get(url, "text/plain, */*"))
         if answer is None:
             yield None
             return
@@ -106,11 +98,10 @@ class Runs:
 
     def _newest(self, job: str) -> list[Run]:
         """Return the newest runs of a job; all of them where the server does not sort as it is asked."""
-        query = [("orderby", "ID"), ("orderasc", "false")]
-        page = listed(self._calls, _RUNS, "runs", [f"job[eq]{job}"], _NEWEST, 0, query)
-        found = [Run(raw) for raw in page.items]
+        items, more = _NEWEST_FIRST.page(self._calls, [f"job[eq]{job}"], _NEWEST)
+        found = [Run(raw) for raw in items]
         rising = len(found) > 1 and found[0].id < found[-1].id
-        return list(self.runs([f"job[eq]{job}"])) if rising and page.more else found
+        return list(self.runs([f"job[eq]{job}"])) if rising and more else found
 
     def _started(self, start: Start, after: int) -> Run | None:
         """Look for the run that a start made, for a while: it may take a moment to be listed.
@@ -148,18 +139,23 @@ def _request(start: Start) -> dict[str, Json]:
     return given | ({"user": start.user} if start.user else {})
 
 
-def _is_start(answer: requests.Response, content: bytes) -> bool:
-    """Whether an answer means that the run was started; a repeated `requestID` is told the run's number (3.5)."""
-    return is_good(answer) or (answer.status_code == 409 and _number(content) is not None)
+def _is_start(reply: Reply) -> bool:
+    """Whether an answer means that the run was started; a repeated `requestID` is told the run's number (J3.5)."""
+    return reply.good or (reply.status == 409 and _number(reply.content) is not None)
 
 
 def _number(content: bytes) -> int | None:
     """Return the `id` of an answer, None where it has none."""
     with suppress(ValueError, TypeError):
-        value = json.loads(content)
+        value = parse(content)
         found = value.get("id") if isinstance(value, Mapping) else None
         return int(found) if isinstance(found, int | str) and not isinstance(found, bool) else None
     return None
+
+
+def _is_empty(value: Json) -> bool:
+    """Whether an answer without kinds of log says that there are none: nothing, or empty lists."""
+    return not value or (isinstance(value, Mapping) and any(inner in (None, []) for inner in value.values()))
 
 
 def _types(value: Json) -> Iterator[str]:

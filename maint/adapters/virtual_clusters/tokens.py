@@ -1,18 +1,16 @@
-"""Access tokens from the gateway: asked for with name and password, renewed early, never shown (contract section 2)."""
+"""Access tokens from the gateway: asked for with name and password, renewed early, never shown (J2)."""
 
-import json
+import re
 import threading
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
-import msgspec
-import requests
+from msgspec import Struct
 
-from maint.adapters.manager.answers import body, status
-from maint.adapters.manager.transport import Basic
-from maint.adapters.virtual_clusters.transport import Call
+from maint.adapters.http.answers import Reply, parse
+from maint.adapters.http.request import Basic
 from maint.errors import CannotReach, LoginRefused
 from maint.model.json import Json
 from maint.model.secret import Secret
@@ -20,18 +18,19 @@ from maint.model.site import VirtualClusterSettings
 from maint.ports import Clock, Secrets
 
 _EARLY = 300.0  # seconds left at which the official client renews; short-lived tokens at half of their life
-_LONGEST_DURATION = 10**9  # below it `expires_in` is a duration in seconds, above 10**12 a time in milliseconds (2.1)
+_LONGEST_DURATION = 10**9  # below it `expires_in` is a duration in seconds, above 10**12 a time in milliseconds (J2.1)
 _SHORTEST_MILLISECONDS = 10**12
+_TOKEN = re.compile(r"[!-~]+")  # what a header can carry
 
-Send = Callable[[Call, Basic], requests.Response]
+Send = Callable[[str, Basic], Reply]
 
 
-class Token(msgspec.Struct, frozen=True):
+class Token(Struct, frozen=True):
     """A token and until when it is used.
 
     Attributes:
         value: the token.
-        lifetime: seconds that it was good for when it came, None where nobody says.
+        lifetime: seconds that it was good for when it came, None where nothing says.
         renew: on the monotonic clock, when to ask for another; None: when it is refused.
     """
 
@@ -47,7 +46,7 @@ class Tokens:
         settings: the gateway and the user.
         secrets: resolves the password, when it is first needed.
         clock: time.
-        send: sends a call with patience.
+        send: asks an address with patience.
     """
 
     def __init__(self, settings: VirtualClusterSettings, secrets: Secrets, clock: Clock, send: Send) -> None:
@@ -63,7 +62,7 @@ class Tokens:
 
         Raises:
             LoginRefused: the gateway does not let the user in.
-            CannotReach: it cannot be reached, or is no gateway.
+            CannotReach: it cannot be reached, or is not a gateway.
         """
         with self._lock:
             found = self._token
@@ -81,29 +80,27 @@ class Tokens:
         login = self._settings.login
         service = quote(self._settings.token_service, safe="")
         url = f"{self._settings.auth_url.rstrip('/')}/gateway/authtkn/{service}/api/v1/token"
-        answer = self._send(Call("GET", url), Basic(login.username, self._secrets.resolve(login.password)))
-        value, given = self._given(answer)
+        reply = self._send(url, Basic(login.username, self._secrets.resolve(login.password)))
+        value, given = self._given(urlsplit(url).netloc, reply)
         lifetime = _lifetime(given, _expiry(value), self._clock.now().timestamp())
         renew = None if lifetime is None else self._clock.monotonic() + lifetime - min(_EARLY, lifetime / 2)
         return Token(value, lifetime, renew)
 
-    def _given(self, answer: requests.Response) -> tuple[Secret, Mapping[str, Json]]:
+    def _given(self, where: str, reply: Reply) -> tuple[Secret, Mapping[str, Json]]:
         """Return the token, and the other fields of the answer."""
-        where = urlsplit(answer.url).netloc
-        content = body(answer)
-        user, code = self._settings.login.username, answer.status_code
-        if code in (401, 403):
+        user = self._settings.login.username
+        if reply.status in (401, 403):
             raise LoginRefused(
-                f"the gateway {where} does not let {user} in ({status(answer)})",
-                hint="directory users only, with their directory password; a local administrator is none"
-                if code == 401
+                f"the gateway {where} does not let {user} in ({reply.title})",
+                hint="directory users only, with their directory password; a local administrator is not one"
+                if reply.status == 401
                 else "the gateway knows the user, and does not allow it: has it the role PowerUser?",
             )
-        fields = _object(content)
+        fields = _object(reply.content)
         token = fields.pop("access_token", None)
-        if code != 200 or not isinstance(token, str) or not token:
+        if reply.status != 200 or not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise CannotReach(
-                f"the gateway {where} answered {status(answer)}, and no token",
+                f"the gateway {where} answered {reply.title}, and no token",
                 hint="are `auth_url` and `token_service` right, and is there a login page in front?",
             )
         return Secret(token), fields
@@ -111,26 +108,27 @@ class Tokens:
 
 def _object(content: bytes) -> dict[str, Json]:
     with suppress(ValueError):
-        value = json.loads(content)
+        value = parse(content)
         if isinstance(value, Mapping):
             return dict(value)
     return {}
 
 
 def _expiry(token: Secret) -> float | None:
-    """Return the `exp` of a JWT in epoch seconds, None where the token is none."""
+    """Return the `exp` of a JWT in epoch seconds, None where the token is not one."""
     parts = token.reveal().split(".")
     if len(parts) != 3:
         return None
     with suppress(ValueError):
-        claims = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        if isinstance(claims, Mapping) and isinstance(claims.get("exp"), int | float):
-            return float(claims["exp"])
+        claims = parse(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        expiry = claims.get("exp") if isinstance(claims, Mapping) else None
+        if isinstance(expiry, int | float):
+            return float(expiry)
     return None
 
 
 def _lifetime(fields: Mapping[str, Json], expiry: float | None, now: float) -> float | None:
-    """Return for how many seconds a token is good; None where nobody says, or where the clocks disagree."""
+    """Return for how many seconds a token is good; None where nothing says, or where the clocks disagree."""
     said = fields.get("expires_in")
     if isinstance(said, str) and said.isdigit():
         said = int(said)

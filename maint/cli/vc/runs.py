@@ -83,7 +83,7 @@ def logs(
             found: list[Json] = list(types)
             show(flags, screen, "types", found, "\n".join(types))
             return
-        wait = 60.0 if run.ended and kind in types else 0.0
+        wait = 60.0 if run.ended and (kind in types or not types) else 0.0  # its kinds may be late, too
         text = output(cluster, SystemClock(), number, kind, wait=wait)
         if text is None:
             raise WorkFailed(

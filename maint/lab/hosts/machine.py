@@ -5,18 +5,12 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from maint.lab.hosts.shell.facts import default_fact
 from maint.lab.hosts.shell.tree import Tree
-from maint.lab.virtual_clusters.kubernetes import Kubernetes
-from maint.lab.virtual_clusters.utility import Files
 
 _SSH = 22
 LOG = "/var/log/lab-commands.log"
 TRUSTED = "/etc/pki/tls/certs/ca-bundle.crt"  # the authorities that a host trusts
 KeystoreOpens = Callable[[bytes, str], Sequence[str] | None]
-
-
-Utility = Callable[[list[str], str, Files], tuple[int, str, str]]
 
 
 _NOBODY = "not found in Kerberos database"
@@ -56,7 +50,7 @@ class Machine:
         name: what the lab calls it; also its host name unless the fact `fqdn` says otherwise.
         root: the folder that is its `/`.
         units: its systemd units by name, without `.service`.
-        facts: what it answers about itself; see `maint.lab.hosts.shell.facts.FACTS` for names and defaults.
+        facts: what it answers about itself; see `maint.lab.hosts.machine.FACTS` for names and defaults.
         address: the address by which it knows itself.
 
     Attributes:
@@ -68,9 +62,7 @@ class Machine:
             is shown there, and what OpenSSL finds wrong with its chain; None where nobody answers.
         login: given a principal and a keytab's bytes, returns why the realm gives no ticket for them, "" where it does;
             without a keytab, whether it knows the principal.
-        utility: given arguments, working folder and the host's files, does what the virtual-cluster utility does there
-            and returns its status, output and errors; None where no cluster answers.
-        kubernetes: what kubectl talks to there, None where no cluster answers.
+        programs: commands that this host alone has, by absolute path: each takes a call (`maint.lab.hosts.shell.call`).
         shells: the numbers of the shells that run there now.
         docker: returns whether the docker daemon of the data services runs here.
         now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
@@ -97,8 +89,7 @@ class Machine:
         self.reaches: Callable[[str, int], bool] = lambda host, port: host == "localhost" and port in self.listening()
         self.shows: Callable[[str, int, bytes], Shown | None] = lambda *_: None
         self.login: Callable[[str, bytes | None], str] = lambda principal, _: f"Client '{principal}' {_NOBODY}"
-        self.utility: Utility | None = None
-        self.kubernetes: Kubernetes | None = None
+        self.programs: dict[str, Callable[..., int]] = {}
         self.shells: set[int] = set()
         self.docker: Callable[[], bool] = lambda: False
         self.now: Callable[[], float] = time.time
@@ -150,3 +141,69 @@ class Machine:
 def _opens_nothing(content: bytes, password: str) -> Sequence[str] | None:
     del content, password
     return None
+
+
+FACTS: dict[str, str] = {
+    "fqdn": "full host name (default: the machine's name, under example.internal when it has no dot)",
+    "os_id": "ID of /etc/os-release",
+    "os_version": "VERSION_ID of /etc/os-release",
+    "kernel": "release of the kernel (uname -r)",
+    "arch": "hardware name (uname -m)",
+    "cpus": "number of processors",
+    "memory_kb": "memory in KiB",
+    "timezone": "name and offset of the time zone, such as UTC+0000",
+    "selinux": "what getenforce prints",
+    "gateway": "default gateway",
+    "disk_kb": "size of a file system in KiB; of one alone: disk_kb:/TARGET",
+    "disk_used_percent": "how full a file system is; one alone: disk_used_percent:/TARGET",
+    "dns": "further names that resolve, as ADDRESS NAME…;ADDRESS NAME…",
+    "inodes": "inodes of each file system",
+    "inodes_used_percent": "how many of them are used",
+    "nofile": "limit of open files (ulimit -n)",
+    "nproc_limit": "limit of processes (ulimit -u)",
+    "sudo_password": "what sudo -S asks others than root for; without it none is needed",
+    "packages": "installed packages, NAME-VERSION-RELEASE.ARCH each",
+    "lacks": "commands that are not installed, with blanks in between",
+    "python": "version of Python",
+    "iptables_backend": "legacy or nf_tables",
+    "iptables_rules": "rules beyond the default policies, `;` between",
+    "mounts_in_use": "mount points that programs hold, `;` between",
+    "cut_off_from": "`kdc`: the realm's key distribution centre cannot be reached from it",
+    "clock_offset": "seconds by which the host believes to be off",
+    "clock_drift": "seconds by which the clock is off in truth",
+    "clock_skew": "seconds by which the clock is off under the fault clock-skew",
+}
+
+_DEFAULTS: dict[str, str] = {
+    "os_id": "rhel",
+    "os_version": "9.4",
+    "kernel": "5.14.0-427.13.1.el9_4.x86_64",
+    "arch": "x86_64",
+    "cpus": "16",
+    "memory_kb": "65536000",
+    "timezone": "UTC+0000",
+    "selinux": "Disabled",
+    "gateway": "127.0.0.1",
+    "disk_kb": "209715200",
+    "disk_used_percent": "20",
+    "inodes": "104857600",
+    "inodes_used_percent": "1",
+    "nofile": "65536",
+    "nproc_limit": "65536",
+    "packages": "bash-5.1.8-9.el9.x86_64 openssl-3.0.7-27.el9.x86_64 cloudera-manager-agent-7.13.1-1.el9.x86_64"
+    " cloudera-manager-daemons-7.13.1-1.el9.x86_64 nfs-utils-2.5.4-25.el9.x86_64"
+    " iscsi-initiator-utils-6.2.1.9-1.el9.x86_64 e2fsprogs-1.46.5-5.el9.x86_64 iptables-1.8.10-2.el9.x86_64",
+    "python": "3.9.18",
+    "iptables_backend": "legacy",
+    "clock_offset": "0.000012",
+    "clock_skew": "420",
+}
+
+
+def default_fact(machine: str, address: str, name: str) -> str:
+    """Return the default of a fact of a machine; an empty text for a fact that has none."""
+    if name == "fqdn":
+        return machine if "." in machine else f"{machine}.example.internal"
+    if name == "address":
+        return address
+    return _DEFAULTS.get(name, "")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from maint.lab.hosts import kdc
+from maint.lab.hosts import kerberos
 from maint.lab.hosts.machine import TRUSTED, Machine
 
 _HOSTS, _OPTIONS = "/etc/hosts", "/etc/default/cloudera-scm-server"
@@ -89,10 +89,10 @@ class Ailments:
 
 _WITH_KEYTABS = ("/var/run/cloudera-scm-agent/process", "/opt/cloudera/cde")
 _SPOILING: dict[str, Callable[[bytes], bytes]] = {
-    "keytab-wrong-principal": kdc.with_wrong_principal,
-    "keytab-rc4": kdc.with_rc4_alone,
-    "keytab-stale": kdc.with_old_keys,
-    "keytab-truncated": kdc.cut_off,
+    "keytab-wrong-principal": kerberos.with_wrong_principal,
+    "keytab-rc4": kerberos.with_rc4_alone,
+    "keytab-stale": kerberos.with_old_keys,
+    "keytab-truncated": kerberos.cut_off,
 }
 _FACTS: dict[str, dict[str, str]] = {
     "kdc-silent": {"cut_off_from": "kdc"},

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from maint.lab.http_server import RequestLog
+from maint.lab.http_server import RequestLog, leave
 from maint.lab.manager import host_files
 from maint.lab.manager.host_files import java_options, redaction_property
 from maint.lab.manager.http import Port, ShownCertificates
@@ -48,6 +48,7 @@ class ManagerServer:
         self._lock = threading.RLock()
         self._stopped = threading.Event()
         self._up = threading.Event()
+        self._booting: threading.Thread | None = None
         self._active = False
         self._failed_tls = False
         self._shown = ""  # the process whose command line the host shows
@@ -62,7 +63,8 @@ class ManagerServer:
                 return
             self._active, self._stopped = True, threading.Event()
             self._invocation = Invocation()
-            threading.Thread(target=self._boot, args=(self._stopped,), daemon=True).start()
+            self._booting = threading.Thread(target=self._boot, args=(self._stopped,), daemon=True)
+            self._booting.start()
 
     def stop(self) -> None:
         """Close both ports; what is under way comes to nothing."""
@@ -75,6 +77,8 @@ class ManagerServer:
             listener.stopped.set()
         for listener in listeners:
             listener.close()
+        if self._booting:
+            leave(self._booting)
 
     def restart(self) -> None:
         """Stop and launch again."""

@@ -1,17 +1,28 @@
-"""What a spark run executes: which command, or why not (contract on the jobs API, sections 4.3, 6.4)."""
+"""What a spark run executes: the files it mounts, the command or why there is none, and its process (J4.3, J6.4)."""
 
+import contextlib
 import importlib.util
+import os
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
+import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from maint.lab.manager.document import Doc
-from maint.lab.virtual_clusters import mounts
+from maint.lab.virtual_clusters import sandbox
+from maint.lab.virtual_clusters.cluster import Cluster
 
 # Settings of a cluster's engine that mean nothing to one on this machine.
 _NOT_LOCAL = ("spark.dynamicAllocation.", "spark.pyspark.", "spark.kubernetes.", "spark.executor.", "spark.driver.")
+_CAGE = str(Path(sandbox.__file__))
+_POLL = 0.05  # seconds
+_GRACE = 2.0  # seconds between asking a process to end and ending it
+PREFIX = "/app/mount"
 
 
 class CannotRun(Exception):
@@ -33,6 +44,45 @@ class Application:
     literal: bool
 
 
+def within_mount(text: str) -> str | None:
+    """Return the path of an application file below the mount, None where it lies elsewhere.
+
+    It may be given as a path within a mount, as an absolute path under `/app/mount/`, or as a `local:` or `file:` URL.
+    """
+    if "://" in text and not text.startswith(("local://", "file://")):
+        return None
+    plain = text.removeprefix("local:").removeprefix("file:")
+    if plain.startswith("/"):
+        absolute = PurePosixPath("/" + plain.lstrip("/"))
+        return str(absolute.relative_to(PREFIX)) if absolute.is_relative_to(PREFIX) else None
+    return str(PurePosixPath(plain))
+
+
+def mounted_files(cluster: Cluster, mounts: Iterable[Doc]) -> Iterator[tuple[str, Doc]]:
+    """Yield where each mounted file lies below the mount, with its entry; later mounts win."""
+    for mount in mounts:
+        prefix = str(mount.get("dirPrefix") or "").strip("/")
+        for entry in cluster.files.entries(str(mount.get("resourceName"))):
+            yield (f"{prefix}/{entry['path']}" if prefix else str(entry["path"])), entry
+
+
+def lay_out(cluster: Cluster, mounts: Iterable[Doc], target: Path) -> None:
+    """Copy all mounted files below a folder, so that nothing that a job does there reaches the resources."""
+    target.mkdir(parents=True, exist_ok=True)
+    linked: set[Path] = set()
+    with cluster.lock:  # short: only links, which keep content that is deleted meanwhile
+        for place, entry in mounted_files(cluster, mounts):
+            path = target / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            path.hardlink_to(cluster.files.blob(entry["signature"]))
+            linked.add(path)
+    for path in linked:
+        own = path.with_name(f".{path.name}.copy")
+        shutil.copyfile(path, own)
+        own.replace(path)
+
+
 def prepare(spec: Doc, mount: Path, seen_at: str, work: Path) -> Application:
     """Return what a spark definition executes.
 
@@ -44,7 +94,7 @@ def prepare(spec: Doc, mount: Path, seen_at: str, work: Path) -> Application:
     Raises:
         CannotRun: nothing that can be executed here.
     """
-    place = mounts.within(str(spec["file"]))
+    place = within_mount(str(spec["file"]))
     if place is None:
         raise CannotRun(f"cannot download {spec['file']}: the lab has no way out")
     file = mount / place
@@ -55,12 +105,12 @@ def prepare(spec: Doc, mount: Path, seen_at: str, work: Path) -> Application:
     command = [*_interpreter(spec, file), application, *arguments]
     told = [*arguments, str(spec["file"]), *(spec.get("conf") or {}).values()]
     # A file:// address is Spark's business and may point anywhere below the mount.
-    literal = any(mounts.PREFIX in str(text) for text in told) or _named_in_code(mount)
+    literal = any(PREFIX in str(text) for text in told) or _named_in_code(mount)
     return Application(command, _environment(spec, seen_at, work), literal)
 
 
 def _named_in_code(mount: Path) -> bool:
-    return any(mounts.PREFIX.encode() in module.read_bytes() for module in mount.rglob("*.py"))
+    return any(PREFIX.encode() in module.read_bytes() for module in mount.rglob("*.py"))
 
 
 def _interpreter(spec: Doc, file: Path) -> list[str]:
@@ -99,5 +149,63 @@ def _environment(spec: Doc, seen_at: str, work: Path) -> dict[str, str]:
         "PYSPARK_SUBMIT_ARGS": submit,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    own = [f"{seen_at}/{place}" for text in spec.get("pyFiles") or () if (place := mounts.within(str(text)))]
+    own = [f"{seen_at}/{place}" for text in spec.get("pyFiles") or () if (place := within_mount(str(text)))]
     return found | ({"PYTHONPATH": ":".join(own)} if own else {})
+
+
+def caging_works(folder: Path) -> bool:
+    """Return whether this system allows private mount namespaces.
+
+    Args:
+        folder: any folder; nothing stays in it.
+    """
+    words = [sys.executable, "-I", _CAGE, sandbox.PROBE, str(folder)]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+def execute(
+    application: Application, place: Path, outputs: tuple[Path, Path], killed: threading.Event, *, caged: bool
+) -> int:
+    """Run an application to its end and return its exit status, negative where a signal ended it.
+
+    Args:
+        place: the run's folder, with `mount` and `work`.
+        outputs: where its standard output and error go.
+        killed: ends it when set.
+        caged: whether it sees its files at /app/mount.
+
+    Raises:
+        CannotRun: the system forbids the cage after all.
+    """
+    work = place / "work"
+    words = [sys.executable, "-I", _CAGE, str(place / "root"), str(place / "mount"), str(work)] if caged else []
+    for output in outputs:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    with outputs[0].open("ab") as standard, outputs[1].open("ab") as errors:
+        process = subprocess.Popen(
+            [*words, *application.command], cwd=work, env=application.environment, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=standard, stderr=errors,
+        )  # fmt: skip
+    try:
+        while process.poll() is None and not killed.wait(_POLL):
+            pass
+    finally:
+        _end(process)
+    if process.returncode == sandbox.REFUSED and caged:
+        raise CannotRun(outputs[1].read_text(errors="replace").strip())
+    return process.returncode
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and whatever it started."""
+    if process.poll() is None:
+        _signal(process, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+    _signal(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

@@ -1,20 +1,24 @@
 """The state of one virtual cluster: its jobs, resources, files and runs, on disk."""
 
+import base64
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from maint.lab.hosts.kerberos import new_keytab
 from maint.lab.manager.document import Doc
 from maint.lab.manager.world import World
 from maint.lab.switches import Switches
-from maint.lab.virtual_clusters import kerberos, times
-from maint.lab.virtual_clusters.blobs import Vault
-from maint.lab.virtual_clusters.kerberos import Secret
-from maint.lab.virtual_clusters.omit_empty import shown
+from maint.lab.virtual_clusters import times
+from maint.lab.virtual_clusters.messages import shown
 from maint.lab.virtual_clusters.schedules import next_execution
-from maint.lab.virtual_clusters.store import Database, Shelf
+from maint.lab.virtual_clusters.store import Database, FileStore, ObjectStore
+
+Secret = Mapping[str, bytes]
+_PRINCIPAL, _KEYTAB = "-krb5-principal", "-krb5-secret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,12 @@ class Cluster:
         self.folder, self.identity, self._world, self._clock = folder, identity, world, clock
         self.lock = threading.RLock()
         self.database = Database(folder / "state.sqlite")
-        self.jobs = Shelf(self.database, "jobs")
-        self.resources = Shelf(self.database, "resources")
-        self.runs = Shelf(self.database, "runs")
-        self.starts = Shelf(self.database, "starts")
-        self._facts = Shelf(self.database, "facts")
-        self.files = Vault(folder, self.database)
+        self.jobs = ObjectStore(self.database, "jobs")
+        self.resources = ObjectStore(self.database, "resources")
+        self.runs = ObjectStore(self.database, "runs")
+        self.starts = ObjectStore(self.database, "starts")
+        self._facts = ObjectStore(self.database, "facts")
+        self.files = FileStore(folder, self.database)
         self.launch: Callable[[Doc], None] = _nothing
         self.stop_run: Callable[[Doc], None] = _nothing
 
@@ -104,12 +108,12 @@ class Cluster:
     @property
     def secrets(self) -> dict[str, Secret]:
         """The generic secrets of its namespace: name → key → bytes."""
-        return {name: kerberos.decoded(data) for name, data in (self._facts.get("secrets") or {}).items()}
+        return {name: _decoded(data) for name, data in (self._facts.get("secrets") or {}).items()}
 
     def put_secret(self, name: str, data: Secret) -> None:
         """Make or replace a secret."""
         known = dict(self._facts.get("secrets") or {})
-        known[name] = kerberos.encoded(data)
+        known[name] = _encoded(data)
         self._facts.put("secrets", known)
 
     def drop_secret(self, name: str) -> bool:
@@ -122,16 +126,16 @@ class Cluster:
     @property
     def kerberos(self) -> dict[str, str]:
         """Who has Kerberos secrets: user → principal; "" where the two do not fit each other."""
-        return kerberos.users(self.secrets)
+        return kerberos_users(self.secrets)
 
     def set_kerberos(self, user: str, principal: str | None, keytab: bytes = b"") -> None:
         """Give a user Kerberos secrets, with a keytab made up where none is given, or take them."""
-        names = kerberos.names(user)
+        names = secret_names(user)
         if principal is None:
             for name in names:
                 self.drop_secret(name)
             return
-        contents = (f"{principal}\n".encode(), keytab or kerberos.made_up(principal))
+        contents = (f"{principal}\n".encode(), keytab or new_keytab(principal))
         for name, content in zip(names, contents, strict=True):
             self.put_secret(name, {name: content})
 
@@ -181,5 +185,40 @@ class Cluster:
         self.database.close()
 
 
+def secret_names(user: str) -> tuple[str, str]:
+    """Return the names of a user's secrets: of the principal, and of the keytab."""
+    mapped = user.replace("_", "---")
+    return f"{mapped}{_PRINCIPAL}", f"{mapped}{_KEYTAB}"
+
+
+def kerberos_users(found: Mapping[str, Secret]) -> dict[str, str]:
+    """Return who has both secrets: user → principal; "" where the two do not fit each other."""
+    known = {}
+    for name in found:
+        mapped = name.removesuffix(_PRINCIPAL)
+        other = f"{mapped}{_KEYTAB}"
+        if mapped != name and other in found:
+            fits = principal_of(found[name].get(name, b""), found[other].get(other, b""))
+            known[mapped.replace("---", "_")] = fits
+    return known
+
+
+def principal_of(text: bytes, keytab: bytes) -> str:
+    """Return the principal that jobs can log in with, "" where the files do not fit: nothing checks them before."""
+    principal = text.decode("utf-8", "replace").removesuffix("\n")
+    name, _, realm = principal.partition("@")
+    parts = [part.encode() for part in (*name.split("/"), realm)]
+    fits = keytab.startswith(b"\x05\x02") and all(part and part in keytab for part in parts)
+    return principal if fits and not re.search(r"\s", principal) else ""
+
+
 def _nothing(run: Doc) -> None:
     del run
+
+
+def _encoded(data: Secret) -> dict[str, str]:
+    return {key: base64.b64encode(content).decode() for key, content in data.items()}
+
+
+def _decoded(data: Mapping[str, str]) -> Secret:
+    return {key: base64.b64decode(text) for key, text in data.items()}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from maint.lab.manager.document import Doc
-from maint.lab.virtual_clusters import cron, times
+from maint.lab.virtual_clusters import schedules, times
 
 # Any: a shape is a type, a list of one shape, a mapping of shapes by key, or {"*": shape} for free keys.
 Shape: TypeAlias = Any
@@ -164,7 +164,7 @@ def file_path(text: str) -> str:
 
 def _schedule(given: Doc) -> Doc:
     try:
-        cron.parse(given.get("cronExpression", ""))
+        schedules.parse_cron(given.get("cronExpression", ""))
         for name in ("start", "end"):
             moment = times.read(given.get(name, ""))
             given[name] = times.milliseconds(moment) if moment else ""

@@ -1,11 +1,13 @@
-"""The gateway: tokens for passwords and for access keys, and the control plane (jobs API, section 2)."""
+"""The gateway: users, tokens for passwords and for access keys, and the control plane (J2)."""
 
 import base64
 import binascii
+import hashlib
+import hmac
 import json
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from maint.lab import http_server
@@ -13,10 +15,83 @@ from maint.lab.manager.document import Doc
 from maint.lab.switches import Switches
 from maint.lab.virtual_clusters import times
 from maint.lab.virtual_clusters.messages import ApiError, Request, Response, html
-from maint.lab.virtual_clusters.tokens import ACCESS, WORKLOAD, Mint
-from maint.lab.virtual_clusters.users import People
 
 _WORKLOAD_LIFE = timedelta(hours=1)
+WORKLOAD, ACCESS = "workload", "access"
+
+
+class TokenSigner:
+    """Makes and checks tokens.
+
+    Args:
+        secret: what they are signed with.
+        issuer: the gateway's address, for people.
+    """
+
+    def __init__(self, secret: bytes, issuer: str) -> None:
+        self._secret, self._issuer = secret, issuer
+
+    def make(self, user: str, kind: str, until: datetime) -> str:
+        """Return a token: a JSON web token in three parts."""
+        claims = {"sub": user, "iss": self._issuer, "use": kind, "exp": int(until.timestamp()), "jti": uuid.uuid4().hex}
+        # To the second is too coarse for tokens that live two seconds.
+        body = f"{_spell({'alg': 'HS256', 'typ': 'JWT'})}.{_spell(claims | {'until': until.timestamp()})}"
+        return f"{body}.{self._signature(body)}"
+
+    def user(self, token: str, kind: str, now: datetime) -> str:
+        """Return whose token it is, "" where it is none, or no longer one."""
+        body, _, signature = token.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signature(body).encode()):
+            return ""
+        claims = _claims(body)
+        if claims.get("use") != kind or claims.get("until", 0) <= now.timestamp():
+            return ""
+        return str(claims["sub"])
+
+    def _signature(self, body: str) -> str:
+        return _plain(hmac.new(self._secret, body.encode(), hashlib.sha256).digest())
+
+
+@dataclass(slots=True)
+class User:
+    """A user of the directory.
+
+    Attributes:
+        roles: resource roles on the environment; without one, nothing is seen.
+        principal: the Kerberos principal that jobs run with.
+        local: a local administrator, who gets no tokens at all.
+    """
+
+    name: str
+    password: str
+    roles: list[str] = field(default_factory=list)
+    principal: str = ""
+    local: bool = False
+
+
+class Users:
+    """All users of a service."""
+
+    def __init__(self, people: list[User]) -> None:
+        self._people = {person.name: person for person in people}
+
+    def __iter__(self) -> Iterator[User]:
+        return iter(self._people.values())
+
+    def get(self, name: str) -> User | None:
+        """Return a user by name."""
+        return self._people.get(name)
+
+    def log_in(self, name: str, password: str) -> User | None:
+        """Return the user that a name and a password belong to."""
+        person = self._people.get(name)
+        known = person.password if person else ""
+        fits = hmac.compare_digest(known.encode(), password.encode())
+        return person if person and fits else None
+
+    def of_key(self, key: str) -> User | None:
+        """Return the user of an access key: no signature is verified, so any key is the first user's."""
+        return next(iter(self._people.values()), None) if key else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +105,8 @@ class Gateway:
         clusters: names of the virtual clusters → their addresses.
     """
 
-    mint: Mint
-    people: People
+    mint: TokenSigner
+    people: Users
     switches: Callable[[], Switches]
     strikes: Callable[[str, str], bool]
     now: Callable[[], datetime]
@@ -133,3 +208,20 @@ def _key(header: str) -> str:
     except (ValueError, binascii.Error):
         return ""
     return str(told.get("access_key_id", "")) if isinstance(told, dict) else ""
+
+
+def _claims(body: str) -> Doc:
+    try:
+        encoded = body.split(".")[1]
+        claims: Doc = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+    except (IndexError, ValueError, binascii.Error):
+        return {}
+    return claims
+
+
+def _spell(part: Doc) -> str:
+    return _plain(json.dumps(part, separators=(",", ":")).encode())
+
+
+def _plain(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()

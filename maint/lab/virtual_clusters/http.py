@@ -1,15 +1,15 @@
 """HTTPS on loopback for all names of a service: the gateway's, the virtual clusters', the control plane's."""
 
 import contextlib
+import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import BinaryIO, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from maint.lab.http_server import Listener, RequestLog
-from maint.lab.virtual_clusters import multipart
 from maint.lab.virtual_clusters.api.answer import Admitted, admit, handle, throttled
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.gateway import Gateway
@@ -17,6 +17,76 @@ from maint.lab.virtual_clusters.messages import ApiError, Request, Response, htm
 
 _PIECE = 1 << 18
 _MOST_JSON = 1 << 24
+_BOUNDARY = re.compile(r'boundary="?([^";,]{1,200})"?', re.IGNORECASE)
+_HEAD = 1 << 14
+
+
+class BadForm(ValueError):
+    """It is no form with a part of that name, or it ended early."""
+
+
+class _Source:
+    """Bytes that come in pieces, looked through for marks."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._held = b""
+
+    def until(self, mark: bytes) -> Iterator[bytes]:
+        """Yield everything up to a mark, and step over it."""
+        while (place := self._held.find(mark)) < 0:
+            safe = len(self._held) - len(mark) + 1
+            if safe > 0:
+                yield self._held[:safe]
+                self._held = self._held[safe:]
+            self._more()
+        before, self._held = self._held[:place], self._held[place + len(mark) :]
+        if before:
+            yield before
+
+    def short(self, mark: bytes) -> bytes:
+        """Return everything up to a mark, of headers."""
+        found = b""
+        for piece in self.until(mark):
+            found += piece
+            if len(found) > _HEAD:
+                raise BadForm("the head of a part is too long")
+        return found
+
+    def peek(self, count: int) -> bytes:
+        """Return the next bytes and leave them."""
+        while len(self._held) < count:
+            self._more()
+        return self._held[:count]
+
+    def _more(self) -> None:
+        piece = next(self._pieces, b"")
+        if not piece:
+            raise BadForm("unexpected EOF")
+        self._held += piece
+
+
+def form_part(pieces: Iterable[bytes], content_type: str, name: str = "file") -> Iterator[bytes]:
+    """Yield the bytes of the part of that name; whatever else the form holds is passed over.
+
+    Raises:
+        BadForm: there is no such part, or it ends early.
+    """
+    found = _BOUNDARY.search(content_type)
+    if not content_type.lower().startswith("multipart/form-data") or not found:
+        raise BadForm("request Content-Type isn't multipart/form-data")
+    mark = b"--" + found[1].strip().encode()
+    source = _Source(pieces)
+    for _ in source.until(mark):
+        pass
+    while source.peek(2) != b"--":
+        head = source.short(b"\r\n\r\n").decode("utf-8", "replace")
+        if re.search(rf'content-disposition:[^\r\n]*;\s*name="?{re.escape(name)}"?\s*(;|\r|$)', head, re.IGNORECASE):
+            yield from source.until(b"\r\n" + mark)
+            return
+        for _ in source.until(b"\r\n" + mark):
+            pass
+    raise BadForm("http: no such file")
 
 
 class Names(Protocol):
@@ -59,7 +129,7 @@ class Exchange(BaseHTTPRequestHandler):
         request = self._request()
         try:
             response = self._answer(request)
-        except multipart.BadForm as error:
+        except BadForm as error:
             response = ApiError(400, str(error)).response()
         self._log(request, response)
         if response.lost:
@@ -107,7 +177,7 @@ class Exchange(BaseHTTPRequestHandler):
             return html(413, "413 Request Entity Too Large")
         if admitted.uploads:
             kind = admitted.request.headers.get("content-type", "")
-            staged = cluster.files.stage(multipart.part(self._received(), kind))
+            staged = cluster.files.stage(form_part(self._received(), kind))
             request = replace(admitted.request, upload=staged)
         else:
             request = replace(admitted.request, content=self._whole())
@@ -125,7 +195,7 @@ class Exchange(BaseHTTPRequestHandler):
             found += piece
             if len(found) > _MOST_JSON:
                 self.close_connection = True
-                raise multipart.BadForm("the body is too large")
+                raise BadForm("the body is too large")
         return found
 
     def _received(self) -> Iterator[bytes]:
@@ -137,7 +207,7 @@ class Exchange(BaseHTTPRequestHandler):
             piece = self.rfile.read1(min(self._left, _PIECE))
             if not piece:
                 self.close_connection = True
-                raise multipart.BadForm("unexpected EOF")
+                raise BadForm("unexpected EOF")
             self._left -= len(piece)
             yield piece
 
@@ -146,7 +216,7 @@ class Exchange(BaseHTTPRequestHandler):
             while size:
                 piece = self.rfile.read1(min(size, _PIECE))
                 if not piece:
-                    raise multipart.BadForm("unexpected EOF")
+                    raise BadForm("unexpected EOF")
                 size -= len(piece)
                 yield piece
             self.rfile.readline(8)
@@ -157,7 +227,7 @@ class Exchange(BaseHTTPRequestHandler):
         """Take in the rest of a body, so that the answer reaches its sender."""
         if self.close_connection:
             return
-        with contextlib.suppress(multipart.BadForm):
+        with contextlib.suppress(BadForm):
             for _ in self._received():
                 pass
 

@@ -1,14 +1,47 @@
-"""What scripts and the toolkit's configuration are told of a lab's virtual clusters."""
+"""What scripts and the toolkit's configuration learn of a lab's virtual clusters, also of those that were lost."""
 
+import json
 from pathlib import Path
 
 from maint.lab import pki
+from maint.lab.files import write_whole
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters.cluster import Cluster, Identity
-from maint.lab.virtual_clusters.lose import lost
+from maint.lab.virtual_clusters.create import FACTS
+from maint.lab.virtual_clusters.gateway import User
 from maint.lab.virtual_clusters.service import Service
-from maint.lab.virtual_clusters.users import Person
 from maint.lab.virtual_clusters.utility import SCRIPT
+
+_LOST = "lost.json"
+
+
+def lose(service: Service) -> None:
+    """Take all virtual clusters away. A new one of the same name gets a new address, which only its maker learns."""
+    identities = [cluster.identity for cluster in service.clusters()]
+    before = {identity.name for identity in identities}
+    kept = [identity for identity in lost(service) if identity.name not in before]
+    write_whole(service.folder / _LOST, json.dumps([_spelled(one) for one in (*kept, *identities)]).encode(), 0o600)
+    for identity in identities:
+        service.delete(identity.name)
+
+
+def lost(service: Service) -> list[Identity]:
+    """Return what was lost, as the configuration still knows it."""
+    path = service.folder / _LOST
+    return [Identity(**one) for one in json.loads(path.read_bytes())] if path.exists() else []
+
+
+def found_again(folder: Path) -> None:
+    """Let the configuration know where those are now that were made again; done when a lab comes up.
+
+    Args:
+        folder: the service's.
+    """
+    if not (folder / _LOST).exists():
+        return
+    there = {entry["name"] for entry in json.loads((folder / FACTS).read_bytes())["clusters"]}
+    left = [one for one in json.loads((folder / _LOST).read_bytes()) if one["name"] not in there]
+    write_whole(folder / _LOST, json.dumps(left).encode(), 0o600)
 
 
 def status(service: Service, ca: Path) -> list[Doc]:
@@ -56,14 +89,18 @@ def _config(service: Service, identity: Identity, ca: Path) -> Doc:
     }
 
 
-def _user(service: Service, person: Person) -> Doc:
+def _user(service: Service, person: User) -> Doc:
     keytab = service.folder / "keytabs" / f"{person.name}.keytab"
     return {"name": person.name, "principal": person.principal, "keytab": f"file:{keytab}"}
 
 
-def _first(service: Service) -> Person:
+def _first(service: Service) -> User:
     return next(iter(service.people))
 
 
 def _connect_to(service: Service) -> str:
     return f"{pki.LOOPBACK[1]}:{service.port}"
+
+
+def _spelled(identity: Identity) -> dict[str, str]:
+    return {"name": identity.name, "id": identity.id, "service": identity.service, "domain": identity.domain}

@@ -1,12 +1,12 @@
 """What goes into the gateway and the jobs API, and what comes out."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
-from maint.lab.virtual_clusters.blobs import Staged
-from maint.lab.virtual_clusters.cluster import Cluster
+from maint.lab.manager.document import Doc
+from maint.lab.virtual_clusters.store import Staged
 
 JSON, TEXT, BYTES, ZIP = "application/json", "text/plain; charset=utf-8", "application/octet-stream", "application/zip"
 
@@ -109,12 +109,31 @@ class ApiError(Exception):
         return Response(self.status, body, headers=headers or {})
 
 
-Handler = Callable[[Cluster, Request], Response]
-
-
 def html(status: int, title: str) -> Response:
     """Return a page as a proxy writes it."""
     page = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n"
     return Response(
         status, text=f"{page}<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n".encode(), content_type="text/html"
     )
+
+
+# Printed although it is false.
+_PRINTED = {"enabled"}
+
+
+def shown(value: Mapping[str, Any]) -> Doc:  # Any: what JSON can spell
+    """Return an object without what is empty, objects within objects too."""
+    inner = {name: _inner(member) for name, member in value.items()}
+    return {name: member for name, member in inner.items() if name in _PRINTED or not _empty(member)}
+
+
+def _empty(value: Any) -> bool:  # Any: what JSON can spell
+    return value is None or value is False or value in ("", [], {})
+
+
+def _inner(value: Any) -> Any:  # Any: what JSON can spell
+    if isinstance(value, Mapping):
+        return shown(value)
+    if isinstance(value, list):
+        return [_inner(member) for member in value]
+    return value

@@ -1,20 +1,23 @@
-"""Runs of jobs: made, moved from state to state, ended (contract on the jobs API, sections 4.5, 6)."""
+"""Runs of jobs, with their logs: made, moved from state to state, ended (J4.5, J6)."""
 
 import copy
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from maint.lab.manager.document import Doc
-from maint.lab.virtual_clusters import logs, times
+from maint.lab.virtual_clusters import times
 from maint.lab.virtual_clusters.cluster import Cluster
 
 STARTING, RUNNING, SUCCEEDED, FAILED, KILLED, UNKNOWN = (
     "starting", "running", "succeeded", "failed", "killed", "unknown",
 )  # fmt: skip
 FINAL = (SUCCEEDED, FAILED, KILLED, UNKNOWN)
+JOBS_API, SUBMITTER = "submitter/jobs_api", "submitter/stderr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ def create(cluster: Cluster, job: Doc, wish: Wish) -> Doc:
     if kind == "airflow":
         run["_"]["dag"] = (job.get("_") or {}).get("dag", "")
     job["lastUsed"] = run["started"]
-    logs.write(cluster, run, logs.JOBS_API, f"run {number} {STARTING}\n")
+    write_log(cluster, run, JOBS_API, f"run {number} {STARTING}\n")
     cluster.jobs.put(str(job["name"]), job)
     cluster.runs.put(str(number), run)
     if wish.request_id:
@@ -62,7 +65,7 @@ def move(cluster: Cluster, run: Doc, status: str) -> None:
         if run["status"] in FINAL:
             return
         # The state comes last: whoever reads it, with the lock or without, finds all that belongs to it.
-        logs.write(cluster, run, logs.JOBS_API, f"run {run['id']} {status}\n")
+        write_log(cluster, run, JOBS_API, f"run {run['id']} {status}\n")
         if status in FINAL:
             run["ended"] = cluster.stamp()
             run["_"]["ended"] = cluster.now().timestamp()
@@ -83,7 +86,7 @@ def abandon(cluster: Cluster) -> None:
     """End the runs that an earlier life of the lab left active."""
     for run in cluster.runs.values():
         if not ended(run):
-            logs.write(cluster, run, logs.SUBMITTER, "ERROR submitter: the pods of the run are gone\n")
+            write_log(cluster, run, SUBMITTER, "ERROR submitter: the pods of the run are gone\n")
             move(cluster, run, UNKNOWN)
 
 
@@ -115,3 +118,42 @@ def _dag_run(job: Doc, wish: Wish, now: datetime) -> Doc:
         "executionDate": times.seconds(logical),
         "startDate": times.seconds(now),
     }
+
+
+def run_folder(cluster: Cluster, run: Doc) -> Path:
+    """Return the folder of a run."""
+    return cluster.folder / "runs" / str(run["id"])
+
+
+def log_path(cluster: Cluster, run: Doc, kind: str) -> Path:
+    """Return where a log lies."""
+    return run_folder(cluster, run) / "logs" / quote(kind, safe="")
+
+
+def write_log(cluster: Cluster, run: Doc, kind: str, text: str) -> None:
+    """Add to a log."""
+    place = log_path(cluster, run, kind)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("a") as stream:
+        stream.write(text)
+
+
+def log_types(cluster: Cluster, run: Doc) -> list[str]:
+    """Return the types of log that can be read by now."""
+    place = run_folder(cluster, run) / "logs"
+    names = sorted(unquote(each.name) for each in place.iterdir()) if place.exists() else []
+    return [name for name in names if log_readable(cluster, run, name)]
+
+
+def log_readable(cluster: Cluster, run: Doc, kind: str) -> bool:
+    """Return whether a log is there, and already shown: what the submitter says comes at once, the rest late."""
+    place = log_path(cluster, run, kind)
+    if not place.is_file():
+        return False
+    ended = times.read(run["ended"])
+    if kind == JOBS_API or (ended is None and not cluster.switches.number("vc-log-seconds")):
+        return True
+    if ended is None:
+        return False
+    shown_from = float((run.get("_") or {}).get("ended", 0)) + cluster.switches.number("vc-log-seconds")
+    return cluster.now().timestamp() >= shown_from

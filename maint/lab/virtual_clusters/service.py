@@ -1,14 +1,11 @@
 """A Data Engineering service: its gateway, its virtual clusters, the one port they share, and what time brings."""
 
 import json
-import re
-import secrets
 import shutil
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,22 +15,15 @@ from maint.lab.http_server import RequestLog
 from maint.lab.manager.document import Doc
 from maint.lab.manager.world import World
 from maint.lab.switches import Switches
-from maint.lab.virtual_clusters import example, runs, tick
+from maint.lab.virtual_clusters import runs, tick
 from maint.lab.virtual_clusters.certificates import Certificates
 from maint.lab.virtual_clusters.cluster import Cluster, Identity
+from maint.lab.virtual_clusters.create import FACTS, BadName, check_name, entry_of, load_example
 from maint.lab.virtual_clusters.engine import Engine
-from maint.lab.virtual_clusters.gateway import Gateway
+from maint.lab.virtual_clusters.gateway import Gateway, TokenSigner, User, Users
 from maint.lab.virtual_clusters.http import Port
-from maint.lab.virtual_clusters.tokens import Mint
-from maint.lab.virtual_clusters.users import People, Person
 
-FACTS = "service.json"
 _TICK = 0.2  # seconds
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{2,29}")
-
-
-class BadName(ValueError):
-    """No name for a virtual cluster, or one that is taken."""
 
 
 class Service:
@@ -95,7 +85,7 @@ class Service:
         return int(self._facts["port"])
 
     @property
-    def people(self) -> People:
+    def people(self) -> Users:
         """Its users."""
         return self.gateway.people
 
@@ -196,8 +186,8 @@ class Service:
         return str(self._facts["domain"])
 
     def _gateway(self) -> Gateway:
-        people = People([Person(**person) for person in self._facts["people"]])
-        mint = Mint(bytes.fromhex(self._facts["secret"]), f"https://service.cde-{self.id}.{self._domain}")
+        people = Users([User(**person) for person in self._facts["people"]])
+        mint = TokenSigner(bytes.fromhex(self._facts["secret"]), f"https://service.cde-{self.id}.{self._domain}")
         certificate = "".join(self.tls_pair[0].read_text().split("-----")[2].split())
         return Gateway(
             mint, people, lambda: self._world.switches, self._strikes, lambda: datetime.now(UTC),
@@ -254,38 +244,9 @@ class Service:
                     keytab = self.folder / "keytabs" / f"{person.name}.keytab"
                     cluster.set_kerberos(person.name, person.principal, keytab.read_bytes())
         if new and entry["loaded"]:
-            example.load(cluster)
+            load_example(cluster)
         runs.abandon(cluster)
         return cluster, engine
 
     def _write(self) -> None:
         write_whole(self.folder / FACTS, json.dumps(self._facts, indent=1).encode(), 0o600)
-
-
-def entry_of(name: str, *, loaded: bool, initialised: bool, id_: str = "", due: float = 0.0) -> Doc:
-    """Return a virtual cluster as the service remembers it.
-
-    Args:
-        id_: its id, "" for a new one.
-        due: when it appears, seconds since 1970.
-    """
-    return {"name": name, "id": id_ or new_id(), "loaded": loaded, "initialised": initialised, "due": due}
-
-
-def check_name(name: str, taken: Iterable[str]) -> None:
-    """Raise `BadName` unless a virtual cluster may be called so (contract on the jobs API, section 8)."""
-    if not _NAME.fullmatch(name):
-        raise BadName(f"{name!r} names no virtual cluster: 3 to 30 letters, digits and hyphens, a letter first")
-    if name in taken:
-        raise BadName(f"there is a virtual cluster {name!r} already")
-
-
-def new_id() -> str:
-    """Return eight lowercase letters and digits, as services and virtual clusters have (section 1)."""
-    letters = "abcdefghijkmnopqrstuvwxyz"
-    return secrets.choice(letters) + "".join(secrets.choice(letters + "23456789") for _ in range(7))
-
-
-def spelled(person: Person) -> Doc:
-    """Return a user as the service remembers it."""
-    return asdict(person)

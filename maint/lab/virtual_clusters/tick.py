@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from maint.lab.manager.document import Doc
-from maint.lab.virtual_clusters import cron, dagfile, mounts, runs, schedules, times
+from maint.lab.virtual_clusters import application, dagfile, runs, schedules, times
 from maint.lab.virtual_clusters.cluster import Cluster
 
 _ACTIVE_AT_ONCE = 16  # of one DAG, catching up
@@ -44,7 +44,7 @@ def parse(cluster: Cluster, job: Doc) -> None:
     inner["dag"] = text
     try:
         dag = dagfile.parse(text)
-        cron.parse(dag.schedule)
+        schedules.parse_cron(dag.schedule)
     except ValueError:
         cluster.jobs.put(str(job["name"]), job)  # the run says what is wrong with it
         return
@@ -70,8 +70,8 @@ def parse(cluster: Cluster, job: Doc) -> None:
 
 def dag_text(cluster: Cluster, job: Doc) -> str:
     """Return the text of the DAG file that a job mounts, "" where there is none."""
-    wanted = mounts.within(str(job["airflow"]["dagFile"]))
-    for place, entry in mounts.places(cluster, job.get("mounts") or ()):
+    wanted = application.within_mount(str(job["airflow"]["dagFile"]))
+    for place, entry in application.mounted_files(cluster, job.get("mounts") or ()):
         if place == wanted:
             return cluster.files.blob(entry["signature"]).read_text(errors="replace")
     return ""

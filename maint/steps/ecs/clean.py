@@ -1,20 +1,33 @@
-"""Clean the hosts of a stopped ECS cluster: rke2, iSCSI, mounts, folders (contract section 6.1, steps 3 to 5)."""
+"""Clean the hosts of a stopped ECS cluster (M6.1, steps 3 to 5), restart them, and see that nothing is left."""
 
+import shlex
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-from maint.errors import Refused, WorkFailed
+from maint.errors import CannotReach, Refused, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.ports import Sight, Site, Work
+from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.ecs.cluster import Ecs, ecs_cluster, refuse_running
-from maint.steps.ecs.paths import Removal, changed, judged, still_mounted, to_unmount
-from maint.steps.ecs.registry import PLAN_ANEW, cluster_of, hosts_of, identity
-from maint.steps.ecs.survey import BIN, PACKAGE, Survey, paths_of, planned, removals_on, surveyed
+from maint.steps.ecs.registry import PLAN_ANEW, cluster_of, hosts_of, identity, registries
+from maint.steps.ecs.survey import (
+    BIN,
+    PACKAGE,
+    Removal,
+    Survey,
+    changed,
+    judge_paths,
+    paths_of,
+    planned,
+    removals_on,
+    still_mounted,
+    survey_host,
+    to_unmount,
+)
 from maint.steps.guards import keep, plan_to_keep, prove_cluster
-from maint.steps.hosts.fan_out import folded, on_each, texts, told
-from maint.steps.hosts.script import script
-from maint.steps.manager.clusters import DeleteArguments, proof_words, proven
-from maint.steps.step import Progress, Step, done
+from maint.steps.hosts.fan_out import ask_script, host_list, map_hosts, run_script, script, texts
+from maint.steps.manager.clusters import ClusterArguments, DeleteArguments, proof_words, proven
+from maint.steps.manager.commands import pauses
+from maint.steps.step import Progress, Step, done, unchanged
 
 _LIMIT = 900.0  # seconds for scripts and packages on one host
 _REMOVING = 7200.0  # seconds for removing folders on one host
@@ -66,7 +79,7 @@ class CleanHosts(Step[DeleteArguments]):
         surveys = yield from _surveys(site, list(hosts), paths, "looking at what is left")
         _refuse_changed(hosts, surveys)
         count = yield from _removed(site, work, hosts, surveys)
-        return done(f"{count} paths removed on {folded(list(hosts))}; {kept}")
+        return done(f"{count} paths removed on {host_list(list(hosts))}; {kept}")
 
 
 def _told(removals: Mapping[str, Sequence[Removal]]) -> str:
@@ -90,7 +103,7 @@ def _refuse_changed(hosts: Mapping[str, Sequence[Removal]], surveys: Mapping[str
     """Refuse where anything that would go is not what the plan says, or must not go (any more)."""
     problems: list[str] = []
     for host, survey in surveys.items():
-        removals, reasons = judged(survey.found, survey.mounts)
+        removals, reasons = judge_paths(survey.found, survey.mounts)
         problems += [f"{host}: {words}" for words in (*reasons, *changed(hosts[host], removals))]
     if problems:
         raise Refused("the hosts are not as the plan says, so nothing is removed", detail=problems, hint=PLAN_ANEW)
@@ -99,7 +112,7 @@ def _refuse_changed(hosts: Mapping[str, Sequence[Removal]], surveys: Mapping[str
 def _surveys(
     site: Site, hosts: Sequence[str], paths: Sequence[str], asking: str
 ) -> Generator[str, None, dict[str, Survey]]:
-    return (yield from on_each(site, hosts, lambda host: surveyed(site.shell, host, paths), asking))
+    return (yield from map_hosts(site, hosts, lambda host: survey_host(site.shell, host, paths), asking))
 
 
 def _ended(site: Site, work: Work, surveys: Mapping[str, Survey]) -> Generator[str, None, None]:
@@ -117,7 +130,9 @@ def _ended(site: Site, work: Work, surveys: Mapping[str, Survey]) -> Generator[s
 def _told_all(
     site: Site, hosts: Sequence[str], words: bytes, doing: str, note: Callable[[str], object] = str
 ) -> Generator[str, None, None]:
-    yield from on_each(site, hosts, lambda host: told(site.shell, host, words, timeout=_LIMIT), doing, done=note)
+    yield from map_hosts(
+        site, hosts, lambda host: run_script(site.shell, host, words, timeout=_LIMIT), doing, done=note
+    )
 
 
 def _unmounted(site: Site, surveys: Mapping[str, Survey]) -> Generator[str, None, None]:
@@ -125,16 +140,16 @@ def _unmounted(site: Site, surveys: Mapping[str, Survey]) -> Generator[str, None
     targets = {host: to_unmount(survey.found, survey.mounts) for host, survey in surveys.items()}
 
     def unmount(host: str) -> None:
-        told(site.shell, host, script("ecs-unmount", targets=targets[host]), timeout=_LIMIT)
+        run_script(site.shell, host, script("ecs-unmount", targets=targets[host]), timeout=_LIMIT)
 
-    yield from on_each(site, [host for host in surveys if targets[host]], unmount, "unmounting what pods held")
+    yield from map_hosts(site, [host for host in surveys if targets[host]], unmount, "unmounting what pods held")
 
 
 def _removed(
     site: Site, work: Work, hosts: Mapping[str, Sequence[Removal]], surveys: Mapping[str, Survey]
 ) -> Generator[str, None, int]:
     """Remove what the plan names and is still there; nothing on any host while something is mounted below it."""
-    now = {host: judged(survey.found, survey.mounts)[0] for host, survey in surveys.items()}
+    now = {host: judge_paths(survey.found, survey.mounts)[0] for host, survey in surveys.items()}
     held = [f"{host}: {words}" for host, survey in surveys.items() for words in still_mounted(now[host], survey.mounts)]
     if held:
         hint = "end what holds it and unmount it, then `maint playbook resume`"
@@ -143,10 +158,141 @@ def _removed(
 
     def remove(host: str) -> None:
         removing = script("ecs-remove", removals=[one.to_json() for one in now[host]])
-        told(site.shell, host, removing, timeout=work.timeout or _REMOVING)
-        left = judged(surveyed(site.shell, host, list(dict.fromkeys(paths))).found, surveys[host].mounts)[0]
+        run_script(site.shell, host, removing, timeout=work.timeout or _REMOVING)
+        left = judge_paths(survey_host(site.shell, host, list(dict.fromkeys(paths))).found, surveys[host].mounts)[0]
         if standing := [one.words for one in left if not one.volume]:
             raise WorkFailed(f"{host}: still there: {', '.join(standing)}")
 
-    yield from on_each(site, [host for host in hosts if now[host]], remove, "removing the cluster's folders")
+    yield from map_hosts(site, [host for host in hosts if now[host]], remove, "removing the cluster's folders")
     return sum(len(listed) for listed in now.values())
+
+
+_BOOT = b"cat /proc/sys/kernel/random/boot_id"
+
+
+class RebootHosts(Step[ClusterArguments]):
+    """Starts the hosts anew, each once for all lives of a run."""
+
+    kind = "ecs.reboot"
+    help = "Start the hosts of an ECS cluster anew, each once, and wait until they answer."
+    effect = Effect.CHANGE
+    arguments = ClusterArguments
+
+    def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the hosts; the cluster itself is gone when their turn comes."""
+        ecs = ecs_cluster(sight, args.cluster)
+        yield self.action(
+            f"hosts of cluster {ecs.cluster.name}",
+            f"reboot {', '.join(ecs.hosts)}",
+            {"cluster": ecs.cluster.name, "hosts": list(ecs.hosts)},
+            facts={"cluster": ecs.cluster.name, "hosts": list(ecs.hosts)},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Note which boot each host is in, reboot those that are still in it, and wait for another."""
+        hosts = texts(action.arguments["hosts"])
+        refuse_running(site.manager, str(action.arguments["cluster"]))
+        before = work.noted("boots")
+        if not isinstance(before, Mapping):
+            before = yield from map_hosts(site, hosts, lambda host: boot_of(site.shell, host), "asking for their boot")
+            work.note("boots", before)
+        old = {host: str(before[host]) for host in hosts}
+        now = yield from _boots(site, hosts)
+        still = [host for host in hosts if now[host] == old[host]]
+        for host in still:
+            yield f"rebooting {host}"
+            _reboot(site, host)
+        yield from _await(site, old, work.timeout or _LIMIT)
+        return done(f"{host_list(still)} rebooted") if still else unchanged("all of them were rebooted already")
+
+
+def boot_of(shell: ShellSight, host: str) -> str:
+    """Return the id of the boot that a host is in."""
+    return ask_script(shell, host, _BOOT).decode("ascii", "replace").strip()
+
+
+def _boots(site: Site, hosts: Sequence[str]) -> Generator[str, None, dict[str, str]]:
+    """Return the boot of each host, nothing for one that does not answer now."""
+
+    def ask(host: str) -> str:
+        try:
+            return boot_of(site.shell, host)
+        except (CannotReach, TimedOut):
+            return ""
+
+    return (yield from map_hosts(site, hosts, ask, "asking for their boot"))
+
+
+def _reboot(site: Site, host: str) -> None:
+    try:
+        ran = site.shell.run(host, "systemctl reboot", timeout=60.0)
+    except (CannotReach, TimedOut):
+        return  # the connection goes down with the host; whether it is back is looked at
+    if not ran.ok and ran.status != 255:
+        raise WorkFailed(f"{host} could not be rebooted", detail=[ran.err.decode("utf-8", "replace").strip()[-200:]])
+
+
+def _await(site: Site, before: Mapping[str, str], limit: float) -> Generator[str, None, None]:
+    begun = site.clock.monotonic()
+    for pause in pauses():
+        now = yield from _boots(site, list(before))
+        away = [host for host, boot in now.items() if boot in ("", before[host])]
+        if not away:
+            return
+        if site.clock.monotonic() - begun > limit:
+            raise TimedOut(
+                f"{len(away)} hosts are not back", detail=away, hint="look at them, then `maint playbook resume`"
+            )
+        yield f"waiting for {host_list(away)}"
+        site.clock.sleep(pause)
+
+
+class VerifyGone(Step[ClusterArguments]):
+    """Looks whether anything of a cluster is left on its hosts and in the manager."""
+
+    kind = "ecs.verify"
+    help = "See that the manager lists an ECS cluster no more, and that nothing of it is left on its hosts."
+    effect = Effect.READ
+    arguments = ClusterArguments
+
+    def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
+        """Plan what will be looked for."""
+        ecs = ecs_cluster(sight, args.cluster)
+        paths = paths_of(ecs)
+        volumes = {
+            host: [one.path for one in listed if one.volume and one.form != "link"]
+            for host, listed in removals_on(sight, ecs.hosts, paths).items()
+        }
+        hosts: dict[str, Json] = {host: list(kept) for host, kept in volumes.items()}
+        yield self.action(
+            f"cluster {ecs.cluster.name}",
+            f"see that nothing of it is left on {', '.join(ecs.hosts)}",
+            {"cluster": ecs.cluster.name, "paths": paths, "hosts": hosts},
+            facts={"cluster": ecs.cluster.name, "hosts": list(ecs.hosts)},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Look, and name all that is left."""
+        name, hosts = str(action.arguments["cluster"]), hosts_of(action)
+        left = [f"the manager lists {one.name}" for one in site.manager.clusters() if one.name == name]
+        paths = texts(action.arguments["paths"])
+        found = yield from map_hosts(
+            site, list(hosts), lambda host: _left(site, host, paths, texts(hosts[host])), "looking for what is left"
+        )
+        left += [f"{host}: {words}" for host, listed in found.items() for words in listed]
+        if left:
+            hint = "remove it by hand, then `maint playbook resume`"
+            raise WorkFailed(f"something of cluster {name} is left", detail=left, hint=hint)
+        return done(f"nothing of cluster {name} is left on {host_list(list(hosts))}, nor in the manager")
+
+
+def _left(site: Site, host: str, paths: Sequence[str], volumes: Sequence[str]) -> list[str]:
+    survey = survey_host(site.shell, host, paths)
+    left = [one.words for one in judge_paths(survey.found, survey.mounts)[0] if one.path not in volumes]
+    left += [f"{path} is not empty" for path in volumes if _holds_something(site.shell, host, path)]
+    left += [f"{one.name} ({one.image}) is a registry container" for one in registries(site.shell, host) or ()]
+    return left + (["the package of iSCSI is installed"] if survey.package else [])
+
+
+def _holds_something(shell: ShellSight, host: str, path: str) -> bool:
+    return bool(ask_script(shell, host, f"find {shlex.quote(path)} -mindepth 1 -maxdepth 1".encode()).strip())

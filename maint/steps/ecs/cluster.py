@@ -1,4 +1,4 @@
-"""An ECS cluster as the manager knows it: its hosts, and where it keeps data (contract section 6.1)."""
+"""An ECS cluster as the manager knows it: its hosts, and where it keeps data (M6.1)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""The firewall of an ECS cluster's hosts: keep its rules, let everything through, and the way back (contract 6.1)."""
+"""The firewall of an ECS cluster's hosts: keep its rules, let everything through, and the way back (M6.1)."""
 
 from collections.abc import Iterable
 
@@ -9,8 +9,16 @@ from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.ecs.cluster import ecs_cluster, refuse_running
 from maint.steps.hosts import undo
-from maint.steps.hosts.fan_out import asked, folded, insisted, looked_at, on_each, texts, told
-from maint.steps.hosts.script import script
+from maint.steps.hosts.fan_out import (
+    ask_script,
+    host_list,
+    map_hosts,
+    map_hosts_now,
+    output_of,
+    run_script,
+    script,
+    texts,
+)
 from maint.steps.manager.clusters import ClusterArguments
 from maint.steps.manager.server import require_ssh
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
@@ -21,7 +29,7 @@ _LIMIT = 120.0  # seconds for one host
 
 def rules_of(shell: ShellSight, host: str) -> bytes:
     """Return the rules of a host as `iptables-save` prints them; empty where there is no iptables."""
-    return asked(shell, host, script("ecs-firewall-save"), timeout=_LIMIT)
+    return ask_script(shell, host, script("ecs-firewall-save"), timeout=_LIMIT)
 
 
 def beyond_policies(rules: bytes) -> list[str]:
@@ -45,7 +53,7 @@ class FlushFirewall(Step[ClusterArguments]):
     def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
         """Plan by counting the rules."""
         ecs = ecs_cluster(sight, args.cluster)
-        found = looked_at(sight, ecs.hosts, lambda host: rules_of(sight.shell, host), "reading firewall rules")
+        found = map_hosts_now(sight, ecs.hosts, lambda host: rules_of(sight.shell, host), "reading firewall rules")
         counts = {host: len(beyond_policies(rules)) for host, rules in found.items()}
         shown = ", ".join(f"{count} on {host}" for host, count in counts.items())
         yield self.action(
@@ -61,19 +69,19 @@ class FlushFirewall(Step[ClusterArguments]):
         """Keep first, on all hosts; then flush those that have rules."""
         hosts = texts(action.arguments["hosts"])
         refuse_running(site.manager, str(action.arguments["cluster"]))
-        found = yield from on_each(site, hosts, lambda host: rules_of(site.shell, host), "reading firewall rules")
+        found = yield from map_hosts(site, hosts, lambda host: rules_of(site.shell, host), "reading firewall rules")
         open_, closed = _split(found)
         undo.keep(site, work.run, {host: found[host] for host in closed}, NAME)
 
         def flush(host: str) -> None:
-            told(site.shell, host, script("ecs-firewall-flush"), timeout=_LIMIT)
+            run_script(site.shell, host, script("ecs-firewall-flush"), timeout=_LIMIT)
             if left := beyond_policies(rules_of(site.shell, host)):
                 raise WorkFailed(f"{host}: {len(left)} rules are left, such as {left[0]}")
 
-        yield from on_each(site, closed, flush, "flushing firewall rules")
+        yield from map_hosts(site, closed, flush, "flushing firewall rules")
         if not closed:
-            return unchanged(f"no rules on {folded(open_)}")
-        return done(f"rules of {folded(closed)} flushed, and kept for `maint playbook run restore-firewall`")
+            return unchanged(f"no rules on {host_list(open_)}")
+        return done(f"rules of {host_list(closed)} flushed, and kept for `maint playbook run restore-firewall`")
 
 
 def _split(found: dict[str, bytes]) -> tuple[list[str], list[str]]:
@@ -98,7 +106,7 @@ class RestoreFirewall(Step[RestoreArguments]):
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         """Plan what is kept; refuses a host of which nothing is."""
         require_ssh(sight, "hosts")
-        known = {one.host: one.kept_at for one in undo.kept(sight.settings.state) if one.name == NAME}
+        known = {one.host: one.kept_at for one in undo.records(sight.settings.state) if one.name == NAME}
         lacking = [host for host in args.hosts if host not in known]
         if lacking or not known:
             raise Refused(
@@ -123,7 +131,7 @@ class RestoreFirewall(Step[RestoreArguments]):
             if found is None:
                 raise WorkFailed(f"{host}: its rules are no longer kept")
             rules = site.undo.fetch(found.sealed)
-            insisted(host, site.shell.run(host, "iptables-restore", stdin=rules, timeout=_LIMIT))
+            output_of(host, site.shell.run(host, "iptables-restore", stdin=rules, timeout=_LIMIT))
 
-        yield from on_each(site, hosts, restore, "putting firewall rules back")
-        return done(f"rules put back on {folded(hosts)}")
+        yield from map_hosts(site, hosts, restore, "putting firewall rules back")
+        return done(f"rules put back on {host_list(hosts)}")

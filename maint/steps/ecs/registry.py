@@ -1,4 +1,4 @@
-"""The docker registry of an ECS cluster: stop it, remove it with its volumes and its image (contract 6.1, step 1)."""
+"""The docker registry of an ECS cluster: stop it, remove it with its volumes and its image (M6.1, step 1)."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 
@@ -11,8 +11,7 @@ from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.ecs.cluster import UNCLEANED, ecs_cluster
 from maint.steps.guards import keep, plan_to_keep, prove_cluster
-from maint.steps.hosts.fan_out import folded, insisted, looked_at, on_each, told
-from maint.steps.hosts.script import SHELL, script
+from maint.steps.hosts.fan_out import SHELL, host_list, map_hosts, map_hosts_now, output_of, run_script, script
 from maint.steps.manager.clusters import DeleteArguments, proof_words, proven
 from maint.steps.step import Progress, Step, done, unchanged
 
@@ -48,7 +47,7 @@ def containers(shell: ShellSight, host: str) -> Sequence[Container] | None:
     ran = shell.ask(host, SHELL, stdin=script("ecs-registry-list", docker=DOCKER, absent=_ABSENT), timeout=_LIMIT)
     if ran.status == _ABSENT:
         return None
-    rows = [line.split("\t") for line in insisted(host, ran).decode("utf-8", "replace").splitlines()]
+    rows = [line.split("\t") for line in output_of(host, ran).decode("utf-8", "replace").splitlines()]
     return [Container(*row) for row in rows if len(row) == 3]
 
 
@@ -71,7 +70,7 @@ class RemoveRegistry(Step[DeleteArguments]):
         ecs = ecs_cluster(sight, args.cluster)
         snapshot = proven(args, sight, ecs.cluster)
         asking = "asking docker on the cluster's hosts"
-        found = looked_at(sight, ecs.hosts, lambda host: containers(sight.shell, host) or (), asking, UNCLEANED)
+        found = map_hosts_now(sight, ecs.hosts, lambda host: containers(sight.shell, host) or (), asking, UNCLEANED)
         shown = [f"{one.name} ({one.image}) on {host}" for host in found for one in found[host] if one.is_registry]
         others = [f"{one.name} ({one.image}) on {host}" for host in found for one in found[host] if not one.is_registry]
         words = f"remove the registry container {', '.join(shown)}" if shown else "no registry container is there"
@@ -93,7 +92,7 @@ class RemoveRegistry(Step[DeleteArguments]):
         hosts = hosts_of(action)
         planned = {host: _containers(value) for host, value in hosts.items()}
         asking = "asking docker on the cluster's hosts"
-        found = yield from on_each(site, list(hosts), lambda host: registries(site.shell, host), asking)
+        found = yield from map_hosts(site, list(hosts), lambda host: registries(site.shell, host), asking)
         strangers = [f"{one.name} on {host}" for host in hosts for one in found[host] or () if one not in planned[host]]
         if strangers:
             raise Refused("docker shows a registry that the plan does not name", detail=strangers, hint=PLAN_ANEW)
@@ -104,16 +103,16 @@ class RemoveRegistry(Step[DeleteArguments]):
             site, {host: planned[host] for host in hosts if planned[host] and found[host] is not None}
         )
         there = [host for host in hosts if found[host]]
-        return done(f"registry removed from {folded(there)}; {kept}") if there else unchanged(f"no registry; {kept}")
+        return done(f"registry removed from {host_list(there)}; {kept}") if there else unchanged(f"no registry; {kept}")
 
     def _remove(self, site: Site, found: Mapping[str, Sequence[Container]]) -> Generator[str, None, None]:
         def remove(host: str) -> None:
             removing = script("ecs-registry-remove", docker=DOCKER, containers=[one.to_json() for one in found[host]])
-            told(site.shell, host, removing, timeout=_LIMIT)
+            run_script(site.shell, host, removing, timeout=_LIMIT)
             if registries(site.shell, host):
                 raise WorkFailed(f"{host}: docker still shows the registry")
 
-        yield from on_each(site, list(found), remove, "removing the registry")
+        yield from map_hosts(site, list(found), remove, "removing the registry")
 
 
 PLAN_ANEW = "look at what changed on these hosts, then plan anew: `maint cluster delete NAME`"

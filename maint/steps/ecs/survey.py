@@ -1,21 +1,211 @@
-"""Ask the hosts of an ECS cluster what is there to be removed; nothing is changed."""
+"""What of an ECS cluster is on its hosts, and what of that may go, in which form (M6.1, steps 3 to 5)."""
 
 import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec.structs import asdict
 
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.ports import ShellSight, Sight
 from maint.steps.ecs.cluster import UNCLEANED, Ecs
-from maint.steps.ecs.paths import LISTED, UNMOUNTED, Found, Mount, Removal, judged, spelled
-from maint.steps.hosts.fan_out import asked, looked_at
-from maint.steps.hosts.script import script
+from maint.steps.hosts.fan_out import ask_script, map_hosts_now, script
 
 BIN = "/opt/cloudera/parcels/ECS/bin"
 PACKAGE = "iscsi-initiator-utils"
 _BEGIN, _END = b"maint-ecs 1\0", b"end\0"
+LISTED = (
+    "/var/lib/longhorn", "/var/lib/calico", "/var/lib/docker", "/var/lib/docker_server", "/var/log/pods",
+    "/var/log/containers", "/run/containerd", "/run/docker", "/run/longhorn-iscsi.lock", "/etc/docker", "/etc/iscsi",
+    "/opt/containerd", "/opt/cni", "/run/k3s", "/var/lib/rancher", "/var/lib/kubelet",
+)  # fmt: skip
+UNMOUNTED = ("/var/lib/kubelet", "/var/lib/k3s")  # what is mounted below goes first
+# Folders that a system needs; neither they nor what holds one of them is ever removed or emptied.
+_SYSTEM = frozenset((
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/lost+found", "/media", "/mnt", "/opt",
+    "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/var",
+    "/var/cache", "/var/lib", "/var/log", "/var/run", "/var/spool", "/var/tmp", "/opt/cloudera/parcels",
+    "/etc/cloudera-scm-agent", "/etc/cloudera-scm-server", "/var/lib/cloudera-scm-agent",
+    "/var/lib/cloudera-scm-server", "/var/log/cloudera-scm-agent", "/var/log/cloudera-scm-server",
+))  # fmt: skip
+# Nothing inside these is data of a cluster, whatever a setting or a link says.
+_CLOSED = (
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/sbin", "/sys", "/usr",
+    "/opt/cloudera", "/var/lib/cloudera-scm-agent", "/var/lib/cloudera-scm-server", "/var/lib/rpm", "/var/lib/dnf",
+    "/var/lib/systemd", "/var/lib/pgsql", "/var/lib/mysql", "/var/log/cloudera-scm-agent",
+    "/var/log/cloudera-scm-server", "/var/log/journal",
+)  # fmt: skip
+# File systems that containers bring along, and that hold nothing when the containers are gone.
+_CONTAINERS = re.compile(r"overlay|tmpfs|nsfs|proc|sysfs|mqueue|cgroup2?|devpts|fuse\.fuse-overlayfs")
+_ODD = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """A file system: where it is mounted, and of which kind."""
+
+    target: str
+    kind: str
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a host says about one path.
+
+    Attributes:
+        path: as the contract or a setting spells it.
+        form: none, folder, file or link.
+        real: where it leads, without links; empty where a link leads nowhere.
+        leads: for a link, what it leads to: none, folder or file.
+    """
+
+    path: str
+    form: str
+    real: str
+    leads: str = ""
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """What goes from a host.
+
+    Attributes:
+        path: as the contract or a setting spells it.
+        form: folder, file or link.
+        real: what is removed: the path itself, without links on the way, or a link's target; empty for a link that
+            leads nowhere.
+        volume: the file system of a volume of its own, which is emptied only; empty where it is none.
+    """
+
+    path: str
+    form: str
+    real: str
+    volume: str
+
+    @property
+    def words(self) -> str:
+        """What the plan says."""
+        way = f" -> {self.real}" if self.real not in ("", self.path) else " -> nowhere" if not self.real else ""
+        return f"{self.path}{way}{f' (a volume of its own, {self.volume}: emptied)' if self.volume else ''}"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON; `Removal(**value)` reads it back."""
+        return asdict(self)
+
+
+def spelled(path: str) -> str:
+    """Return a path of a setting in its one spelling.
+
+    Raises:
+        ValueError: nothing is ever removed by such a path, with the reason.
+    """
+    if _ODD.search(path):
+        raise ValueError("holds a control character or a line break")
+    if not path.startswith("/"):
+        raise ValueError("is not absolute")
+    if any(part in (".", "..") for part in path.split("/")):
+        raise ValueError("holds `.` or `..`")
+    return "/" + "/".join(part for part in path.split("/") if part)
+
+
+def judge_paths(found: Sequence[Found], mounts: Sequence[Mount]) -> tuple[list[Removal], list[str]]:
+    """Return what goes from a host, and why some of it must not.
+
+    Args:
+        found: what the host says about each path.
+        mounts: what is mounted there.
+
+    Returns:
+        What would be removed, and reasons to remove nothing at all.
+    """
+    removals: list[Removal] = []
+    problems: list[str] = []
+    unmounted = {one.real for one in found if one.path in UNMOUNTED} | set(UNMOUNTED)
+    for one in found:
+        if one.form == "none" or one.path not in wanted([one.path for one in found]):
+            continue
+        problem = _problem(one, mounts, unmounted) if one.real else ""
+        if problem:
+            problems.append(f"{one.path}{problem}")
+        own = [mount.kind for mount in mounts if mount.target == one.real]
+        removals.append(Removal(one.path, one.form, one.real, own[-1] if own else ""))
+    return removals, problems
+
+
+def wanted(paths: Sequence[str]) -> list[str]:
+    """Return the paths that go themselves; what is only asked about to be unmounted does not."""
+    return [path for path in paths if path not in set(UNMOUNTED) - set(LISTED)]
+
+
+def _problem(found: Found, mounts: Sequence[Mount], unmounted: set[str]) -> str:
+    """Return why a path must not be touched, in words that follow it; else nothing."""
+    way = f" leads to {found.real}, which" if found.real != found.path else ""
+    if _ODD.search(found.real):
+        return f" leads to {found.real!r}, whose name holds a control character"
+    if _is_or_holds_system(found.real):
+        return f"{way} is a folder of the system"
+    if found.form == "file" and found.path not in LISTED:
+        return f"{way} is a file, where a folder should be"
+    listed = found.path in LISTED and found.form != "link" and found.real == found.path
+    if not listed and any(within(found.real, closed) for closed in _CLOSED):
+        return f"{way} lies in a folder of the system"
+    below = [mount for mount in mounts if within(mount.target, found.real) and mount.target != found.real]
+    for mount in below:
+        if not (_CONTAINERS.fullmatch(mount.kind) or any(within(mount.target, folder) for folder in unmounted)):
+            return f"{way} is the parent of a mount point: {mount.target} ({mount.kind})"
+    return ""
+
+
+def still_mounted(removals: Sequence[Removal], mounts: Sequence[Mount]) -> list[str]:
+    """Return mount points below what is about to go: nothing is removed while there is one."""
+    return [
+        f"{mount.target} ({mount.kind}) is mounted below {one.real}"
+        for one in removals
+        for mount in mounts
+        if one.real and mount.target != one.real and within(mount.target, one.real)
+    ]
+
+
+def to_unmount(found: Sequence[Found], mounts: Sequence[Mount]) -> list[tuple[str, bool]]:
+    """Return what is to be unmounted, the last mounted first, and whether also while something uses it.
+
+    Below kubelet's folders that is everything: what is in use there goes out of sight, so that nothing in it can be
+    removed. Elsewhere it is what containers left behind; what is in use there belongs to somebody, and stops the run.
+    """
+    kubelets = [one.real for one in found if one.path in UNMOUNTED and one.real]
+    others = [one.real for one in found if one.path not in UNMOUNTED and one.real]
+
+    def below(mount: Mount, folders: Sequence[str]) -> bool:
+        return any(within(mount.target, folder) and mount.target != folder for folder in folders)
+
+    held = [(mount, below(mount, kubelets)) for mount in reversed(mounts)]
+    return [
+        (mount.target, of_pods)
+        for mount, of_pods in held
+        if of_pods or (_CONTAINERS.fullmatch(mount.kind) and below(mount, others))
+    ]
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether a path is a folder, or lies in it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _is_or_holds_system(path: str) -> bool:
+    return any(within(system, path) for system in _SYSTEM)
+
+
+def changed(planned: Sequence[Removal], now: Sequence[Removal]) -> list[str]:
+    """Return what differs from the plan: what is gone does not count, what appeared or became another thing does."""
+    before: Mapping[str, Removal] = {one.path: one for one in planned}
+    return [
+        f"{one.path} has appeared" if one.path not in before else f"{before[one.path].words} is now {one.words}"
+        for one in now
+        if before.get(one.path) != one and not _link_left(before.get(one.path), one)
+    ]
+
+
+def _link_left(planned: Removal | None, now: Removal) -> bool:
+    """Whether of a planned link only the link is left, its target being gone."""
+    return planned is not None and planned.form == now.form == "link" and not now.real
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -58,14 +248,14 @@ def paths_of(ecs: Ecs) -> list[str]:
     return list(paths)
 
 
-def surveyed(shell: ShellSight, host: str, paths: Sequence[str]) -> Survey:
+def survey_host(shell: ShellSight, host: str, paths: Sequence[str]) -> Survey:
     """Ask one host.
 
     Raises:
         WorkFailed: its answer is not whole.
         CannotReach: it does not answer.
     """
-    answer = asked(shell, host, script("ecs-survey", paths=list(paths), bin=BIN, package=PACKAGE))
+    answer = ask_script(shell, host, script("ecs-survey", paths=list(paths), bin=BIN, package=PACKAGE))
     _, begun, rest = answer.partition(_BEGIN)
     words = rest.removesuffix(_END).split(b"\0")
     if not begun or not rest.endswith(_END) or len(words) != len(paths) * 3 + 5:
@@ -84,8 +274,8 @@ def removals_on(sight: Sight, hosts: Sequence[str], paths: Sequence[str]) -> dic
         Refused: something would go that must not; each is named.
     """
     asking = "looking at the folders of the cluster's hosts"
-    found = looked_at(sight, hosts, lambda host: surveyed(sight.shell, host, paths), asking, UNCLEANED)
-    judgements = {host: judged(survey.found, survey.mounts) for host, survey in found.items()}
+    found = map_hosts_now(sight, hosts, lambda host: survey_host(sight.shell, host, paths), asking, UNCLEANED)
+    judgements = {host: judge_paths(survey.found, survey.mounts) for host, survey in found.items()}
     problems = [f"{host}: {problem}" for host, (_, listed) in judgements.items() for problem in listed]
     if problems:
         raise Refused(

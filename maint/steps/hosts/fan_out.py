@@ -9,13 +9,13 @@ from typing import TypeVar
 from maint.errors import CannotReach, MaintError, WorkFailed
 from maint.model.json import Json
 from maint.ports import Ran, Shell, ShellSight, Sight
-from maint.steps.hosts.script import SHELL
+from maint.render import from_file
 
 T = TypeVar("T")
 _SHOWN = 400  # characters of what a host says about a failure
 
 
-def on_each(
+def map_hosts(
     sight: Sight,
     hosts: Sequence[str],
     work: Callable[[str], T],
@@ -83,7 +83,7 @@ def _work(
             ended.put((host, error))
 
 
-def looked_at(
+def map_hosts_now(
     sight: Sight,
     hosts: Sequence[str],
     work: Callable[[str], T],
@@ -91,7 +91,7 @@ def looked_at(
     hint: str = "mend these hosts, and plan anew",
 ) -> dict[str, T]:
     """Do the same while planning, where there is nobody to tell on the way."""
-    looking = on_each(sight, hosts, work, doing, hint=hint)
+    looking = map_hosts(sight, hosts, work, doing, hint=hint)
     while True:
         try:
             next(looking)
@@ -100,21 +100,21 @@ def looked_at(
             return found
 
 
-def asked(shell: ShellSight, host: str, script: bytes, *, timeout: float | None = None) -> bytes:
+def ask_script(shell: ShellSight, host: str, script: bytes, *, timeout: float | None = None) -> bytes:
     """Ask one host something that must succeed, and return its answer.
 
     Raises:
         WorkFailed: the script failed there.
     """
-    return insisted(host, shell.ask(host, SHELL, stdin=script, timeout=timeout))
+    return output_of(host, shell.ask(host, SHELL, stdin=script, timeout=timeout))
 
 
-def told(shell: Shell, host: str, script: bytes, *, timeout: float) -> bytes:
+def run_script(shell: Shell, host: str, script: bytes, *, timeout: float) -> bytes:
     """Tell one host to do something that must succeed, and return its answer; see `asked`."""
-    return insisted(host, shell.run(host, SHELL, stdin=script, timeout=timeout))
+    return output_of(host, shell.run(host, SHELL, stdin=script, timeout=timeout))
 
 
-def insisted(host: str, ran: Ran) -> bytes:
+def output_of(host: str, ran: Ran) -> bytes:
     """Return what a script printed that must have succeeded.
 
     Raises:
@@ -122,16 +122,16 @@ def insisted(host: str, ran: Ran) -> bytes:
     """
     if ran.ok:
         return ran.out
-    raise WorkFailed(f"{host}: {said(ran)}")
+    raise WorkFailed(f"{host}: {error_text(ran)}")
 
 
-def said(ran: Ran) -> str:
+def error_text(ran: Ran) -> str:
     """Return what a command that failed said about it, on one line."""
     words = " ".join(ran.err.decode("utf-8", "replace").split())[-_SHOWN:]
     return words or f"it ended with status {ran.status}, and said nothing"
 
 
-def folded(hosts: Sequence[str]) -> str:
+def host_list(hosts: Sequence[str]) -> str:
     """Return names of hosts for a sentence."""
     return ", ".join(hosts) if len(hosts) <= 6 else f"{', '.join(hosts[:5])} and {len(hosts) - 5} more"
 
@@ -154,3 +154,17 @@ def _together(failed: Mapping[str, MaintError], hosts: Sequence[str], total: int
 def _lines(host: str, error: MaintError) -> list[str]:
     first = error.message if error.message.startswith(host) else f"{host}: {error.message}"
     return [first, *(f"  {line}" for line in error.detail)]
+
+
+SHELL = "exec /bin/sh -s"
+_BEFORE = "LC_ALL=C; export LC_ALL\nPATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin; export PATH\n"
+
+
+def script(name: str, **values: object) -> bytes:
+    """Return a script.
+
+    Args:
+        name: of the template, without `.sh.j2`.
+        values: what it may use.
+    """
+    return f"{_BEFORE}{from_file(f'{name}.sh.j2', values)}".encode("utf-8", "surrogateescape")

@@ -8,8 +8,8 @@ from maint.model.events import Result
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Ran, Sight, Site, Work
-from maint.steps.hosts.fan_out import folded, looked_at, on_each, said, texts
-from maint.steps.hosts.selection import HostsArguments, picked
+from maint.steps.hosts.fan_out import error_text, host_list, map_hosts, map_hosts_now, texts
+from maint.steps.hosts.selection import HostsArguments, chosen_hosts
 from maint.steps.step import Progress, Step, done, unchanged
 
 _LIMIT = 3600.0  # seconds for one host, where the playbook says nothing else
@@ -44,16 +44,16 @@ class RunCommand(Step[RunArguments]):
 
     def plan(self, args: RunArguments, sight: Sight) -> Iterable[Action]:
         """Plan the hosts on which it is needed."""
-        hosts = picked(sight, args)
+        hosts = chosen_hosts(sight, args)
         needed = hosts
         if args.unless:
-            held = looked_at(
+            held = map_hosts_now(
                 sight, hosts, lambda host: _asked(sight, host, args.unless).ok, "asking whether it is needed"
             )
             needed = [host for host in hosts if not held[host]]
         effect = Effect.CHANGE if needed and not args.reads else Effect.READ
         shown = " ".join(args.command.split())
-        words = f"run `{shown}` on {folded(needed)}" if needed else "nothing to run: `unless` holds everywhere"
+        words = f"run `{shown}` on {host_list(needed)}" if needed else "nothing to run: `unless` holds everywhere"
         yield self.action(
             f"{len(hosts)} hosts",
             words,
@@ -68,13 +68,13 @@ class RunCommand(Step[RunArguments]):
         ended, needed = texts(work.noted("ended")), args.hosts
         if args.unless:
             asking = "asking whether it is needed"
-            held = yield from on_each(site, args.hosts, lambda host: _asked(site, host, args.unless).ok, asking)
+            held = yield from map_hosts(site, args.hosts, lambda host: _asked(site, host, args.unless).ok, asking)
             needed = [host for host in args.hosts if not held[host]]
         left = [host for host in needed if args.unless or host not in ended]
         begun = [host for host in texts(work.noted("begun")) if host in left and host not in ended]
         if begun and not (args.reads or args.repeatable or args.unless):
             raise WorkFailed(
-                f"nobody saw whether `{args.command}` ended on {folded(begun)}, so it is not run again",
+                f"nobody saw whether `{args.command}` ended on {host_list(begun)}, so it is not run again",
                 hint="look there; `unless: COMMAND` in its step tells where it is done, `repeatable: true` lets it run",
             )
         open_, ran = list(left), dict[str, Ran]()
@@ -91,8 +91,8 @@ class RunCommand(Step[RunArguments]):
                 open_.remove(host)
                 work.note("begun", list(open_))
 
-        yield from _told_all(on_each(site, left, run, "running", done=note), ran)
-        return _result(args, ran) if ran else unchanged(f"nothing to run on {folded(args.hosts)}")
+        yield from _told_all(map_hosts(site, left, run, "running", done=note), ran)
+        return _result(args, ran) if ran else unchanged(f"nothing to run on {host_list(args.hosts)}")
 
 
 def _told_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) -> Generator[str, None, None]:
@@ -102,7 +102,7 @@ def _told_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) -> 
         yield from running
     except (WorkFailed, CannotReach) as error:
         failure = error
-    failed = [f"{host}: status {one.status}: {said(one)}" for host, one in ran.items() if not one.ok]
+    failed = [f"{host}: status {one.status}: {error_text(one)}" for host, one in ran.items() if not one.ok]
     if failed:
         hint = "mend what they say, then `maint playbook resume`"
         detail = [*failed, *(failure.detail if failure else ())]
@@ -124,7 +124,7 @@ def _result(args: RunArguments, ran: Mapping[str, Ran]) -> Result:
     value: dict[str, Json] = {
         host: one.out[:_KEPT].decode("utf-8", "replace").rstrip("\n") for host, one in ran.items()
     }
-    return done(f"run on {folded(list(ran))}", value if args.output else None)
+    return done(f"run on {host_list(list(ran))}", value if args.output else None)
 
 
 def _spelled(command: str) -> str:

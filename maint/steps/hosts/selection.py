@@ -20,7 +20,7 @@ class HostsArguments(Arguments):
     groups: list[str] = Field(default_factory=list)
 
 
-def picked(sight: Sight, args: HostsArguments, otherwise: Sequence[str] = ()) -> list[str]:
+def chosen_hosts(sight: Sight, args: HostsArguments, otherwise: Sequence[str] = ()) -> list[str]:
     """Return the names of the hosts that are meant, in the order of the config.
 
     Args:

@@ -1,21 +1,20 @@
-"""What the state folder keeps of hosts: sealed content by host and name, so that it can be put back."""
+"""Keep what was on hosts, sealed in the state folder by host and name, so that it can be put back."""
 
-import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import asdict
 
+from maint import files
+from maint.errors import WorkFailed
 from maint.ports import Site
 
 _RECORD = "host-files.json"
 _AT_MOST = 5  # of each thing; what is older is forgotten
 
 
-class Kept(msgspec.Struct, frozen=True):
+class UndoRecord(msgspec.Struct, frozen=True):
     """One thing that was on a host.
 
     Attributes:
@@ -37,18 +36,27 @@ class Kept(msgspec.Struct, frozen=True):
     mode: str = ""
 
 
-def kept(state: Path) -> Sequence[Kept]:
-    """Return all that is kept, the newest last."""
+def records(state: Path) -> Sequence[UndoRecord]:
+    """Return all that is kept, the newest last.
+
+    Raises:
+        WorkFailed: the record is damaged.
+    """
+    path = state / _RECORD
     try:
-        found: Sequence[Mapping[str, str]] = json.loads((state / _RECORD).read_text())
+        return msgspec.json.decode(path.read_bytes(), type=list[UndoRecord])
     except FileNotFoundError:
         return ()
-    return [Kept(**one) for one in found]
+    except msgspec.DecodeError:
+        raise WorkFailed(
+            f"{path} is damaged, so what is kept of hosts cannot be told",
+            hint=f"move it away; the contents themselves lie sealed in {state / 'undo'}",
+        ) from None
 
 
-def newest(state: Path, host: str, name: str) -> Kept | None:
+def newest(state: Path, host: str, name: str) -> UndoRecord | None:
     """Return what was kept last of a host under a name, None where nothing is."""
-    return next((one for one in reversed(kept(state)) if (one.host, one.name) == (host, name)), None)
+    return next((one for one in reversed(records(state)) if (one.host, one.name) == (host, name)), None)
 
 
 def keep(site: Site, run: str, found: Mapping[str, bytes | None], name: str, **facts: Mapping[str, str]) -> None:
@@ -63,39 +71,27 @@ def keep(site: Site, run: str, found: Mapping[str, bytes | None], name: str, **f
         name: what it is.
         facts: owner, group and mode, each by host.
     """
-    before = list(kept(site.state))
+    before = list(records(site.state))
     have = {one.host for one in before if one.run == run and one.name == name}
     now = site.clock.now().isoformat()
     for host, content in found.items():
         if host not in have:
             sealed = "" if content is None else site.undo.keep(content)
             more = {key: values.get(host, "") for key, values in facts.items()}
-            before.append(Kept(host, name, sealed, run, now, **more))
-    old = [one for one in before if one not in _last(before)]
-    _write(site.state, _last(before))
+            before.append(UndoRecord(host, name, sealed, run, now, **more))
+    stays = _last(before)
+    old = [one for one in before if one not in stays]
+    files.replace(site.state / _RECORD, msgspec.json.encode(stays))
     for one in old:
         if one.sealed:
             site.undo.drop(one.sealed)
 
 
-def _last(records: Sequence[Kept]) -> list[Kept]:
+def _last(records: Sequence[UndoRecord]) -> list[UndoRecord]:
     """Return what stays: of each thing the newest few."""
     seen: Counter[tuple[str, str]] = Counter()
-    stays: list[Kept] = []
+    stays: list[UndoRecord] = []
     for one in reversed(records):
         seen[one.host, one.name] += 1
         stays += [one] if seen[one.host, one.name] <= _AT_MOST else []
     return stays[::-1]
-
-
-def _write(state: Path, records: Sequence[Kept]) -> None:
-    staged = state / f".{_RECORD}"
-    handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(json.dumps([asdict(one) for one in records]))
-        file.flush()
-        os.fsync(file.fileno())
-    staged.replace(state / _RECORD)
-    folder = os.open(state, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)

@@ -1,4 +1,4 @@
-"""The manager server and the agents as units of systemd: stop, start, restart and wait for them (contract 12)."""
+"""The manager server and the agents as units of systemd: stop, start, restart and wait for them (M12)."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -9,18 +9,18 @@ from maint.model.manager import Host
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.ecs.cluster import items_of
-from maint.steps.hosts.fan_out import folded, insisted, looked_at, on_each, texts
-from maint.steps.hosts.selection import HostsArguments, configured_as, picked
+from maint.steps.hosts.fan_out import host_list, map_hosts, map_hosts_now, output_of, texts
+from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as
 from maint.steps.manager.commands import pauses
 from maint.steps.manager.server import START_LIMIT, UNIT, await_version, require_ssh
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
 AGENT, SUPERVISOR = "cloudera-scm-agent", "cloudera-scm-supervisord"
 _LIMIT = 300.0  # seconds for one host
-_HEARTBEAT = timedelta(seconds=60)  # older ones are no sign of life (contract 10.1: an agent beats every 15 seconds)
+_HEARTBEAT = timedelta(seconds=60)  # older ones are no sign of life (M10.1: an agent beats every 15 seconds)
 
 
-def switched(
+def switch_units(
     site: Site, hosts: Sequence[str], verb: str, units: Sequence[str], *, when: bool
 ) -> Generator[str, None, list[str]]:
     """Start or stop units on hosts, where they are not yet as wanted; return the hosts where something was done.
@@ -37,13 +37,13 @@ def switched(
         changed = False
         for unit in units:
             if site.shell.ask(host, f"systemctl is-active --quiet {unit}").ok is when:
-                insisted(host, site.shell.run(host, f"systemctl {verb} {unit}", timeout=_LIMIT))
+                output_of(host, site.shell.run(host, f"systemctl {verb} {unit}", timeout=_LIMIT))
                 changed = True
                 if site.shell.ask(host, f"systemctl is-active --quiet {unit}").ok is when and verb == "stop":
                     raise WorkFailed(f"{host}: {unit} still runs after `systemctl stop`")
         return changed
 
-    found = yield from on_each(site, hosts, switch, f"{verb} {units[0]}")
+    found = yield from map_hosts(site, hosts, switch, f"{verb} {units[0]}")
     return [host for host, changed in found.items() if changed]
 
 
@@ -61,9 +61,9 @@ class StopServer(Step[NoArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Stop it where it runs."""
-        stopped = yield from switched(site, texts(action.arguments["hosts"]), "stop", [UNIT], when=True)
+        stopped = yield from switch_units(site, texts(action.arguments["hosts"]), "stop", [UNIT], when=True)
         site.manager.forget_login()
-        return done(f"{UNIT} stopped on {folded(stopped)}") if stopped else unchanged(f"{UNIT} does not run")
+        return done(f"{UNIT} stopped on {host_list(stopped)}") if stopped else unchanged(f"{UNIT} does not run")
 
 
 class StartServer(Step[NoArguments]):
@@ -80,10 +80,10 @@ class StartServer(Step[NoArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Start it where it does not run, and wait."""
-        started = yield from switched(site, texts(action.arguments["hosts"]), "start", [UNIT], when=False)
+        started = yield from switch_units(site, texts(action.arguments["hosts"]), "start", [UNIT], when=False)
         version = yield from await_version(site, work.timeout or START_LIMIT)
         words = f"API v{version} answers"
-        return done(f"{UNIT} started on {folded(started)}; {words}") if started else unchanged(f"it runs; {words}")
+        return done(f"{UNIT} started on {host_list(started)}; {words}") if started else unchanged(f"it runs; {words}")
 
 
 class AwaitServer(Step[NoArguments]):
@@ -122,7 +122,7 @@ class _Agents(Step[HostsArguments]):
         """Plan one action for all hosts."""
         every = [host.name for host in sight.settings.hosts]
         require_ssh(sight, "hosts")
-        hosts = picked(sight, args, every) if every or args.hosts or args.groups else []
+        hosts = chosen_hosts(sight, args, every) if every or args.hosts or args.groups else []
         words = self.words(sight, hosts) if hosts else "the config lists no hosts: agents are left alone"
         effect = self.effect if hosts else Effect.READ
         yield self.action(f"{AGENT} on {len(hosts)} hosts", words, {"hosts": hosts}, effect=effect)
@@ -142,20 +142,20 @@ class StartAgents(_Agents):
 
     def words(self, sight: Sight, hosts: Sequence[str]) -> str:
         """Return where it will be started as things stand: earlier steps may stop it, so all are asked again."""
-        states = looked_at(sight, hosts, lambda host: _state(sight.shell, host), "asking for the agents' state")
+        states = map_hosts_now(sight, hosts, lambda host: _state(sight.shell, host), "asking for the agents' state")
         idle = [host for host in hosts if states[host] == _IDLE]
         silent = [host for host in hosts if states[host] == _SILENT]
         running = len(hosts) - len(idle) - len(silent)
-        words = f"start {AGENT} on {folded(idle)}" if idle else f"start {AGENT} where it has stopped by then"
+        words = f"start {AGENT} on {host_list(idle)}" if idle else f"start {AGENT} where it has stopped by then"
         words += f"; it runs already on {running} of {len(hosts)} hosts" if running else ""
-        return f"{words}; these do not answer now, and are asked again: {folded(silent)}" if silent else words
+        return f"{words}; these do not answer now, and are asked again: {host_list(silent)}" if silent else words
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Ask each host first; one that fails does not hide the others."""
         hosts = texts(action.arguments["hosts"])
         if not hosts:
             return skipped("the config lists no hosts")
-        started = yield from switched(site, hosts, "start", [AGENT], when=False)
+        started = yield from switch_units(site, hosts, "start", [AGENT], when=False)
         return done(f"{len(started)} agents started") if started else unchanged(f"all {len(hosts)} agents run already")
 
 
@@ -182,7 +182,7 @@ class StopAgents(_Agents):
         hosts = texts(action.arguments["hosts"])
         if not hosts:
             return skipped("the config lists no hosts")
-        stopped = yield from switched(site, hosts, "stop", [AGENT, SUPERVISOR], when=True)
+        stopped = yield from switch_units(site, hosts, "stop", [AGENT, SUPERVISOR], when=True)
         return done(f"{len(stopped)} agents stopped") if stopped else unchanged(f"none of {len(hosts)} agents runs")
 
 
@@ -200,21 +200,21 @@ class RestartAgents(_Agents):
             return skipped("the config lists no hosts")
 
         def invocation(host: str) -> str:
-            shown = insisted(host, site.shell.ask(host, f"systemctl show {AGENT} -p InvocationID,ActiveState"))
+            shown = output_of(host, site.shell.ask(host, f"systemctl show {AGENT} -p InvocationID,ActiveState"))
             return shown.decode("utf-8", "replace").strip()
 
         noted = work.noted("before")
         before: Mapping[str, Json] = noted if isinstance(noted, Mapping) else {}
-        now = yield from on_each(site, hosts, invocation, "asking for the agents' state")
+        now = yield from map_hosts(site, hosts, invocation, "asking for the agents' state")
         if not before:
             before = dict(now)
             work.note("before", before)
         left = [host for host in hosts if now[host] == before[host] or "ActiveState=active" not in now[host]]
 
         def restart(host: str) -> None:
-            insisted(host, site.shell.run(host, f"systemctl restart {AGENT}", timeout=_LIMIT))
+            output_of(host, site.shell.run(host, f"systemctl restart {AGENT}", timeout=_LIMIT))
 
-        yield from on_each(site, left, restart, f"restart {AGENT}")
+        yield from map_hosts(site, left, restart, f"restart {AGENT}")
         return done(f"{len(left)} agents restarted") if left else unchanged("all of them were restarted already")
 
 
@@ -262,7 +262,7 @@ def _missing(site: Site, hosts: Sequence[str]) -> Generator[str, None, list[str]
         except (CannotReach, TimedOut) as error:
             return error.message
 
-    found = yield from on_each(site, hosts, active, "asking for the agents' state")
+    found = yield from map_hosts(site, hosts, active, "asking for the agents' state")
     heard = _heard(site)
     missing = {host: words or heard.get(host, "the manager does not list it") for host, words in found.items()}
     return [f"{host}: {words}" for host, words in missing.items() if words]

@@ -252,22 +252,26 @@ class DeleteCluster(Step[DeleteArguments]):
         yield from prove_cluster(action, site, found[0])
         kept = yield from keep(action, site, work)
         yield f"deleting cluster {name}"
+        lost: list[str] = []
         try:
             manager.delete_cluster(name)
-        except AnswerMissing:
-            yield "the answer did not come; looking whether the cluster is gone"
-        yield from self._gone(name, site)
+        except AnswerMissing as failure:
+            lost.append(failure.message)
+            yield f"{failure.message}; looking whether the cluster is gone"
+        yield from self._gone(name, site, lost)
         return done(f"cluster {name} is deleted; its hosts stay registered, their disks as they were; {kept}")
 
-    def _gone(self, name: str, site: Site) -> Generator[str, None, None]:
+    def _gone(self, name: str, site: Site, lost: list[str]) -> Generator[str, None, None]:
+        """Wait until a cluster is no longer listed; `lost` says why the answer to its deletion is missing."""
         begun = site.clock.monotonic()
-        for pause in pauses():
+        for number, pause in enumerate(pauses()):
             if all(cluster.name != name for cluster in site.manager.clusters()):
                 return
             if site.clock.monotonic() - begun > _SETTLE:
                 hint = "look at the manager's log, then `maint playbook resume`"
-                raise WorkFailed(f"cluster {name} is still there", hint=hint)
-            yield f"cluster {name} is still listed"
+                raise WorkFailed(f"cluster {name} is still there", detail=lost, hint=hint)
+            if number == 0:
+                yield f"cluster {name} is still listed; waiting until it is gone"
             site.clock.sleep(pause)
 
 

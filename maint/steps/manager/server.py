@@ -85,13 +85,36 @@ def restart(site: Site, work: Work, key: str = "before restart") -> Generator[st
     site.manager.forget_login()
 
 
-def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[str, None, int]:
+def serves_tls_next(site: Site, work: Work) -> bool:
+    """Return whether the TLS port is to serve once the server is restarted; asked for before it is, once a run.
+
+    With a CA configured nothing but evidence says no: what the server has stored, read before the restart.
+    """
+    if not _wants_tls(site):
+        return False
+    noted = work.noted("tls next")
+    if isinstance(noted, bool):
+        return noted
+    try:
+        serving = site.manager.presence().door is Door.TLS
+        found = serving or site.manager.settings().get("WEB_TLS", "").lower() == "true"
+    except (WorkFailed, CannotReach):
+        return True
+    work.note("tls next", found)
+    return found
+
+
+def _wants_tls(site: Site) -> bool:
+    return site.settings.manager.ca is not None and not site.settings.manager.allow_plain
+
+
+def await_version(site: Site, limit: float, *, tls: bool | None = None) -> Generator[str, None, int]:
     """Wait until the API answers.
 
     Args:
         site: the site.
         limit: seconds.
-        tls: whether only an answer on the TLS port counts.
+        tls: whether only an answer on the TLS port counts; None: where a CA is configured.
 
     Returns:
         N of the `vN` it answers.
@@ -102,7 +125,7 @@ def await_version(site: Site, limit: float, *, tls: bool = False) -> Generator[s
     """
     seen = ["no answer"]
     try:
-        return (yield from _answering(site, limit, tls, seen))
+        return (yield from _answering(site, limit, _wants_tls(site) if tls is None else tls, seen))
     except DeadlinePassed as error:
         raise DeadlinePassed(
             error.message, detail=[f"the manager was waited for: {seen[-1]}"], hint=_LOG_HINT
@@ -157,9 +180,10 @@ class RestartServer(Step[NoArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Restart and wait."""
+        tls = serves_tls_next(site, work)
         yield from restart(site, work)
         try:
-            version = yield from await_version(site, work.timeout or START_LIMIT)
+            version = yield from await_version(site, work.timeout or START_LIMIT, tls=tls)
         except CannotReach:
             if site.manager.presence().chain is None:
                 raise

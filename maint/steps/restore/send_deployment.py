@@ -5,7 +5,7 @@ from collections.abc import Generator
 from maint.errors import AnswerMissing, CannotReach, LoginRefused, WorkFailed
 from maint.ports import Body, Site, Work
 from maint.restore.payload import Outgoing
-from maint.steps.manager.server import START_LIMIT, await_version, restart
+from maint.steps.manager.server import START_LIMIT, await_version, restart, serves_tls_next
 from maint.steps.restore.put_outcome import Evidence, Fate, await_fate, baseline, fate
 
 LIMIT = 3600.0  # seconds; the call has no progress and big sites take long (contract section 14, U16)
@@ -27,8 +27,9 @@ def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: fl
     decided = yield from await_fate(site, work, evidence, limit, _patience(out))
     if decided is Fate.OPEN:
         yield "it is not there yet and might still arrive; a restart of the server rolls back what is under way"
+        tls = serves_tls_next(site, work)
         yield from restart(site, work, "restart to settle")
-        yield from await_version(site, START_LIMIT)
+        yield from await_version(site, START_LIMIT, tls=tls)
         work.note("restarted since", True)
         decided = yield from await_fate(site, work, evidence, limit, limit)
     return decided

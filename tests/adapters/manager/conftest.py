@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.http.request import Timeouts
 from maint.adapters.manager.client import ManagerClient
-from maint.adapters.manager.transport import Timeouts
 from maint.model.secret import Secret
 from maint.model.site import Login, ManagerSettings
 from tests.ports import closed_port
 
 PASSWORD = "päss:w0rd-of-the-site"  # invented
-CALM = Timeouts(connect=60, knock=60, read=60, write=60, export=60)  # a busy machine answers late
+CALM = Timeouts(connect=60, probe=60, read=60, write=60, export=60)  # a busy machine answers late
 
 
 REFERENCE = "file:/etc/maint/manager-password"

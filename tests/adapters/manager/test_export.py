@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
-from maint.adapters.manager.stream import BLOCK
+from maint.adapters.http.request import BLOCK
 from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
 from tests.adapters.manager.conftest import Bench, answer, request_head
 

@@ -107,7 +107,7 @@ def test_an_intermediate_in_the_ca_file_is_enough(
 
 def test_a_ca_file_that_is_missing_matters_only_once_tls_is_on(bench: Bench, plain: HTTPServer, tmp_path: Path) -> None:
     plain.expect_request("/api/version").respond_with_data("v49")
-    assert bench.client(ca=tmp_path / "not-yet.pem").api_version() == 49
+    assert bench.client(ca=tmp_path / "not-yet.pem", allow_plain=True).api_version() == 49
 
 
 def test_a_ca_file_that_is_no_pem_is_named(bench: Bench, tls: HTTPServer, tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_proxies_and_netrc_of_the_environment_are_not_used(
 
 
 def test_public_authorities_are_not_added_to_the_configured_ca(secure: Bench) -> None:
-    from maint.adapters.manager import certificate
+    from maint.adapters.http import tls
 
-    context = certificate.rules(secure.settings)
+    context = tls.context(secure.settings.ca, insecure=False, hint="")
     assert context.cert_store_stats()["x509"] == 1
     assert context.verify_mode is ssl.CERT_REQUIRED

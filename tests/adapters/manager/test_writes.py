@@ -10,7 +10,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from maint.adapters.clock import SystemClock
-from maint.adapters.manager.stream import BLOCK
+from maint.adapters.http.request import BLOCK
 from maint.errors import AnswerMissing, CannotReach, DeadlinePassed, LoginRefused, WorkFailed
 from maint.ports import Answer, Body
 from tests.adapters.manager.conftest import Bench, answer, request_head
@@ -75,7 +75,7 @@ def test_a_change_that_is_redirected_is_sent_once_and_fails(
     with socket.socket() as held:  # closed, and nobody else is given it
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", port))
-        client = secure.client()
+        client = secure.client(allow_plain=True)
         client.log_in()
     tls.port = port
     tls.start()

@@ -16,10 +16,9 @@ from typing import Any, NoReturn
 import pytest
 
 from maint.adapters.ssh.fleet import FabricFleet
+from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.furnish import furnish
-from maint.lab.hosts.ssh.keys import write_private
-from maint.lab.hosts.ssh.server import SshLab
+from maint.lab.hosts.ssh.server import SshLab, write_private
 from maint.model.secret import Secret
 from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
 from tests.ports import free_port
@@ -147,7 +146,7 @@ def lab_beside(openssh: Ground, tmp_path: Path) -> Iterator[Ground]:
 def _lab(tmp_path: Path, beside: Ground | None, count: int) -> Iterator[Ground]:
     machines = {f"n{n}": Machine(f"n{n}", tmp_path / f"n{n}", {}) for n in range(1, count + 1)}
     for machine in machines.values():
-        furnish(machine)
+        furnish_host(machine)
     if beside is not None:
         (tmp_path / "ssh").mkdir(mode=0o700)
         write_private(tmp_path / "ssh/id_ed25519", beside.key.read_bytes())

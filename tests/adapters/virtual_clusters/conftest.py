@@ -9,10 +9,9 @@ import pytest
 from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
-from maint.adapters.virtual_clusters.backoff import Patience
-from maint.adapters.virtual_clusters.calls import Calls
+from maint.adapters.http.request import Timeouts
+from maint.adapters.virtual_clusters.calls import Calls, Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
-from maint.adapters.virtual_clusters.transport import Timeouts
 from maint.model.secret import Secret
 from maint.model.site import Login, VirtualClusterSettings
 from maint.ports.virtual_cluster import Content
@@ -49,7 +48,7 @@ class Bench:
 
     def client(self, patience: Patience | None = None, **changes: object) -> VirtualClusterClient:
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # tests name real fields
-        limits = Timeouts(connect=60, read=60, upload=60)
+        limits = Timeouts(connect=60, read=60, write=60)
         calls = Calls(settings, Vault(), self.clock, warn=self.warnings.append, timeouts=limits, patience=patience)
         return VirtualClusterClient(calls)
 

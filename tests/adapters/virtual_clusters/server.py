@@ -25,7 +25,7 @@ class Switches:
     """What the contract leaves open (section 15)."""
 
     duplicate_job: int = 500
-    log_types: str = "object"  # object, bare, objects
+    log_types: str = "object"  # object, bare, objects, none
     expires_in: Any = 3600
     run_answers_id: bool = True
     knows_request_id: bool = True
@@ -261,6 +261,7 @@ class Api:
             "object": {"logTypes": names},
             "bare": names,
             "objects": [{"type": name} for name in names],
+            "none": {"logTypes": []},
         }
         return _json(shapes[self.switches.log_types])
 

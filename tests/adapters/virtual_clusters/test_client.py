@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from maint.adapters.virtual_clusters.backoff import Patience
+from maint.adapters.virtual_clusters.calls import Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.errors import AnswerMissing, Conflict, Invalid, LoginRefused, WorkFailed
 from maint.model.job_definition import UNSCHEDULED
@@ -240,7 +240,7 @@ def test_a_page_instead_of_json_is_a_failure(bench: Bench, server: Any) -> None:
     server.clear()
     server.expect_request("/dex/api/v1/info").respond_with_data("<html>", status=200)
     server.expect_request("/gateway/authtkn/knoxtoken/api/v1/token").respond_with_json({"access_token": "t"})
-    with pytest.raises(WorkFailed, match="no JSON object"):
+    with pytest.raises(WorkFailed, match="not JSON"):
         bench.client().info()
 
 

@@ -241,6 +241,15 @@ def test_logs_are_printed_as_they_are(vc, api):
     assert vc("run", "describe", "--id", "41").json["job"] == "j"
 
 
+def test_a_log_is_waited_for_where_the_kinds_of_log_are_late_too(vc, api):
+    api.jobs["j"] = {"name": "j", "type": "spark"}
+    assert vc("job", "run", "--name", "j", "--yes").code == 0
+    while vc("run", "describe", "--id", "41").json["status"] != "succeeded":
+        pass
+    api.switches.log_types, api.switches.log_late = "none", 2
+    assert vc("run", "logs", "--id", "41", "--type", "driver/stdout").out == "some output\n"
+
+
 def test_a_run_is_killed(vc, api):
     api.jobs["j"] = {"name": "j", "type": "spark"}
     api.switches.states = ("running",)

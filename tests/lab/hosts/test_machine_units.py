@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import run
 
 
@@ -42,7 +42,7 @@ def server() -> Process:
 @pytest.fixture
 def machine(tmp_path: Path, server: Process) -> Machine:
     machine = Machine("cm", tmp_path / "cm", {"cloudera-scm-server": server, "chronyd": Process(running=False)})
-    furnish(machine)
+    furnish_host(machine)
     return machine
 
 
@@ -55,8 +55,6 @@ def test_states_and_their_codes(machine: Machine) -> None:
     assert _says(machine, "systemctl is-active cloudera-scm-server") == (0, "active\n")
     assert _says(machine, "systemctl is-active chronyd.service") == (3, "inactive\n")
     assert _says(machine, "systemctl is-active --quiet nothing")[0] == 4
-    assert _says(machine, "systemctl is-enabled cloudera-scm-server") == (0, "enabled\n")
-    assert _says(machine, "systemctl is-enabled nothing")[0] == 1
     assert _says(machine, "systemctl status chronyd")[0] == 3
     assert _says(machine, "systemctl status nothing")[0] == 4
 
@@ -72,7 +70,7 @@ def test_a_restart_is_a_new_invocation(machine: Machine, server: Process) -> Non
 def test_starting_what_runs_and_stopping_what_stands_does_nothing(machine: Machine, server: Process) -> None:
     assert _says(machine, "systemctl start cloudera-scm-server; systemctl stop chronyd")[0] == 0
     assert server.told == []
-    assert _says(machine, "systemctl stop cloudera-scm-server; systemctl try-restart cloudera-scm-server")[0] == 0
+    assert _says(machine, "systemctl stop cloudera-scm-server; systemctl stop cloudera-scm-server")[0] == 0
     assert server.told == ["stop"]
 
 
@@ -87,17 +85,17 @@ def test_an_unknown_unit_is_not_found(machine: Machine) -> None:
 def test_what_is_shown_is_asked_for(machine: Machine) -> None:
     asked = "systemctl show -p ActiveState,SubState,NRestarts cloudera-scm-server"
     assert _says(machine, asked)[1] == "ActiveState=active\nSubState=running\nNRestarts=0\n"
-    assert _says(machine, "systemctl list-units --no-pager")[1].count("\n") == 2
 
 
 def test_disabling_is_remembered(machine: Machine) -> None:
-    assert _says(machine, "systemctl disable chronyd; systemctl is-enabled chronyd") == (1, "disabled\n")
-    assert _says(machine, "systemctl enable --now chronyd; systemctl is-enabled chronyd") == (0, "enabled\n")
+    state = "systemctl show -p UnitFileState --value chronyd"
+    assert _says(machine, f"systemctl disable chronyd; {state}") == (0, "disabled\n")
+    assert _says(machine, f"systemctl enable --now chronyd; {state}") == (0, "enabled\n")
     assert machine.units["chronyd"].active()
 
 
 def test_processes_are_those_of_active_units(machine: Machine) -> None:
-    assert _says(machine, "pidof cloudera-scm-server; pgrep chronyd") == (1, "101\n")
+    assert _says(machine, "pidof cloudera-scm-server; pidof chronyd") == (1, "101\n")
 
 
 def test_watchers_hear_of_a_fault(machine: Machine) -> None:
@@ -110,5 +108,5 @@ def test_watchers_hear_of_a_fault(machine: Machine) -> None:
 
 def test_furnishing_leaves_what_is_there(machine: Machine) -> None:
     machine.files.write("/etc/hosts", b"mine\n")
-    furnish(machine)
+    furnish_host(machine)
     assert machine.files.read("/etc/hosts") == b"mine\n"

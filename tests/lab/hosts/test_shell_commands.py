@@ -1,66 +1,55 @@
 """The commands of a lab host."""
 
+import io
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.commands import COMMANDS
-from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import run
 
 PURE = [
     ("printf 'b\\na\\nb\\n' | sort -u", "a\nb\n"),
     ("printf '10\\n9\\n' | sort -n", "9\n10\n"),
-    ("printf 'x 2\\ny 1\\n' | sort -k 2n | head -n 1", "y 1\n"),
-    ("printf 'a\\na\\nb\\n' | uniq -c", "      2 a\n      1 b\n"),
-    ("echo a:b:c | cut -d: -f1,3", "a:c\n"),
-    ("echo abcdef | cut -c2-4", "bcd\n"),
-    ("echo Hello | tr 'a-zA-Z' 'A-ZA-Z'", "HELLO\n"),
+    ("printf '10\\n9\\n' | sort -nr | head -n 1", "10\n"),
     ("printf 'a\\0b\\0' | tr '\\0' ' '", "a b "),
-    ("echo aabbcc | tr -s b | tr -d c", "aab\n"),
-    ("seq 5 | head -n 2 | tail -1", "2\n"),
-    ("seq 5 | tail -n +4", "4\n5\n"),
-    ("echo one two | wc -w", "2\n"),
+    ("seq 5 | head -n 2 | tail -n 1", "2\n"),
+    ("seq 4 5 | tail -c 3", "\n5\n"),
+    ("echo one | wc -l", "1\n"),
     ("echo hello | sed 's/l/L/'", "heLlo\n"),
     ("echo hello | sed 's/l/L/g;s/^\\(.\\)/<\\1>/'", "<h>eLLo\n"),
+    ("echo a.b | sed 's/[.]/&&/'", "a..b\n"),
     ("seq 5 | sed -n '2,3p'", "2\n3\n"),
-    ("seq 5 | sed '/2/,/4/d'", "1\n5\n"),
+    ("seq 5 | sed -n '4,$p'", "4\n5\n"),
     ("seq 3 | sed '$d'", "1\n2\n"),
-    ("seq 3 | sed '2a\\\nnew'", "1\n2\nnew\n3\n"),
+    ("seq 3 | sed -n '$s/./last/p'", "last\n"),
     ("echo 'password=x' | sed 's/password=.*/password=***/'", "password=***\n"),
-    ("echo a/b | sed -E 's|(.)/(.)|\\2/\\1|'", "b/a\n"),
-    ("printf 'a 1\\nb 2\\n' | awk '{print $2}'", "1\n2\n"),
-    ("printf 'a:1\\nb:2\\n' | awk -F: '$2 > 1 {print $1}'", "b\n"),
-    ("printf '1\\n2\\n' | awk '{s += $1} END {print s}'", "3\n"),
-    ("printf 'x ro,y\\nz rw\\n' | awk '$2~/^ro/'", "x ro,y\n"),
-    ("echo 'a b c' | awk '{print NF, $NF; printf \"%s-%d\\n\", $1, 7}'", "3 c\na-7\n"),
-    ('awk \'BEGIN {x = "a"; print x "b", 1+2*3}\'', "ab 7\n"),
-    ("printf 'a\\nb\\n' | awk 'NR==2'", "b\n"),
-    ("printf 'k v\\n' | awk -v want=k '$1 == want {print $2; exit}'", "v\n"),
+    ("echo a/b | sed 's|\\(.\\)/\\(.\\)|\\2/\\1|'", "b/a\n"),
+    ("printf 'x\\nb\\n' | sed -n 's|^|/opt |p;1d'", "/opt x\n/opt b\n"),
     ("echo '# c' | grep -v '^ *#' || echo none", "none\n"),
     ("printf 'a\\nb\\n' | grep -c .", "2\n"),
-    ("printf 'foo=1\\n' | grep -oE '[0-9]+'", "1\n"),
+    ("printf 'foo=1\\n' | grep -o '[0-9]*'", "1\n"),
+    ("printf 'a\\nb\\nc\\n' | grep -A1 -i A", "a\nb\n"),
+    ("printf 'ab\\nb\\n' | grep -x -e b -e c", "b\n"),
     ("echo 'redaction=false x' | grep -o 'redaction=[a-z]*'", "redaction=false\n"),
-    ("printf 'a b\\nc\\n' | xargs -n 1 echo", "a\nb\nc\n"),
-    ("printf 'a\\nb\\n' | xargs -I{} echo '<{}>'", "<a>\n<b>\n"),
-    ("basename /a/b.txt .txt; dirname /a/b.txt", "b\n/a\n"),
-    ("echo aGk= | base64 -d; printf hi | base64", "hiaGk=\n"),
+    ("basename /a/b.txt", "b.txt\n"),
+    ("echo aGk= | base64 -d", "hi"),
     ("printf x | sha256sum", "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881  -\n"),
-    ("echo data | gzip | zcat", "data\n"),
-    ("env X=1 sh -c 'echo $X'; env -i sh -c 'echo [$HOME]'", "1\n[]\n"),
+    ("X=1 sh -c 'echo $X'", "1\n"),
     ("timeout 0.05 sleep 5; echo $?", "124\n"),
     ("timeout 5 echo in time", "in time\n"),
-    ("sudo -n whoami; sudo -u hdfs whoami", "root\nhdfs\n"),
-    ("sudo -u hdfs sh -c 'cat /etc/shadow' 2>/dev/null || echo refused", "refused\n"),
+    ("sudo -n -- /bin/sh -c 'echo root'", "root\n"),
 ]
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     machine = Machine("cm", tmp_path / "cm", {}, address="10.0.0.5")
-    furnish(machine)
+    furnish_host(machine)
     return machine
 
 
@@ -82,55 +71,62 @@ def test_a_filter_answers(command: str, answer: str, ask: Ask) -> None:
     assert ask(command) == answer
 
 
-def test_files_are_made_moved_copied_and_removed(ask: Ask) -> None:
-    ask("mkdir -p -m 750 /srv/a/b; echo x > /srv/a/f; cp -p /srv/a/f /srv/a/g; mv -f /srv/a/g /srv/a/b/; rm /srv/a/f")
-    assert ask("find /srv/a -type f; stat -c '%a %U %F' /srv/a/b") == "/srv/a/b/g\n755 root directory\n".replace(
-        "755", "750"
-    )
+def test_files_are_made_moved_and_removed(ask: Ask) -> None:
+    ask("mkdir -p -m 750 /srv/a/b; echo x > /srv/a/f; echo y > /srv/a/g; mv -f /srv/a/g /srv/a/b/; rm /srv/a/f")
+    assert ask("find /srv/a -type f; stat -c '%a %U' /srv/a/b") == "/srv/a/b/g\n750 root\n"
     ask("rm -rf /srv/a")
     assert ask("ls -A /srv") == ""
 
 
 def test_modes_and_owners_are_kept(ask: Ask) -> None:
-    ask("echo x > /srv/f; chmod 640 /srv/f; chown hdfs:hive /srv/f; chmod g+w,o= /srv/f")
+    ask("echo x > /srv/f; chmod 660 /srv/f; chown hdfs:hive /srv/f")
     assert ask("stat -c '%a %U:%G %s %n' /srv/f") == "660 hdfs:hive 2 /srv/f\n"
-    assert ask("ls -l /srv/f").startswith("-rw-rw---- 1 hdfs hive ")
 
 
 def test_a_file_is_replaced_atomically_as_the_toolkit_does_it(ask: Ask) -> None:
     ask("chmod 600 /etc/hosts; chown hdfs /etc/hosts")
     script = """
-        set -eu; target=/etc/hosts; new=$(mktemp -p "$(dirname "$target")" .new.XXXXXX)
+        set -eu; target=/etc/hosts; new=$(mktemp -p "${target%/*}" .new.XXXXXX)
         trap 'rm -f "$new"' EXIT
-        printf 'content' > "$new"; chmod --reference="$target" "$new"
-    """.replace('chmod --reference="$target"', 'chmod "$(stat -c %a "$target")"')
+        printf 'content' > "$new"; chmod "$(stat -c %a "$target")" "$new"
+    """
     ask(script + 'chown "$(stat -c %U:%G "$target")" "$new"; sync "$new"; mv -f "$new" "$target"')
-    assert ask("cat /etc/hosts; stat -c ' %a %U' /etc/hosts; ls -A /etc | grep -c '^.new' || true") == (
+    assert ask("cat /etc/hosts; stat -c ' %a %U' /etc/hosts; ls -A /etc | grep -c '^[.]new' || true") == (
         "content 600 hdfs\n0\n"
     )
 
 
+def test_old_files_are_found_and_handed_to_a_command(machine: Machine, ask: Ask) -> None:
+    ask("touch /srv/.maint-old /srv/.maint-new /srv/other")
+    machine.files.touch("/srv/.maint-old", machine.clock() - 7200)
+    ask("find /srv -maxdepth 1 -type f -name '.maint-*' -mmin +60 -exec rm -f '{}' ';'")
+    assert ask("ls -A /srv") == ".maint-new\nother\n"
+
+
 def test_links_are_read_and_resolved(ask: Ask) -> None:
     ask("mkdir /srv/real; echo x > /srv/real/f; ln -s real /srv/link; ln -sf /srv/link/f /srv/f")
-    assert ask("readlink /srv/f; readlink -f /srv/f; realpath /srv/link; cat /srv/f") == (
+    assert ask("readlink /srv/f; readlink -f /srv/f; readlink -f /srv/link; cat /srv/f") == (
         "/srv/link/f\n/srv/real/f\n/srv/real\nx\n"
     )
 
 
-def test_an_archive_comes_back_as_it_was(ask: Ask) -> None:
-    ask(
-        "mkdir -p /srv/a/b /srv/out; echo x > /srv/a/b/f; ln -s b /srv/a/l; "
-        "chmod 640 /srv/a/b/f; chown hdfs:hive /srv/a/b/f"
+def test_an_archive_holds_names_modes_owners_and_links(machine: Machine) -> None:
+    script = (
+        "mkdir -p /srv/a/b; echo x > /srv/a/b/f; ln -s b /srv/a/l; chmod 640 /srv/a/b/f; chown hdfs:hive /srv/a/b/f"
     )
-    assert ask("tar czf - -C /srv a | tar xzf - -C /srv/out; cat /srv/out/a/l/f") == "x\n"
-    assert ask("stat -c '%a %U %G' /srv/out/a/b/f; tar cf - -C /srv a | tar tf - | sort") == (
-        "640 hdfs hive\na/\na/b/\na/b/f\na/l\n"
-    )
+    assert run(machine, script).status == 0
+    with tarfile.open(fileobj=io.BytesIO(run(machine, "tar -C / -cf - -- srv/a").out)) as archive:
+        members = {member.name: member for member in archive}
+        file, link = members["srv/a/b/f"], members["srv/a/l"]
+        content = archive.extractfile(file)
+        assert content and content.read() == b"x\n"
+    assert (file.mode, file.uname, file.gname, link.linkname) == (0o640, "hdfs", "hive", "b")
+    assert sorted(members) == ["srv/a", "srv/a/b", "srv/a/b/f", "srv/a/l"]
 
 
 def test_sed_edits_in_place(ask: Ask) -> None:
-    ask("printf 'a=1\\nb=2' > /srv/f; chmod 600 /srv/f; sed -i.old 's/^b=.*/b=3/' /srv/f")
-    assert ask("cat /srv/f; echo; cat /srv/f.old; stat -c ' %a' /srv/f") == "a=1\nb=3\na=1\nb=2 600\n"
+    ask("printf 'a=1\\nb=2' > /srv/f; chmod 600 /srv/f; sed -i 's/^b=.*/b=3/' /srv/f")
+    assert ask("cat /srv/f; stat -c ' %a' /srv/f") == "a=1\nb=3 600\n"
 
 
 def test_the_host_knows_itself(ask: Ask) -> None:
@@ -138,11 +134,11 @@ def test_the_host_knows_itself(ask: Ask) -> None:
     assert ask("getent ahostsv4 localhost | head -n 1").split()[0] == "127.0.0.1"
     assert ask('getent hosts "$(hostname -f)"').split() == ["10.0.0.5", "cm.example.internal", "cm"]
     assert ask("getent hosts 10.0.0.5").split()[1] == "cm.example.internal"
-    assert ask(". /etc/os-release; echo $ID $VERSION_ID") == "rhel 9.4\n"
-    assert ask("cat /proc/sys/vm/swappiness; sysctl -n vm.swappiness; nproc; getenforce") == "1\n1\n16\nDisabled\n"
+    assert ask("grep '^VERSION_ID' /etc/os-release") == 'VERSION_ID="9.4"\n'
+    assert ask("cat /proc/sys/vm/swappiness; nproc; getenforce") == "1\n16\nDisabled\n"
     assert ask("ip -4 -o addr show scope global").split()[3] == "10.0.0.5/24"
-    assert ask("id -u; id -un hdfs; getent passwd hdfs | cut -d: -f6") == "0\nhdfs\n/var/lib/hdfs\n"
-    assert ask("df -P / | tail -n 1").split()[4:] == ["20%", "/"]
+    assert ask("id -u; getent passwd hdfs").split(":")[5] == "/var/lib/hdfs"
+    assert ask("df -Pk / | tail -n 1").split()[4:] == ["20%", "/"]
     assert ask("findmnt -no OPTIONS --target /tmp; stat -c %a /tmp") == "rw,nosuid,nodev\n1777\n"
 
 
@@ -163,7 +159,6 @@ def test_a_truststore_opens_with_its_password_alone(machine: Machine) -> None:
     right = run(machine, list_it, b"right\n")
     assert right.status == 0 and b"contains 1 entries" in right.out and b"ca, trustedCertEntry" in right.out
     assert run(machine, list_it, b"wrong\n").status == 1
-    assert run(machine, f"echo right > /srv/p; {list_it} -storepass:file /srv/p").status == 0
     assert run(machine, "keytool -list -keystore /srv/none", b"right\n").status == 1
 
 
@@ -174,14 +169,29 @@ def test_an_unknown_command_answers_as_sh_does(machine: Machine) -> None:
 
 NOT_SIMULATED = [
     "ls --zzz",
-    "cp --sparse=never a b",
     "stat -f /",
     "grep -P x /etc/hosts",
-    "awk 'BEGIN { for (;;) {} }'",
+    "grep '[[:digit:]]' /etc/hosts",
     "df --output=pcent",
     "systemctl kill x",
     "date -d yesterday",
     "sed y",
+    "sed '/a/d' /etc/hosts",
+    "find / -newer x",
+    "chmod u+x /etc/hosts",
+    "tar -xf -",
+    "test a = a -a b = b",
+    "printf %5s x",
+    "read x",
+    "command ls",
+    "set -x",
+    "awk 1",
+    "cut -c1 /etc/hosts",
+    "cat <<E",
+    "echo `true`",
+    "echo $((1 << 2))",
+    "echo ${#x}",
+    "IFS=: read -r a b",
 ]
 
 
@@ -195,7 +205,7 @@ def test_what_is_not_simulated_says_so(command: str, machine: Machine) -> None:
 def test_a_full_disk_still_reads(machine: Machine) -> None:
     machine.fault = "disk-full"
     assert run(machine, "cat /etc/hostname").status == 0
-    opening = ("echo x > /srv/f", "mkdir /srv/d", "cp /etc/hosts /srv/h", "echo x | tee /srv/t")
+    opening = ("echo x > /srv/f", "mkdir /srv/d", "mktemp -d /srv/x.XXXX")
     for write in (*opening, "sed -i s/a/b/ /etc/hosts", "echo x >> /etc/hosts"):
         ended = run(machine, write)
         assert ended.status != 0 and b"No space left on device" in ended.err, write
@@ -210,8 +220,8 @@ def test_every_command_ends_without_a_bug(name: str, machine: Machine) -> None:
 
 def test_facts_change_what_a_furnished_host_says(tmp_path: Path) -> None:
     machine = Machine("w1.corp.test", tmp_path / "w1", {})
-    furnish(machine, {"cpus": "4", "os_version": "8.10"})
-    assert run(machine, "hostname -f; nproc; . /etc/os-release; echo $VERSION_ID").out == b"w1.corp.test\n4\n8.10\n"
+    furnish_host(machine, {"cpus": "4", "os_version": "8.10"})
+    assert run(machine, "hostname -f; nproc; grep -o '8.10' /etc/redhat-release").out == b"w1.corp.test\n4\n8.10\n"
 
 
 def test_an_owner_that_nobody_knows_keeps_its_number(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """Nothing that a lab host is told reaches beyond its own tree."""
 
 import ast
-import io
 import shlex
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import maint.lab.hosts.shell
+from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import run
 from maint.lab.hosts.shell.tree import Tree
 
@@ -24,7 +22,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.machine = Machine("one", folder / "root", {})
-        furnish(self.machine)
+        furnish_host(self.machine)
         (folder / "secret").write_text("outside")
         (folder / "outside").mkdir()
         (folder / "outside" / "kept").write_text("kept")
@@ -51,17 +49,17 @@ ATTEMPTS = [
     "ln -s {folder} /out; cat /out/secret",
     "ln -s ../.. /up; cat /up/secret; cat /up/../secret",
     "ln -s / /self; cat /self/../secret; cat /self/self/..{folder}/secret",
-    "ln -s {folder}/secret /link; cat /link; cat < /link; cp /link /copy; cat /copy",
+    "ln -s {folder}/secret /link; cat /link; cat < /link; mv /link /moved; cat /moved",
     'ln -s {folder}/outside /d; find /d/ -name kept; ls /d; for f in /d/*; do cat "$f"; done',
-    "read x < {folder}/secret; echo $x",
-    ". {folder}/secret; sh {folder}/secret; {folder}/secret",
+    "read -r x < {folder}/secret; echo $x",
+    "sh {folder}/secret; {folder}/secret",
     "x=$(cat {folder}/secret); echo $x; echo {folder}/s*; echo /../s*; echo ../../../s*",
-    "tar c -C {folder} secret; tar cf - {folder}/outside | tar tf -",
-    "tail -n 1 {folder}/secret; head {folder}/secret; base64 {folder}/secret; sha256sum {folder}/secret",
-    "grep . {folder}/secret; sed p {folder}/secret; awk 1 {folder}/secret; dd if={folder}/secret",
-    'stat -c %s {folder}/secret; ls -l {folder}; readlink -f {folder}/secret && cat "$(readlink -f {folder}/secret)"',
-    "ln {folder}/secret /hard; cat /hard; mv {folder}/secret /moved; cat /moved",
-    "keytool -list -keystore {folder}/secret -storepass x",
+    "tar -C {folder} -cf - -- secret; tar -C / -cf - -- ..{folder}/secret {folder}/secret",
+    "tail -n 1 {folder}/secret; head {folder}/secret; base64 -d {folder}/secret; sha256sum {folder}/secret",
+    "grep . {folder}/secret; sed p {folder}/secret; sort {folder}/secret; wc -l {folder}/secret",
+    'stat -c %s {folder}/secret; ls {folder}; readlink -f {folder}/secret && cat "$(readlink -f {folder}/secret)"',
+    "mv {folder}/secret /moved; cat /moved",
+    "keytool -list -keystore {folder}/secret",
     "python3 -c 'print(open(\"{folder}/secret\").read())'; perl -e 1; /bin/cat {folder}/secret; /usr/bin/python3",
     "cat /proc/self/root{folder}/secret /proc/1/environ /dev/fd/0",
 ]
@@ -83,59 +81,24 @@ DAMAGE = [
     "mkdir /a; ln -s {folder}/outside /a/link; rm -rf /a",
     "ln -s / /all; rm -rf /all/*",
     "echo gone > {folder}/secret; echo gone >> {folder}/secret; echo gone > /../secret; : > ../../secret",
-    "ln -s {folder}/secret /s; echo gone > /s; echo gone | tee /s; cp /dev/null /s; touch /s; truncate -s 0 /s",
-    "ln -s {folder}/secret /s; chmod 777 /s; chown nobody /s; sed -i s/o/x/ /s; dd if=/dev/zero of=/s bs=1 count=1",
-    "mv /root {folder}/outside/new; cp -r / {folder}/outside/",
+    "ln -s {folder}/secret /s; echo gone > /s; echo gone >> /s; mv /etc/hosts /s; touch /s",
+    "ln -s {folder}/secret /s; chmod 777 /s; chown nobody /s; sed -i s/o/x/ /s",
+    "mv /root {folder}/outside/new; mv /etc {folder}/outside",
     "mkdir -p {folder}/outside/new; touch {folder}/outside/new",
-    "ln -s {folder}/outside /o; mktemp -p /o; install -d /o/new; tar c /root | tar x -C /o; mkdir /o/new",
+    "ln -s {folder}/outside /o; mktemp -p /o; mktemp -d -p /o; mkdir /o/new",
     "mkdir /x; cd /x; ln -s ../.. up; echo gone > up/secret; echo gone > up/outside/kept; rm -rf up/outside",
     "cd /; mv /root /r; cd /r; cd ../..; rm -rf outside secret",
-    "sudo rm -rf {folder}/outside; sh -c 'rm -rf {folder}/outside'; echo {folder}/outside | xargs rm -rf",
+    "sudo rm -rf {folder}/outside; sh -c 'rm -rf {folder}/outside'; sudo -n rm -rf {folder}/secret",
     "rm -rf --one-file-system -- {folder}/outside; find {folder}/outside -xdev -mindepth 1 -delete; find / -delete",
     "echo '/dev/x {folder}/outside xfs rw 0 0' >> /proc/mounts; umount {folder}/outside; umount -l /; rm -rf {folder}",
     "ln -s {folder}/outside /var/lib/kubelet; ln -s / /run/k3s; rm -rf /var/lib/kubelet/ /run/k3s/*; systemctl reboot",
-    "find {folder} -exec rm -rf {} ';'; timeout 5 rm -rf {folder}/outside; env rm -rf {folder}/outside",
+    "find {folder} -delete; timeout 5 rm -rf {folder}/outside; X=1 rm -rf {folder}/outside",
 ]
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_nothing_outside_is_changed(damage: str, world: World) -> None:
     run(world.machine, damage.replace("{folder}", str(world.folder)))
-    assert world.untouched()
-
-
-def _archive(*members: tarfile.TarInfo) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        for member in members:
-            archive.addfile(member, io.BytesIO(b"gone") if member.isfile() else None)
-    return out.getvalue()
-
-
-def _member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
-    member = tarfile.TarInfo(name)
-    member.type, member.linkname = kind, target
-    member.size = 4 if kind == tarfile.REGTYPE else 0
-    return member
-
-
-@pytest.mark.parametrize("up", ["..", "../..", "../../../../../../../..", "x/../../.."])
-def test_members_with_dots_are_refused(up: str, world: World) -> None:
-    ended = run(world.machine, "tar x -C /root", _archive(_member(f"{up}/secret")))
-    assert ended.status == 2 and b"'..'" in ended.err
-
-
-def test_members_behind_links_stay_inside(world: World) -> None:
-    for target in (str(world.folder), "../..", "/", "../../../../../.."):
-        link = _member("link", tarfile.SYMTYPE, target)
-        content = _archive(link, _member("link/secret"), _member(f"link{world.folder}/secret"))
-        run(world.machine, "cd /; mkdir -p root; tar x -C /root", content)
-        assert world.untouched()
-
-
-def test_hard_links_of_an_archive_stay_inside(world: World) -> None:
-    content = _archive(_member("hard", tarfile.LNKTYPE, f"../..{world.folder}/secret"), _member("hard"))
-    run(world.machine, "mkdir -p /root; tar x -C /root", content)
     assert world.untouched()
 
 
@@ -205,8 +168,8 @@ def test_only_the_tree_touches_real_files() -> None:
         if (isinstance(node, ast.ImportFrom) and node.module in ("pathlib", "shutil", "tempfile"))
         or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open")
     }
-    # `streams` keeps pipes in anonymous temporary files; the side file of owners lies beside the tree.
-    assert touching == {"tree.py", "ownership.py", "streams.py"}
+    # Pipes are kept in anonymous temporary files.
+    assert touching == {"tree.py", "state.py"}
 
 
 def test_modes_and_owners_survive_a_restart(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_command_gives_output_errors_and_status(connect: Connect) -> None:
 
 
 def test_a_script_on_stdin_is_read_until_it_ends(connect: Connect) -> None:
-    assert _run(connect(), "exec /bin/sh -s", b'read line\nwhat follows\necho "<$line>"\n') == (
+    assert _run(connect(), "exec /bin/sh -s", b'read -r line\nwhat follows\necho "<$line>"\n') == (
         0,
         b"<what follows>\n",
         b"",
@@ -79,7 +79,7 @@ def test_a_script_on_stdin_is_read_until_it_ends(connect: Connect) -> None:
 
 def test_several_channels_share_a_connection(connect: Connect) -> None:
     client = connect()
-    first_in, first_out, _ = client.exec_command("read x; echo first $x", timeout=100)
+    first_in, first_out, _ = client.exec_command("read -r x; echo first $x", timeout=100)
     assert _run(client, "echo second")[1] == b"second\n"
     first_in.write(b"late\n")
     first_in.channel.shutdown_write()

@@ -5,6 +5,8 @@ import json
 import random
 import re
 import socket
+import ssl
+import threading
 import zipfile
 from pathlib import Path
 
@@ -12,9 +14,10 @@ import pytest
 import requests
 
 import maint
-from maint.lab.manager import document
+from maint.lab.manager import document, simulator
 from maint.lab.manager.api import routes
 from maint.lab.manager.load import Options
+from tests.lab.conftest import FAST
 
 JSON = {"Content-Type": "application/json"}
 V = "/api/v49"
@@ -104,6 +107,22 @@ def test_mutated_deployments_are_taken_or_refused_never_left_without_an_answer(f
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"users": ' + "9" * 5000 + "}"])
 def test_a_document_that_no_parser_likes_is_a_400(fresh, text):
     assert fresh.put_deployment(text.encode(), timeout=20).status_code == 400
+
+
+def test_no_thread_of_a_manager_outlives_it(tmp_path):
+    before = set(threading.enumerate())
+    with simulator.create(tmp_path / "lab", Options(switches=FAST)).simulator as manager:
+        address = ("127.0.0.1", manager.server.tls_port)
+        context = ssl.create_default_context(cafile=str(manager.bundle))
+        silent = socket.create_connection(address)  # never begins to speak TLS
+        idle = context.wrap_socket(socket.create_connection(address), server_hostname="127.0.0.1")
+        idle.sendall(b"GET /api/version HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"401" in idle.recv(100)
+        slow = context.wrap_socket(socket.create_connection(address), server_hostname="127.0.0.1")
+        slow.sendall(b"PUT /api/v49/cm/deployment HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf of")
+    assert set(threading.enumerate()) - before == set()
+    for connection in (silent, idle, slow):
+        connection.close()
 
 
 # -- methods

@@ -14,20 +14,18 @@ import pytest
 from maint.lab.manager.load import default_deployment
 from maint.lab.manager.world import World
 from maint.lab.switches import Switches
-from maint.lab.virtual_clusters import example, tick
+from maint.lab.virtual_clusters import create, tick
 from maint.lab.virtual_clusters.api.answer import Admitted, admit, handle
 from maint.lab.virtual_clusters.cluster import Cluster, Identity
 from maint.lab.virtual_clusters.engine import Engine
-from maint.lab.virtual_clusters.gateway import Gateway
+from maint.lab.virtual_clusters.gateway import ACCESS, Gateway, TokenSigner, User, Users
 from maint.lab.virtual_clusters.messages import Request, Response
-from maint.lab.virtual_clusters.tokens import ACCESS, Mint
-from maint.lab.virtual_clusters.users import People, Person
 
 BEGIN = datetime(2025, 3, 12, 9, 31, tzinfo=UTC)
 PEOPLE = [
-    Person("etl_user", "secret", ["DEUser"]),
-    Person("guest", "secret"),
-    Person("admin", "secret", ["Admin"], local=True),
+    User("etl_user", "secret", ["DEUser"]),
+    User("guest", "secret"),
+    User("admin", "secret", ["Admin"], local=True),
 ]
 
 
@@ -125,13 +123,13 @@ def make_api(tmp_path: Path) -> Iterator[Make]:
         cluster.set_kerberos("etl_user", "etl_user@EXAMPLE.COM")
         made.append((cluster, Engine(cluster) if engine else None))
         gateway = Gateway(
-            Mint(b"key", "lab"), People(PEOPLE), lambda: world.switches, cluster.strikes, cluster.now,
+            TokenSigner(b"key", "lab"), Users(PEOPLE), lambda: world.switches, cluster.strikes, cluster.now,
             "abc12345", "crn:env", "", dict,
         )  # fmt: skip
         api = Api(cluster, world, gateway, [clock()] if engine else time)
         api.switch(**chosen)
         if loaded:
-            example.load(cluster)
+            create.load_example(cluster)
         return api
 
     yield make

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.lab.virtual_clusters import filters
-from maint.lab.virtual_clusters.example import EXAMPLE
-from maint.lab.virtual_clusters.omit_empty import shown
+from maint.lab.virtual_clusters import lists
+from maint.lab.virtual_clusters.create import EXAMPLE
+from maint.lab.virtual_clusters.messages import shown
 
 KNOWN = json.loads(Path(EXAMPLE).read_bytes())
 
@@ -145,5 +145,5 @@ def test_what_is_shown_holds_nothing_empty(value):
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_filters_compare_any_two_texts_one_way_only(left, right):
     entry = {"name": left}
-    results = [filters.parse([f"name[{op}]{right}"])(entry) for op in ("lt", "eq", "gt")]
+    results = [lists.parse_filter([f"name[{op}]{right}"])(entry) for op in ("lt", "eq", "gt")]
     assert sum(results) == 1

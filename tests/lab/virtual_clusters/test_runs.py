@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.virtual_clusters import process
+from maint.lab.virtual_clusters import application
 from maint.lab.virtual_clusters.runs import FINAL
 
 LONG = 200.0  # seconds; no more than an end for what never comes
@@ -30,7 +30,7 @@ def wait(api, run, *, until=FINAL):
 def lives(process):
     """Whether a process is there and is no zombie; it may go between any two looks."""
     try:
-        return bool(Path(f"/proc/{process}/cmdline").read_bytes())
+        return bool(Path(f"/proc/{application}/cmdline").read_bytes())
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -61,7 +61,7 @@ def running(make_api):
 
 @pytest.fixture
 def caged(running):
-    if not process.caging_works(running.cluster.folder):
+    if not application.caging_works(running.cluster.folder):
         pytest.skip("this system allows no private mount namespaces")
     return running
 

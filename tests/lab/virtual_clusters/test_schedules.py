@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.lab.virtual_clusters import cron, dagfile, times
+from maint.lab.virtual_clusters import dagfile, schedules, times
 
 HEAD = "from airflow import DAG\nfrom datetime import datetime, timedelta\nimport pendulum\n"
 DAILY = {"enabled": True, "cronExpression": "0 2 * * *", "start": "2025-03-01"}
@@ -193,7 +193,7 @@ def test_tasks_that_wait_for_each_other_are_no_dag():
     st.sampled_from(["*/7 3-5 * * *", "0 2 * * 1-5", "@monthly", "5 4 1,15 * fri"]),
 )
 def test_the_match_after_and_the_match_until_meet(moment, expression):
-    recurring, moment = cron.parse(expression), moment.replace(tzinfo=UTC)
+    recurring, moment = schedules.parse_cron(expression), moment.replace(tzinfo=UTC)
     after = recurring.after(moment)
     assert after > moment
     assert recurring.until(after) == after

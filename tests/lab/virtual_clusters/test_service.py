@@ -12,7 +12,7 @@ import requests
 
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.lab.virtual_clusters.service import BadName
+from maint.lab.virtual_clusters.create import BadName
 
 SWITCHES = {"down-seconds": "0", "starting-seconds": "0", "vc-starting-seconds": "0", "vc-log-seconds": "0"}
 

@@ -11,11 +11,10 @@ import pytest
 from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
+from maint.adapters.http.request import Timeouts
 from maint.adapters.undo_store import SealedUndo
-from maint.adapters.virtual_clusters.backoff import Patience
-from maint.adapters.virtual_clusters.calls import Calls
+from maint.adapters.virtual_clusters.calls import Calls, Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
-from maint.adapters.virtual_clusters.transport import Timeouts
 from maint.model.json import Json
 from maint.model.secret import Secret
 from maint.model.site import Login, VirtualClusterSettings, VirtualClusterUser
@@ -65,7 +64,7 @@ class Ground(Place):
         )
         known = [one for one in self.settings.virtual_clusters if one.name != name]
         self.settings = replace(self.settings, virtual_clusters=(*known, settings))
-        limits = Timeouts(connect=60, read=60, upload=60)
+        limits = Timeouts(connect=60, read=60, write=60)
         client = VirtualClusterClient(
             Calls(settings, Vault(), Hurried(), warn=print, timeouts=limits, patience=Patience(attempts=1))
         )

@@ -10,15 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint.errors import Refused
+from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import run
 from maint.model.manager import Cluster
 from maint.ports import Ran
 from maint.steps.ecs.cluster import Ecs
-from maint.steps.ecs.paths import LISTED, Found, Mount, Removal, judged, spelled, still_mounted, to_unmount
-from maint.steps.ecs.survey import paths_of, surveyed
-from maint.steps.hosts.script import SHELL, script
+from maint.steps.ecs.survey import (
+    LISTED,
+    Found,
+    Mount,
+    Removal,
+    judge_paths,
+    paths_of,
+    spelled,
+    still_mounted,
+    survey_host,
+    to_unmount,
+)
+from maint.steps.hosts.fan_out import SHELL, script
 from tests.steps.ecs.hosts import tree
 
 
@@ -28,7 +38,7 @@ class Host:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.machine = Machine("one", folder / "root", {})
-        furnish(self.machine)
+        furnish_host(self.machine)
         (folder / "outside").mkdir()
         (folder / "outside/kept").write_text("kept")
 
@@ -47,8 +57,8 @@ class Host:
         self.machine.files.write("/proc/mounts", table + f"/dev/sdx {spelled_} {kind} rw 0 0\n".encode())
 
     def judged(self, *paths: str) -> tuple[list[Removal], list[str]]:
-        survey = surveyed(self, "one", paths)  # type: ignore[arg-type]  # nothing but `ask` is called
-        return judged(survey.found, survey.mounts)
+        survey = survey_host(self, "one", paths)  # type: ignore[arg-type]  # nothing but `ask` is called
+        return judge_paths(survey.found, survey.mounts)
 
     def remove(self, removals: Sequence[Removal]) -> Ran:
         return self.ask("one", SHELL, stdin=script("ecs-remove", removals=[one.to_json() for one in removals]))
@@ -212,7 +222,7 @@ def test_what_pods_hold_is_unmounted_first_and_the_rest_must_go_with_them():
         Mount("/data/kubelet/pods/1/x", "ext4"),
         Mount("/run/k3s/c", "overlay"),
     ]
-    removals, problems = judged(found, mounts)
+    removals, problems = judge_paths(found, mounts)
     assert problems == []
     pods = [("/data/kubelet/pods/1/x", True), ("/data/kubelet/pods/1", True)]
     assert to_unmount(found, mounts) == [("/run/k3s/c", False), *pods]
@@ -226,7 +236,7 @@ PATHS = st.lists(PARTS, min_size=0, max_size=4).map(lambda parts: "/" + "/".join
 @given(PATHS, st.lists(PATHS, max_size=3), st.sampled_from(["folder", "link"]))
 def test_whatever_is_let_through_holds_no_mount_point_and_no_folder_of_the_system(real, targets, form):
     path = real if form == "folder" else "/var/lib/docker"
-    _, problems = judged([Found(path, form, real, "folder")], [Mount(target, "xfs") for target in targets])
+    _, problems = judge_paths([Found(path, form, real, "folder")], [Mount(target, "xfs") for target in targets])
     if problems:
         return
     above = f"{real}/"

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import run
 from maint.ports import Ran
-from maint.steps.ecs.paths import Removal, judged, to_unmount
-from maint.steps.ecs.survey import surveyed
-from maint.steps.hosts.script import SHELL, script
+from maint.steps.ecs.survey import Removal, judge_paths, survey_host, to_unmount
+from maint.steps.hosts.fan_out import SHELL, script
 
 ROOT = """\
 set -e
@@ -82,7 +81,7 @@ def real(root: Path) -> Do:
 def simulated(root: Path) -> Do:
     """Return the same for a lab host."""
     machine = Machine("one", root, {})
-    furnish(machine)
+    furnish_host(machine)
     table = machine.files.read("/proc/mounts")
     rows = "".join(f"/dev/sdb {path} xfs rw 0 0\n" for path in ("/mnt/volume", "/var/lib/kubelet/pods/1"))
     machine.files.write("/proc/mounts", table + rows.encode())
@@ -107,8 +106,8 @@ def do(request: pytest.FixtureRequest, tmp_path: Path) -> Do:
 
 def test_what_is_looked_at_unmounted_and_removed_is_what_a_real_shell_makes_of_it(do: Do) -> None:
     assert do(LAYOUT.encode()).ok
-    survey = surveyed(Asked(do), "one", PATHS)  # type: ignore[arg-type]  # nothing but `ask` is called
-    removals, problems = judged(survey.found, survey.mounts)
+    survey = survey_host(Asked(do), "one", PATHS)  # type: ignore[arg-type]  # nothing but `ask` is called
+    removals, problems = judge_paths(survey.found, survey.mounts)
     assert problems == []
     assert {one.path: (one.form, one.real, bool(one.volume)) for one in removals} == {
         "/etc/docker": ("folder", "/etc/docker", False),

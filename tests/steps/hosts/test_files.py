@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from maint.errors import WorkFailed
+from maint.steps.hosts import undo
 from tests.steps.hosts.conftest import run
 
 
@@ -149,3 +151,10 @@ def test_a_full_disk_leaves_the_old_file(lab_hosts, tmp_path):
     assert said.code == 1 and "No space left" in said.err
     assert lab_hosts.file("/srv/file").read_bytes() == b"old"
     assert lab_hosts.listed("/srv") == ["file"]
+
+
+def test_a_damaged_record_of_what_is_kept_is_told_with_a_way_out(tmp_path):
+    (tmp_path / "host-files.json").write_text('[{"host": "a", "na')
+    with pytest.raises(WorkFailed, match="is damaged") as failure:
+        undo.records(tmp_path)
+    assert "move it away" in str(failure.value.hint)

@@ -14,7 +14,7 @@ import yaml
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
-from maint.lab.virtual_clusters import kerberos
+from maint.lab.virtual_clusters import cluster as kerberos
 from maint.lab.virtual_clusters.cluster import Cluster
 from tests.steps.kerberos.kdc import Kdc, lacking, start
 from tests.steps.operator import Operator, Said
@@ -159,4 +159,4 @@ def owner(keeper: Keeper) -> Keeper:
 def secrets_of(keeper: Keeper) -> dict[str, bytes]:
     """What the user's secrets hold."""
     found = keeper.cluster().secrets
-    return {name: found[name][name] for name in kerberos.names(USER) if name in found}
+    return {name: found[name][name] for name in kerberos.secret_names(USER) if name in found}

@@ -32,7 +32,7 @@ def issued(keeper, hosts, *, expired=False):
 
 def held(keeper):
     """The fingerprints of the certificates that Kubernetes holds, by secret."""
-    kubernetes = keeper.lab.machines[MASTER].kubernetes
+    kubernetes = keeper.lab.kubernetes
     found = kubernetes.secrets(kubernetes.base)
     return {name: fingerprint(first_of(data["tls.crt"])) for name, data in found.items()}
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.hosts import kdc as realms
-from maint.lab.hosts.kdc import Realm
+from maint.lab.hosts import kerberos as realms
+from maint.lab.hosts.furnish import furnish_host
+from maint.lab.hosts.kerberos import Entry, Realm, keytab_of, read_keytab
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.furnish import furnish
 from maint.lab.hosts.shell.session import run
-from maint.lab.virtual_clusters import keytab as keytabs
 from tests.steps.kerberos.kdc import Kdc
 
 ROLE, OTHER, NOBODY = "hdfs/wn01.example.com@EXAMPLE.COM", "hive/wn01@EXAMPLE.COM", "nobody@EXAMPLE.COM"
@@ -32,10 +31,10 @@ def role(kdc: Kdc) -> bytes:
 def both(kdc: Kdc, role: bytes, tmp_path: Path) -> Both:
     """Runs a command line with a keytab, by the real tools and on a lab host of the same realm; {} is the file."""
     machine = Machine("wn01.example.com", tmp_path / "root", {})
-    furnish(machine)
+    furnish_host(machine)
     known = {}
     for principal, content in ((ROLE, role), (OTHER, kdc.keytab(OTHER))):
-        entries = keytabs.read(content)
+        entries = read_keytab(content)
         keys = {str(entry.kind): entry.key.hex() for entry in entries}
         known[principal] = {"version": entries[0].version, "keys": keys}
     (tmp_path / "realm.json").write_text(json.dumps(known))
@@ -62,10 +61,10 @@ def both(kdc: Kdc, role: bytes, tmp_path: Path) -> Both:
 def spoilt(role: bytes) -> dict[str, bytes | None]:
     """Return keytabs that are good, spoilt, or none at all."""
     sizes = {17: 16, 18: 32, 23: 16, 16: 24, 20: 32, 99: 8}
-    made = [keytabs.Entry(ROLE, 300, kind, b"k" * size, 1800000000) for kind, size in sizes.items()]
+    made = [Entry(ROLE, 300, kind, b"k" * size, 1800000000) for kind, size in sizes.items()]
     return {
         "good": role,
-        "many kinds": keytabs.written(made),
+        "many kinds": keytab_of(made),
         "another's": realms.with_wrong_principal(role),
         "rc4": realms.with_rc4_alone(role),
         "old": realms.with_old_keys(role),
@@ -107,6 +106,6 @@ def test_a_realm_keeps_its_keys_and_its_file_to_itself(tmp_path: Path) -> None:
     realm = Realm(tmp_path / "realm.json")
     keytab = realm.keytab("hdfs/a@R")
     again = Realm(tmp_path / "realm.json")
-    assert [entry.key for entry in keytabs.read(again.keytab("hdfs/a@R"))] == [e.key for e in keytabs.read(keytab)]
+    assert [entry.key for entry in read_keytab(again.keytab("hdfs/a@R"))] == [e.key for e in read_keytab(keytab)]
     assert again.login("hdfs/a@R", keytab) == ""
     assert (tmp_path / "realm.json").stat().st_mode & 0o777 == 0o600

@@ -1,17 +1,13 @@
 """One call of a command: its arguments, its streams, and what it may ask of its host."""
 
-import errno
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.access import may
-from maint.lab.hosts.shell.source import Source
-from maint.lab.hosts.shell.state import State
-from maint.lab.hosts.shell.streams import Device, FileStream, Stream, decode, encode
-from maint.lab.hosts.shell.tree import DEVICES, Tree, failure
+from maint.lab.hosts.shell.state import Device, FileStream, State, Stream, decode, encode
+from maint.lab.hosts.shell.tree import DEVICES, Tree
 
 
 class Failed(Exception):
@@ -31,9 +27,6 @@ class NotSimulated(Failed):
 
 class Runner(Protocol):
     """What a command may do with the shell that called it."""
-
-    def lines(self, source: Source) -> None:
-        """Run commands in the shell itself (`eval`, `.`)."""
 
     def call(self, words: Sequence[str], *, functions: bool = True) -> int:
         """Run a command in the shell itself."""
@@ -68,10 +61,6 @@ class Options:
     def all(self, name: str) -> list[str]:
         """Return all values of an option that was given more than once."""
         return self._found.get(name, [])
-
-    def order(self, *names: str) -> str:
-        """Return which of some options was given last, or an empty text."""
-        return next((name for name in reversed(self._found) if name in names), "")
 
 
 @dataclass(slots=True)
@@ -136,8 +125,6 @@ class Call:
         canonical = self.files.canonical(path)
         if canonical in DEVICES:
             return Device(canonical)
-        if not may(self.state.user, self.files.entry(path), "r"):
-            raise failure(errno.EACCES, path)
         return FileStream(self.files.open(path, os.O_RDONLY), self.files, path)
 
     def inputs(self, operands: Sequence[str]) -> "Inputs":
@@ -151,7 +138,7 @@ class Call:
             try:
                 work(operand)
             except OSError as error:
-                self.say(f"{error.filename if self.name == 'tar' else operand}: {error.strerror}")
+                self.say(f"{operand}: {error.strerror}")
                 status = 1
         return status
 
@@ -204,12 +191,6 @@ class Call:
             if letter not in flags:
                 raise NotSimulated(f"option -{letter}")
             _note(found, letter, "")
-
-    def with_streams(self, stdin: Stream | None = None, stdout: Stream | None = None) -> State:
-        """Return a copy of the state with other streams, for commands that run commands."""
-        state = self.state.copy()
-        state.streams.update({n: s for n, s in ((0, stdin), (1, stdout)) if s is not None})
-        return state
 
     def again(self, name: str, args: list[str]) -> "Call":
         """Return the same call under another name with other arguments."""

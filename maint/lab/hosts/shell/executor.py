@@ -6,13 +6,19 @@ from collections.abc import Sequence as Words
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.builtins import BUILTINS, SPECIAL
 from maint.lab.hosts.shell.call import Call, Command, Failed
-from maint.lab.hosts.shell.expansion import Expander
+from maint.lab.hosts.shell.expansion import Expander, matches
 from maint.lab.hosts.shell.parser import Parser
-from maint.lab.hosts.shell.patterns import matches
 from maint.lab.hosts.shell.redirection import redirected
-from maint.lab.hosts.shell.source import Source, SyntaxFailure
-from maint.lab.hosts.shell.state import Leave, Loop, Return, ShellFailure, State
-from maint.lab.hosts.shell.streams import Pipe, Stream, decode, encode
+from maint.lab.hosts.shell.state import (
+    Leave,
+    Loop,
+    Pipe,
+    ShellFailure,
+    State,
+    Stream,
+    decode,
+    encode,
+)
 from maint.lab.hosts.shell.syntax import (
     AndOr,
     Case,
@@ -24,7 +30,9 @@ from maint.lab.hosts.shell.syntax import (
     Redirected,
     Sequence,
     Simple,
+    Source,
     Subshell,
+    SyntaxFailure,
     While,
 )
 from maint.lab.hosts.shell.syntax import Command as Node
@@ -67,7 +75,7 @@ class Shell:
             status = self.state.status
         except Leave as leaving:
             status = leaving.status
-        except (Return, Loop):
+        except Loop:
             status = self.state.status
         except ShellFailure as failure:
             status = self._complain(failure)
@@ -131,7 +139,7 @@ class Shell:
 
     def _piped(self, commands: tuple[Node, ...]) -> int:
         before: Pipe | None = None
-        failed = status = 0
+        status = 0
         for place, command in enumerate(commands):
             forked = self.fork()
             after = Pipe() if place < len(commands) - 1 else None
@@ -140,11 +148,10 @@ class Shell:
             if after:
                 forked.state.streams[1] = after
             status = forked.isolated(lambda run=forked, node=command: run.node(node))  # type: ignore[misc]  # mypy cannot type defaults of a lambda
-            failed = status or failed
             if after:
                 after.turn()
             before = after
-        return failed if "pipefail" in self.state.options else status
+        return status
 
     def fork(self) -> "Shell":
         """Return a subshell."""
@@ -158,8 +165,6 @@ class Shell:
             status = work()
         except Leave as leaving:
             status = leaving.status
-        except Return as returning:
-            status = returning.status
         except Loop:
             status = 0
         except ShellFailure as failure:
@@ -198,7 +203,7 @@ class Shell:
         words = self.state.positional if node.words is None else self._expander.fields(node.words)
         self.state.status = 0
         for word in list(words):
-            self.state.assign(node.name, word)
+            self.state.variables[node.name] = word
             if not self._once(node.body):
                 break
         return self.state.status
@@ -247,9 +252,6 @@ class Shell:
         self._substituted = 0
         words = self._expander.fields(node.words)
         assignments = [(name, self._expander.text(value)) for name, value in node.assignments]
-        if "x" in self.state.options:
-            shown = [f"{n}={v}" for n, v in assignments] + words
-            (self.state.streams.get(2) or Stream()).write(encode("+ " + " ".join(shown) + "\n"))
         if not words:
             return self._assign(node, assignments, self._substituted)
         try:
@@ -264,7 +266,7 @@ class Shell:
 
     def _assign(self, node: Simple, assignments: list[tuple[str, str]], status: int) -> int:
         for name, value in assignments:
-            self.state.assign(name, value)
+            self.state.variables[name] = value
         try:
             with redirected(self.state, self.machine.files, self._expander, node.redirections):
                 return status
@@ -273,24 +275,20 @@ class Shell:
 
     def _called(self, words: list[str], assignments: list[tuple[str, str]]) -> int:
         name, state = words[0], self.state
+        saved, exported = dict(state.variables), set(state.exported)
+        state.variables.update(assignments)
         if name in SPECIAL:
-            for key, value in assignments:
-                state.assign(key, value)
             return self.call(words)
-        saved = {key: state.variables.get(key) for key, _ in assignments}
-        exported = set(state.exported)
-        for key, value in assignments:
-            state.assign(key, value)
-            state.exported.add(key)
+        state.exported.update(key for key, _ in assignments)
         try:
             return self.call(words)
         finally:
-            state.exported = exported
-            for key, old in saved.items():
-                if old is None:
-                    state.variables.pop(key, None)
+            state.exported = exported if assignments else state.exported
+            for key, _ in assignments:
+                if key in saved:
+                    state.variables[key] = saved[key]
                 else:
-                    state.variables[key] = old
+                    state.variables.pop(key, None)
 
     def call(self, words: Words[str], *, functions: bool = True) -> int:
         """Run a command whose words are expanded."""
@@ -345,25 +343,17 @@ class Shell:
     def _child(self, name: str, args: list[str]) -> State:
         state = self.state.copy()
         kept = self.state.environment()
-        state.variables = {"IFS": " \t\n", "OPTIND": "1", **kept}
+        state.variables = {"IFS": " \t\n", **kept}
         state.name, state.positional = name, args
         state.functions, state.options = {}, set()
         return state
 
     def _function(self, name: str, args: list[str]) -> int:
         outer, self.state.positional = self.state.positional, args
-        self.state.locals.append({})
         try:
             return self.node(self.state.functions[name])
-        except Return as returning:
-            return returning.status
         finally:
             self.state.positional = outer
-            for key, old in self.state.locals.pop().items():
-                if old is None:
-                    self.state.variables.pop(key, None)
-                else:
-                    self.state.variables[key] = old
 
     def run_words(self, words: Words[str], state: State) -> int:
         """Run a command with its arguments in another state, as a process of its own."""

@@ -1,12 +1,16 @@
-"""Expand words: parameters, substitutions, field splitting, file names."""
+"""Expand words: parameters, substitutions, field splitting, patterns and the files that they match."""
 
+import re
 from collections.abc import Callable
+from functools import lru_cache
 
-from maint.lab.hosts.shell.arithmetic import BadArithmetic, evaluate
-from maint.lab.hosts.shell.patterns import escape, glob, is_magic, regex, unescape
+from maint.lab.hosts.shell.expressions import evaluate
 from maint.lab.hosts.shell.state import ShellFailure, State
 from maint.lab.hosts.shell.syntax import Arithmetic, Parameter, Part, Sequence, Substitution, Text, Word
 from maint.lab.hosts.shell.tree import Tree
+
+_MAGIC = "*?["
+_SET = re.compile(r"(!?)((?:\\.|[^\]\\\[])+)\]")
 
 
 class _Fields:
@@ -15,29 +19,21 @@ class _Fields:
     def __init__(self) -> None:
         self.done: list[str] = []
         self._current: str | None = None
-        self._blank = False
 
     def add(self, pattern: str) -> None:
         self._current = (self._current or "") + pattern
-        self._blank = False
 
     def end(self) -> None:
         if self._current is not None:
             self.done.append(self._current)
         self._current = None
 
-    def split(self, value: str, separators: str) -> None:
+    def split(self, value: str) -> None:
         for char in value:
-            if char not in separators:
-                self.add("\\\\" if char == "\\" else char)
-            elif char in " \t\n":
-                self._blank = self._blank or self._current is not None
+            if char in " \t\n":
                 self.end()
             else:
-                if self._current is None and not self._blank:
-                    self.add("")
-                self.end()
-                self._blank = False
+                self.add("\\\\" if char == "\\" else char)
 
 
 class Expander:
@@ -66,77 +62,43 @@ class Expander:
 
     def pattern(self, word: Word) -> str:
         """Return a word as one pattern, as in `case`; quoted parts are escaped."""
-        if word and isinstance(word[0], Text) and not word[0].quoted:
-            word = (self._home(word[0], whole=len(word) == 1), *word[1:])
+        _refuse_home(word)
         return "".join(self._one(part) for part in word)
 
     def _globbed(self, pattern: str) -> list[str]:
-        if is_magic(pattern) and "f" not in self._state.options:
+        if is_magic(pattern):
             return glob(self._tree, self._state.cwd, pattern) or [unescape(pattern)]
         return [unescape(pattern)]
 
     def _split(self, word: Word) -> list[str]:
+        _refuse_home(word)
         fields = _Fields()
-        for place, part in enumerate(word):
+        for part in word:
             if isinstance(part, Text):
-                text = self._home(part, whole=len(word) == 1) if place == 0 else part
-                fields.add(escape(text.text) if text.quoted else text.text)
+                fields.add(escape(part.text) if part.quoted else part.text)
             else:
                 self._expand_into(fields, part)
         fields.end()
         return fields.done
 
     def _expand_into(self, fields: _Fields, part: Part) -> None:
-        if isinstance(part, Parameter) and part.name in "@*" and (part.name == "@" or not part.quoted):
-            if self._all_into(fields, part):
-                return
-        elif isinstance(part, Parameter) and part.operator.lstrip(":") in {"-", "+", "="} and not part.quoted:
-            self._alternative_into(fields, part)
-            return
-        value = self._value(part)
-        if isinstance(part, Text) or part.quoted:
-            fields.add(escape(value))
-        else:
-            fields.split(value, self._separators())
-
-    def _alternative_into(self, fields: _Fields, part: Parameter) -> None:
-        value = self._lookup(part.name)
-        given = bool(value) if part.operator[0] == ":" else value is not None
-        if part.operator[-1] == "=" or (part.operator[-1] == "+") != given:
-            fields.split(self._value(part), self._separators())
-            return
-        for inner in part.argument:
-            if isinstance(inner, Text) and not inner.quoted:
-                fields.split(inner.text, self._separators())
-            else:
-                self._expand_into(fields, inner)
-
-    def _all_into(self, fields: _Fields, part: Parameter) -> bool:
-        arguments = self._state.positional
-        if part.operator and (part.operator.endswith("+") == bool(arguments) or part.operator[-1] not in "-+"):
-            return False
-        for place, argument in enumerate(arguments if not part.operator.endswith("+") else []):
-            if place:
-                fields.end()
-            if part.quoted:
+        if isinstance(part, Parameter) and part.name == "@" and part.quoted:
+            for place, argument in enumerate(self._state.positional):
+                if place:
+                    fields.end()
                 fields.add(escape(argument))
-            else:
-                fields.split(argument, self._separators())
-        return True
-
-    def _separators(self) -> str:
-        return self._state.variables.get("IFS", " \t\n")
-
-    def _home(self, part: Text, *, whole: bool) -> Text:
-        head, slash, rest = part.text.partition("/")
-        if part.quoted or not head.startswith("~") or not (slash or whole):
-            return part
-        name = head[1:]
-        home = (
-            self._state.variables.get("HOME", "/root") if not name else "/root" if name == "root" else f"/home/{name}"
-        )
-        known = name in ("", "root") or self._tree.exists(home)
-        return Text(home + slash + rest) if known else part
+        elif isinstance(part, Text) or part.quoted:
+            fields.add(escape(self._value(part)))
+        elif isinstance(part, Parameter) and part.operator[-1:] in ("-", "+") and self._replaced(part):
+            for inner in part.argument:
+                if isinstance(inner, Text) and not inner.quoted:
+                    fields.split(inner.text)
+                else:
+                    self._expand_into(fields, inner)
+        elif self._state.variables.get("IFS", "") == " \t\n":
+            fields.split(self._value(part))
+        else:
+            raise ShellFailure("separators of one's own (IFS): not simulated on a lab host")
 
     def _one(self, part: Part) -> str:
         if isinstance(part, Text):
@@ -150,58 +112,47 @@ class Expander:
         if isinstance(part, Substitution):
             return self._substitute(part.body).rstrip("\n")
         if isinstance(part, Arithmetic):
-            try:
-                return str(evaluate(self.text(part.expression), self._state.variables))
-            except BadArithmetic as error:
-                raise ShellFailure(f"arithmetic expression: {error}") from None
+            return str(evaluate(self.text(part.expression), self._state.variables))
         return self._parameter(part)
 
     def _parameter(self, part: Parameter) -> str:
-        value, operator = self._lookup(part.name), part.operator
-        kind = operator.lstrip(":")
-        given = bool(value) if operator.startswith(":") else value is not None
+        value, kind = self._lookup(part.name), part.operator.lstrip(":")
+        if self._replaced(part):
+            text = self.text(part.argument)
+            if kind == "=":
+                self._state.variables[part.name] = text
+            return text
         if kind == "+":
-            return self.text(part.argument) if given else ""
-        if kind in ("-", "=", "?") and not given:
-            return self._missing(part, kind)
-        if value is None:
-            if "u" in self._state.options and kind not in ("-", "=", "?") and part.name not in "@*":
-                raise ShellFailure(f"{part.name}: parameter not set")
-            value = ""
-        if kind == "length":
-            return str(len(value) if part.name not in "@*" else len(self._state.positional))
-        if kind and kind[0] in "#%":
-            return _trimmed(value, self.pattern(part.argument), kind)
-        return value
+            return ""
+        if value is None and kind not in ("-", "=") and "u" in self._state.options and part.name != "@":
+            raise ShellFailure(f"{part.name}: parameter not set")
+        return _trimmed(value or "", self.pattern(part.argument), kind) if kind[:1] in ("#", "%") else value or ""
 
-    def _missing(self, part: Parameter, kind: str) -> str:
-        text = self.text(part.argument)
-        if kind == "?":
-            raise ShellFailure(f"{part.name}: {text or 'parameter not set or null'}")
-        if kind == "=":
-            self._state.assign(part.name, text)
-        return text
+    def _replaced(self, part: Parameter) -> bool:
+        """Return whether the argument of `${name-argument}`, or with `:=` or `+`, takes the value's place."""
+        value = self._lookup(part.name)
+        given = bool(value) if part.operator.startswith(":") else value is not None
+        return part.operator[-1:] in ("-", "=", "+") and given == (part.operator[-1] == "+")
 
     def _lookup(self, name: str) -> str | None:
         state = self._state
         if name.isdigit():
-            place = int(name)
-            if place == 0:
-                return state.name
-            return state.positional[place - 1] if place <= len(state.positional) else None
-        if name in ("@", "*"):
-            separator = state.variables.get("IFS", " ")[:1] if name == "*" else " "
-            return separator.join(state.positional) if state.positional else None
-        special = {"#": len(state.positional), "?": state.status, "$": state.pid}
-        if name in special:
-            return str(special[name])
-        if name == "-":
-            return "".join(sorted(o for o in state.options if len(o) == 1))
-        return state.variables.get(name)
+            arguments = [state.name, *state.positional]
+            return arguments[int(name)] if int(name) < len(arguments) else None
+        if name == "@":
+            return " ".join(state.positional)
+        special = {"#": len(state.positional), "?": state.status, "$": state.pid, "!": state.pid}
+        return str(special[name]) if name in special else state.variables.get(name)
+
+
+def _refuse_home(word: Word) -> None:
+    first = word[0] if word else None
+    if isinstance(first, Text) and not first.quoted and (first.text.startswith("~/") or first.text == "~"):
+        raise ShellFailure("~: not simulated on a lab host")
 
 
 def _trimmed(value: str, pattern: str, operator: str) -> str:
-    whole = regex(pattern)
+    whole = _regex(pattern)
     longest = len(operator) == 2
     places = range(len(value) + 1)
     if operator[0] == "#":
@@ -209,3 +160,77 @@ def _trimmed(value: str, pattern: str, operator: str) -> str:
         return value[ends[0] :] if ends else value
     starts = [start for start in (places if longest else reversed(places)) if whole.fullmatch(value[start:])]
     return value[: starts[0]] if starts else value
+
+
+def escape(text: str) -> str:
+    """Return a pattern that matches a text and nothing else."""
+    return "".join("\\" + char if char in "*?[]\\!-" else char for char in text)
+
+
+def unescape(pattern: str) -> str:
+    """Return the text of a pattern whose magic is not wanted."""
+    return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
+
+
+def is_magic(pattern: str) -> bool:
+    """Return whether a pattern can match anything but one text."""
+    return any(char in _MAGIC for char in re.sub(r"\\.", "", pattern, flags=re.DOTALL))
+
+
+@lru_cache(maxsize=512)
+def _regex(pattern: str) -> "re.Pattern[str]":
+    """Return a pattern as a regular expression without anchors; a set is taken as it stands, but for `!` and `\\`."""
+    if "[:" in pattern:
+        raise ShellFailure(f"{pattern}: classes of characters: not simulated on a lab host")
+    done, at = "", 0
+    while at < len(pattern):
+        char = pattern[at]
+        at += 1
+        if char == "\\" and at < len(pattern):
+            done += re.escape(pattern[at])
+            at += 1
+        elif char == "[" and (found := _SET.match(pattern, at)):
+            done += f"[{'^' if found[1] else ''}{found[2]}]"
+            at = found.end()
+        else:
+            done += {"*": ".*", "?": "."}.get(char) or re.escape(char)
+    return re.compile(done, re.DOTALL)
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Return whether a pattern matches the whole text."""
+    return _regex(pattern).fullmatch(text) is not None
+
+
+def glob(tree: Tree, cwd: str, pattern: str) -> list[str]:
+    """Return the sorted paths that a pattern matches; relative ones where it is relative."""
+    parts = pattern.split("/")
+    found = [""]
+    for place, part in enumerate(parts):
+        last = place == len(parts) - 1
+        found = [path for base in found for path in _step(tree, cwd, base, part, place == 0, last)]
+    return sorted(found)
+
+
+def _step(tree: Tree, cwd: str, base: str, part: str, first: bool, last: bool) -> list[str]:
+    if not is_magic(part):
+        path = base + unescape(part)
+        keep = last and (not part or tree.exists(_absolute(cwd, path), follow=False))
+        return ([path] if keep else []) if last else [path + "/"]
+    folder = _absolute(cwd, base) if base else ("/" if first and cwd == "/" else cwd)
+    try:
+        names = tree.names(folder)
+    except OSError:
+        return []
+    visible = [n for n in names if matches(part, n) and (not n.startswith(".") or part.startswith("."))]
+    if last:
+        return [base + name for name in visible]
+    return [f"{base}{n}/" for n in visible if _is_folder(tree, _absolute(cwd, base + n))]
+
+
+def _is_folder(tree: Tree, path: str) -> bool:
+    return tree.exists(path) and tree.entry(path).is_folder
+
+
+def _absolute(cwd: str, path: str) -> str:
+    return path if path.startswith("/") else f"{cwd.rstrip('/')}/{path}"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from maint.lab.hosts.shell.source import Source, SyntaxFailure
 from maint.lab.hosts.shell.syntax import (
     AndOr,
     Case,
@@ -10,33 +9,33 @@ from maint.lab.hosts.shell.syntax import (
     For,
     Function,
     Group,
-    Heredoc,
     If,
     Pipeline,
     Redirected,
     Redirection,
     Sequence,
     Simple,
+    Source,
     Subshell,
+    SyntaxFailure,
     Text,
     While,
     Word,
 )
-from maint.lab.hosts.shell.words import BLANK, BREAK, NAME, WordReader, bare, flat
+from maint.lab.hosts.shell.words import BLANK, BREAK, NAME, WordReader, bare
 
 _RESERVED = frozenset(
     ["!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while"]
 )
-_REDIRECTIONS = ("<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">")
+_REDIRECTIONS = ("<&", "<", ">>", ">&", ">")
 
 
 class Parser:
-    """Parses from a source; `<<<`, `$'…'`, `&>` and `function name` are understood beyond POSIX."""
+    """Parses from a source."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._words = WordReader(source, lambda inner: Parser(inner)._until_parenthesis())
-        self._heredocs: list[Heredoc] = []
 
     def complete_command(self) -> Sequence | None:
         """Return what stands up to the end of a line, None at the end of the script.
@@ -56,13 +55,11 @@ class Parser:
         self._skip_blanks()
         if self._source.peek() not in ("", "\n"):
             self._unexpected()
-        self._newline()
+        self._source.take("\n")
         return Sequence(tuple(items))
 
     def _until_parenthesis(self) -> Sequence:
-        body = self._list(lambda: self._source.peek() in (")", ""))
-        self._read_heredocs()
-        return body
+        return self._list(lambda: self._source.peek() in (")", ""))
 
     def _list(self, over: Callable[[], bool]) -> Sequence:
         items: list[AndOr] = []
@@ -95,7 +92,7 @@ class Parser:
                 break
             self._skip_lines()
             rest.append((operator, self._pipeline()))
-        background = self._source.peek() == "&" and self._source.peek(1) != ">"
+        background = self._source.peek() == "&"
         return AndOr(first, tuple(rest), background)
 
     def _pipeline(self) -> Pipeline:
@@ -118,10 +115,6 @@ class Parser:
         for opening, parse in self._compounds():
             if self._take_word(opening):
                 return self._with_redirections(parse())
-        if self._take_word("function"):
-            name = bare(self._word()) or ""
-            self._take_parentheses()
-            return self._function(name)
         if self._comes(*_RESERVED):
             self._unexpected()
         return self._simple()
@@ -214,7 +207,7 @@ class Parser:
         redirections: list[Redirection] = []
         while True:
             if redirection := self._redirection():
-                redirections.extend(redirection)
+                redirections.append(redirection)
                 continue
             word = self._word()
             if not word:
@@ -239,52 +232,29 @@ class Parser:
     def _with_redirections(self, command: Command) -> Command:
         found: list[Redirection] = []
         while redirection := self._redirection():
-            found.extend(redirection)
+            found.append(redirection)
         return Redirected(command, tuple(found)) if found else command
 
-    def _redirection(self) -> list[Redirection]:
+    def _redirection(self) -> Redirection | None:
         self._skip_blanks()
         source, mark = self._source, self._source.mark()
-        if source.take("&>"):
-            target = self._target()
-            return [Redirection(1, ">", target), Redirection(2, ">&", (Text("1"),))]
         digits = ""
         while source.peek().isdigit():
             digits += source.next()
         operator = next((o for o in _REDIRECTIONS if source.take(o)), None)
         if operator is None:
             source.back(mark)
-            return []
+            return None
+        if source.peek() in ("<", ">", "|"):
+            raise SyntaxFailure(f"{operator}{source.peek()} is not simulated on a lab host")
         fd = int(digits) if digits else (0 if operator[0] == "<" else 1)
-        if operator in ("<<", "<<-"):
-            return [Redirection(fd, "<<", self._announce(operator == "<<-"))]
-        return [Redirection(fd, operator, self._target())]
+        return Redirection(fd, operator, self._target())
 
     def _target(self) -> Word:
         word = self._word()
         if not word:
             self._unexpected()
         return word
-
-    def _announce(self, strip_tabs: bool) -> Heredoc:
-        delimiter, quoted = flat(self._target())
-        heredoc = Heredoc(delimiter, quoted, strip_tabs)
-        self._heredocs.append(heredoc)
-        return heredoc
-
-    def _read_heredocs(self) -> None:
-        for heredoc in self._heredocs:
-            text = ""
-            while line := self._source.take_line():
-                line = line.lstrip("\t") if heredoc.strip_tabs else line
-                if line.removesuffix("\n") == heredoc.delimiter:
-                    break
-                text += line
-            heredoc.body = (Text(text, quoted=True),) if heredoc.quoted else self._expanding(text)
-        self._heredocs.clear()
-
-    def _expanding(self, text: str) -> Word:
-        return WordReader(Source(text), lambda inner: Parser(inner)._until_parenthesis()).quoted("")
 
     def _word(self) -> Word:
         self._skip_blanks()
@@ -300,12 +270,8 @@ class Parser:
     def _skip_lines(self) -> None:
         self._skip_blanks()
         while self._source.peek() == "\n":
-            self._newline()
+            self._source.take("\n")
             self._skip_blanks()
-
-    def _newline(self) -> None:
-        if self._source.take("\n") and self._heredocs:
-            self._read_heredocs()
 
     def _separator(self) -> bool:
         self._skip_blanks()
@@ -346,7 +312,7 @@ class Parser:
         if found in BREAK:
             shown = "newline" if found == "\n" else f'"{found}"'
         else:
-            shown = f'"{flat(self._words.word(BREAK))[0]}"'
+            shown = f'"{bare(self._words.word(BREAK)) or found}"'
         raise SyntaxFailure(f"{shown} unexpected")
 
 
@@ -359,15 +325,3 @@ def _assignment(word: Word) -> tuple[str, Word] | None:
         return None
     rest = ((Text(value), *word[1:])) if value else word[1:]
     return name, rest
-
-
-def parse(text: str) -> Sequence:
-    """Return a whole script as one sequence.
-
-    Raises:
-        SyntaxFailure: it makes no sense.
-    """
-    parser, items = Parser(Source(text)), list[AndOr]()
-    while (command := parser.complete_command()) is not None:
-        items.extend(command.items)
-    return Sequence(tuple(items))

@@ -6,19 +6,15 @@ from contextlib import contextmanager
 
 from maint.lab.hosts.shell.call import Failed
 from maint.lab.hosts.shell.expansion import Expander
-from maint.lab.hosts.shell.state import State
-from maint.lab.hosts.shell.streams import Device, FileStream, Pipe, Stream, encode
-from maint.lab.hosts.shell.syntax import Heredoc, Redirection
+from maint.lab.hosts.shell.state import Device, FileStream, State, Stream
+from maint.lab.hosts.shell.syntax import Redirection
 from maint.lab.hosts.shell.tree import DEVICES, Tree
 
 _FLAGS = {
     "<": os.O_RDONLY,
     ">": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
-    ">|": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
     ">>": os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-    "<>": os.O_RDWR | os.O_CREAT,
 }
-_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
 
 @contextmanager
@@ -53,18 +49,10 @@ def redirected(
 def _opened(
     state: State, tree: Tree, expander: Expander, redirection: Redirection, opened: list[Stream]
 ) -> Stream | None:
-    target = redirection.target
-    if isinstance(target, Heredoc):
-        stream: Stream = Pipe(encode(expander.text(target.body)))
-    elif redirection.operator == "<<<":
-        stream = Pipe(encode(expander.text(target) + "\n"))
-    elif redirection.operator in ("<&", ">&"):
-        return _duplicated(state, expander.text(target))
-    else:
-        text = expander.text(target)
-        if text in _STANDARD:
-            return _duplicated(state, str(_STANDARD[text]))
-        stream = open_stream(state, tree, text, redirection.operator)
+    text = expander.text(redirection.target)
+    if redirection.operator in ("<&", ">&"):
+        return _duplicated(state, text)
+    stream = _open(state, tree, text, redirection.operator)
     opened.append(stream)
     return stream
 
@@ -77,12 +65,7 @@ def _duplicated(state: State, number: str) -> Stream | None:
     return state.streams[int(number)]
 
 
-def open_stream(state: State, tree: Tree, text: str, operator: str) -> Stream:
-    """Open a file as a redirection with that operator does.
-
-    Raises:
-        Failed: it cannot be opened.
-    """
+def _open(state: State, tree: Tree, text: str, operator: str) -> Stream:
     path = state.path(text)
     try:
         canonical = tree.canonical(path)
@@ -91,7 +74,7 @@ def open_stream(state: State, tree: Tree, text: str, operator: str) -> Stream:
         flags = _FLAGS[operator]
         if "C" in state.options and operator == ">" and tree.exists(path):
             raise Failed(f"cannot create {text}: File exists", 2)
-        return FileStream(tree.open(path, flags, 0o666 & ~state.umask, state.user), tree, path)
+        return FileStream(tree.open(path, flags, 0o666 & ~state.umask), tree, path)
     except OSError as error:
         verb = "open" if operator == "<" else "create"
         reason = {"No such file or directory": "No such file" if verb == "open" else "Directory nonexistent"}

@@ -7,9 +7,8 @@ from threading import Event
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.commands import COMMANDS
 from maint.lab.hosts.shell.executor import Shell
-from maint.lab.hosts.shell.source import Source
-from maint.lab.hosts.shell.state import State
-from maint.lab.hosts.shell.streams import Killed, Life, Outgoing, Pipe, Stream
+from maint.lab.hosts.shell.state import Killed, Life, Outgoing, Pipe, State, Stream
+from maint.lab.hosts.shell.syntax import Source
 
 _NUMBERS = itertools.count(4242)
 
@@ -33,7 +32,7 @@ def execute(machine: Machine, command: str, stdin: Stream, out: Stream, err: Str
     machine.shells.add(state.pid)
     state.cwd = "/root" if machine.files.exists("/root") else "/"
     try:
-        return Shell(machine, state, COMMANDS).script(Source(command)) & 255
+        return Shell(machine, state, {**COMMANDS, **machine.programs}).script(Source(command)) & 255
     except Killed:
         return 137
     except Exception as bug:  # the boundary: a client must see a failure, not a closed channel

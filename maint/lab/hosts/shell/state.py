@@ -1,22 +1,213 @@
-"""What a shell knows: variables, functions, options, descriptors, and the ways out of a command."""
+"""What a shell knows: variables, functions, options, where commands read and write, and the ways out of a command."""
 
-from collections.abc import Mapping
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from tempfile import SpooledTemporaryFile
+from typing import IO
 
-from maint.lab.hosts.shell.streams import Life, Stream
 from maint.lab.hosts.shell.syntax import Command
+from maint.lab.hosts.shell.tree import Tree, failure
+
+_IN_MEMORY = 1 << 20
+
+
+def encode(text: str) -> bytes:
+    """Return the bytes of a shell's text; bytes that are no UTF-8 survive."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def decode(data: bytes) -> str:
+    """Return bytes as a shell's text."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+class Stream:
+    """A file descriptor; this one can do nothing."""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most so many bytes, all when negative, b'' at the end."""
+        raise OSError(errno.EBADF, "Bad file descriptor", str(size))
+
+    def write(self, data: bytes) -> None:
+        """Write all the bytes."""
+        raise OSError(errno.EBADF, "Bad file descriptor", str(len(data)))
+
+    def readline(self) -> bytes:
+        """Return a line with its end."""
+        line = bytearray()
+        while (char := self.read(1)) and char != b"\n":
+            line += char
+        return bytes(line + char)
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class Device(Stream):
+    """One of /dev/null, /dev/zero, /dev/full, /dev/urandom."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name.rsplit("/", 1)[1]
+
+    def read(self, size: int = -1) -> bytes:
+        """Return nothing, zeros or chance."""
+        if self._name == "null":
+            return b""
+        if size < 0:
+            raise failure(errno.EFBIG, f"/dev/{self._name}")
+        return os.urandom(size) if "random" in self._name else bytes(size)
+
+    def write(self, data: bytes) -> None:
+        """Forget the bytes."""
+        if self._name == "full" and data:
+            raise failure(errno.ENOSPC, "/dev/full")
+
+
+class FileStream(Stream):
+    """An open file of a host."""
+
+    def __init__(self, file: IO[bytes], tree: Tree, path: str) -> None:
+        self._file, self._tree, self._path = file, tree, path
+
+    def read(self, size: int = -1) -> bytes:
+        """Read from where it stands."""
+        return self._file.read(size)
+
+    def readline(self) -> bytes:
+        """Return a line."""
+        return self._file.readline()
+
+    def write(self, data: bytes) -> None:
+        """Write, unless the disk is full."""
+        if self._tree.is_full and data:
+            raise failure(errno.ENOSPC, self._path)
+        while data:
+            data = data[self._file.write(data) :]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class Pipe(Stream):
+    """A pipe that is filled first and read then."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed by close()
+        self._file.write(content)
+        if content:
+            self.turn()
+
+    def turn(self) -> None:
+        """Let reading begin."""
+        self._file.seek(0)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read what was written."""
+        return self._file.read(size)
+
+    def readline(self) -> bytes:
+        """Return a line."""
+        return self._file.readline()
+
+    def write(self, data: bytes) -> None:
+        """Write."""
+        self._file.write(data)
+
+    def close(self) -> None:
+        """Forget what is in it."""
+        self._file.close()
+
+
+class Incoming(Stream):
+    """Input that arrives from a function, which returns b'' at the end."""
+
+    def __init__(self, receive: Callable[[int], bytes]) -> None:
+        self._receive = receive
+        self._held = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return what is there, waiting only when there is nothing."""
+        if size < 0:
+            parts = [self._held]
+            while part := self._receive(65536):
+                parts.append(part)
+            self._held = b""
+            return b"".join(parts)
+        if not self._held:
+            self._held = self._receive(65536)
+        taken, self._held = self._held[:size], self._held[size:]
+        return taken
+
+    def readline(self) -> bytes:
+        """Return a line."""
+        while b"\n" not in self._held and (part := self._receive(65536)):
+            self._held += part
+        line, newline, self._held = self._held.partition(b"\n")
+        return line + newline
+
+
+class Outgoing(Stream):
+    """Output that leaves through a function."""
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        self._send = send
+
+    def write(self, data: bytes) -> None:
+        """Send."""
+        if data:
+            self._send(data)
+
+
+class Killed(Exception):
+    """The shell was told to end: by its server, or by `timeout`."""
+
+
+class Life:
+    """How long a shell may go on.
+
+    Args:
+        cancelled: set by whoever wants it to end.
+        deadline: monotonic time at which it ends, or None.
+
+    Attributes:
+        left: set once whoever began it has gone, whether it goes on or not.
+    """
+
+    def __init__(self, cancelled: threading.Event | None = None, deadline: float | None = None) -> None:
+        self.cancelled = cancelled or threading.Event()
+        self.left = self.cancelled
+        self.deadline = deadline
+
+    def detached(self) -> "Life":
+        """Return a life that goes on when whoever began it has gone."""
+        life = Life(deadline=self.deadline)
+        life.left = self.left
+        return life
+
+    def check(self) -> None:
+        """Raise `Killed` when it is over."""
+        if self.cancelled.is_set() or (self.deadline is not None and time.monotonic() >= self.deadline):
+            raise Killed
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but not beyond the end."""
+        left = seconds if self.deadline is None else min(seconds, self.deadline - time.monotonic())
+        self.cancelled.wait(max(0.0, left))
+        self.check()
+
+    def limited(self, seconds: float) -> "Life":
+        """Return a life that ends earlier."""
+        end = time.monotonic() + seconds
+        return Life(self.cancelled, end if self.deadline is None else min(end, self.deadline))
 
 
 class Leave(Exception):
     """`exit`."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
-
-
-class Return(Exception):
-    """`return`."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -53,18 +244,15 @@ DEFAULT_ENVIRONMENT: Mapping[str, str] = {
 class State:
     """The inner state of one shell; a subshell works on a copy."""
 
-    variables: dict[str, str] = field(default_factory=lambda: {**DEFAULT_ENVIRONMENT, "IFS": " \t\n", "OPTIND": "1"})
+    variables: dict[str, str] = field(default_factory=lambda: {**DEFAULT_ENVIRONMENT, "IFS": " \t\n"})
     exported: set[str] = field(default_factory=lambda: set(DEFAULT_ENVIRONMENT))
-    readonly: set[str] = field(default_factory=set)
     positional: list[str] = field(default_factory=list)
     functions: dict[str, Command] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     traps: dict[str, str] = field(default_factory=dict)
     streams: dict[int, Stream] = field(default_factory=dict)
-    locals: list[dict[str, str | None]] = field(default_factory=list)
     cwd: str = "/root"
     umask: int = 0o022
-    user: str = "root"
     name: str = "sh"
     status: int = 0
     pid: int = 4242
@@ -76,26 +264,16 @@ class State:
             self,
             variables=dict(self.variables),
             exported=set(self.exported),
-            readonly=set(self.readonly),
             positional=list(self.positional),
             functions=dict(self.functions),
             options=set(self.options),
             traps={},
             streams=dict(self.streams),
-            locals=[dict(frame) for frame in self.locals],
         )
 
     def environment(self) -> dict[str, str]:
         """Return the exported variables."""
         return {name: self.variables[name] for name in sorted(self.exported) if name in self.variables}
-
-    def assign(self, name: str, value: str) -> None:
-        """Set a variable."""
-        if name in self.readonly:
-            raise ShellFailure(f"{name}: is read only")
-        self.variables[name] = value
-        if "a" in self.options:
-            self.exported.add(name)
 
     def path(self, text: str) -> str:
         """Return an absolute path of the host."""

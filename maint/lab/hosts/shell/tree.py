@@ -1,7 +1,8 @@
-"""A real folder seen as the file tree of a host: every path is resolved inside it, as chroot would."""
+"""A real folder seen as the file tree of a host: paths are resolved inside it, modes and owners kept in a side file."""
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import stat
@@ -11,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from maint.lab.hosts.shell.ownership import Owned, Ownership
-
-DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random", "/dev/tty"})
+DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"})
 _LINKS_AT_MOST = 40
 
 
@@ -28,8 +27,6 @@ class Entry:
     group: str
     size: int
     mtime: float
-    inode: int
-    links: int
 
     @property
     def is_folder(self) -> bool:
@@ -45,6 +42,72 @@ class Entry:
     def is_file(self) -> bool:
         """Whether it is a regular file."""
         return self.kind == stat.S_IFREG
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Mode bits (without the file type) and the names of user and group."""
+
+    mode: int
+    user: str = "root"
+    group: str = "root"
+
+
+class Ownership:
+    """Modes and owners by canonical path; every change is appended to the side file, which is compacted when read."""
+
+    def __init__(self, side_file: Path) -> None:
+        self._file = side_file
+        self._known: dict[str, Owned] = {}
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._load()
+
+    def get(self, path: str) -> Owned | None:
+        """Return what was recorded for a path, or None."""
+        return self._known.get(path)
+
+    def set(self, path: str, owned: Owned) -> None:
+        """Record mode and owner of a path."""
+        self._known[path] = owned
+        self._append([path, owned.mode, owned.user, owned.group])
+
+    def drop(self, path: str) -> None:
+        """Forget a path and whatever lies below it."""
+        for known in self._below(path):
+            del self._known[known]
+            self._append([known])
+
+    def move(self, old: str, new: str) -> None:
+        """Follow a rename of a path and whatever lies below it."""
+        self.drop(new)
+        for known in self._below(old):
+            self.set(new + known[len(old) :], self._known[known])
+        self.drop(old)
+
+    def _below(self, path: str) -> list[str]:
+        return [known for known in self._known if known == path or known.startswith(path.rstrip("/") + "/")]
+
+    def _append(self, entry: list[str | int]) -> None:
+        with self._file.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(entry) + "\n")
+
+    def _load(self) -> None:
+        if not self._file.exists():
+            return
+        for line in self._file.read_text(encoding="utf-8").splitlines():
+            self._replay(line)
+        rows = [json.dumps([path, o.mode, o.user, o.group]) for path, o in self._known.items()]
+        self._file.write_text("".join(row + "\n" for row in rows), encoding="utf-8")
+
+    def _replay(self, line: str) -> None:
+        try:
+            path, *owned = json.loads(line)
+        except ValueError:
+            return  # the last line of a lab that was killed while it wrote
+        if owned:
+            self._known[path] = Owned(*owned)
+        else:
+            self._known.pop(path, None)
 
 
 def failure(number: int, path: str) -> OSError:
@@ -128,7 +191,7 @@ class Tree:
         with self._lock:
             canonical = self.canonical(path, follow=follow)
             if canonical in DEVICES:
-                return Entry(canonical, stat.S_IFCHR, 0o666, "root", "root", 0, 0.0, 0, 1)
+                return Entry(canonical, stat.S_IFCHR, 0o666, "root", "root", 0, 0.0)
             try:
                 info = self._real(canonical).lstat()
             except OSError as error:
@@ -137,7 +200,7 @@ class Tree:
             usual = 0o777 if kind == stat.S_IFLNK else stat.S_IMODE(info.st_mode)
             owned = self._owned.get(canonical) or Owned(usual)
         who = owned.user, owned.group
-        return Entry(canonical, kind, owned.mode, *who, info.st_size, info.st_mtime, info.st_ino, info.st_nlink)
+        return Entry(canonical, kind, owned.mode, *who, info.st_size, info.st_mtime)
 
     def exists(self, path: str, *, follow: bool = True) -> bool:
         """Return whether there is such a file."""
@@ -162,12 +225,11 @@ class Tree:
             for name in self.names(path):
                 yield from self.walk(f"{path.rstrip('/')}/{name}")
 
-    def open(self, path: str, flags: int, mode: int = 0o644, user: str = "root") -> IO[bytes]:
+    def open(self, path: str, flags: int, mode: int = 0o644) -> IO[bytes]:
         """Open a regular file with the flags of `os.open` and return it unbuffered.
 
         Args:
             mode: mode bits, should the file be made.
-            user: owner, should the file be made.
 
         Raises:
             OSError: as the kernel would; ENOSPC when the disk is full and the file is made.
@@ -185,7 +247,7 @@ class Tree:
             except OSError as error:
                 raise failure(error.errno or errno.EIO, path) from None
             if fresh:
-                self._owned.set(canonical, Owned(mode, user, user))
+                self._owned.set(canonical, Owned(mode))
         return os.fdopen(number, _python_mode(flags), buffering=0)
 
     @property
@@ -221,7 +283,7 @@ class Tree:
                 Owned(was.mode if mode is None else mode, user or was.user, group or was.group),
             )
 
-    def make_folder(self, path: str, mode: int = 0o755, user: str = "root") -> None:
+    def make_folder(self, path: str, mode: int = 0o755) -> None:
         """Make one folder; FileExistsError where something stands already."""
         with self._lock:
             canonical = self.canonical(path, follow=False)
@@ -231,16 +293,16 @@ class Tree:
                 raise failure(errno.ENOSPC, path)
             with _renamed(path):
                 self._real(canonical).mkdir(0o700)
-            self._owned.set(canonical, Owned(mode, user, user))
+            self._owned.set(canonical, Owned(mode))
 
-    def make_folders(self, path: str, mode: int = 0o755, user: str = "root") -> None:
+    def make_folders(self, path: str, mode: int = 0o755) -> None:
         """Make a folder and those above it where missing; one that stands is left as it is."""
         with self._lock:
             try:
                 stands = self.entry(path)
             except OSError:
-                self.make_folders(path.rstrip("/").rsplit("/", 1)[0] or "/", user=user)
-                self.make_folder(path, mode, user)
+                self.make_folders(path.rstrip("/").rsplit("/", 1)[0] or "/")
+                self.make_folder(path, mode)
                 return
             if not stands.is_folder:
                 raise failure(errno.EEXIST, path)
@@ -249,14 +311,6 @@ class Tree:
         """Make a symbolic link; its text may be anything, it is resolved inside the tree whenever it is followed."""
         with self._lock, _renamed(path):
             self._real(self.canonical(path, follow=False)).symlink_to(target)
-
-    def hard_link(self, target: str, path: str) -> None:
-        """Give a regular file a second name."""
-        with self._lock, _renamed(path):
-            old, new = self.canonical(target, follow=False), self.canonical(path, follow=False)
-            os.link(self._real(old), self._real(new), follow_symlinks=False)
-            if owned := self._owned.get(old):
-                self._owned.set(new, owned)
 
     def link_text(self, path: str) -> str:
         """Return what a symbolic link says; EINVAL where it is none."""

@@ -3,15 +3,23 @@
 import re
 from collections.abc import Callable
 
-from maint.lab.hosts.shell.source import Source, SyntaxFailure
-from maint.lab.hosts.shell.syntax import Arithmetic, Parameter, Part, Sequence, Substitution, Text, Word
+from maint.lab.hosts.shell.syntax import (
+    Arithmetic,
+    Parameter,
+    Part,
+    Sequence,
+    Source,
+    Substitution,
+    SyntaxFailure,
+    Text,
+    Word,
+)
 
 BLANK = " \t"
 BREAK = " \t\n;&|()<>"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SPECIAL = "@*#?-$!0123456789"
-_OPERATORS = (":-", ":=", ":+", ":?", "##", "%%", "-", "=", "+", "?", "#", "%")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
+_SPECIAL = "@#?$!0123456789"
+_OPERATORS = (":-", ":=", ":+", "##", "%%", "-", "+", "#", "%")
 
 
 class WordReader:
@@ -52,9 +60,6 @@ class WordReader:
         if char == "\\":
             source.next()
             return [Text(source.raw() or "\\", quoted=True)]
-        if char == "$" and source.peek(1) == "'":
-            source.next(), source.next()
-            return [Text(self._ansi(), quoted=True)]
         if char in "$`":
             return [self._dollar(quoted=False)]
         return [Text(source.next())]
@@ -78,25 +83,6 @@ class WordReader:
             taken += char
         return taken
 
-    def _ansi(self) -> str:
-        taken = ""
-        while (char := self._source.raw()) != "'":
-            if not char:
-                raise SyntaxFailure("Unterminated quoted string")
-            taken += self._escape() if char == "\\" else char
-        return taken
-
-    def _escape(self) -> str:
-        source = self._source
-        char = source.raw()
-        if char == "x" or char in "01234567":
-            base, most, digits = (16, 2, "") if char == "x" else (8, 2, char)
-            allowed = "[0-9a-fA-F]" if base == 16 else "[0-7]"
-            while len(digits) < most + (base == 8) and re.fullmatch(allowed, source.peek()):
-                digits += source.raw()
-            return bytes([int(digits or "0", base) & 255]).decode("utf-8", "surrogateescape")
-        return _ESCAPES.get(char, char if char in "\\'\"?" else "\\" + char)
-
     def _expect(self, text: str) -> None:
         if not self._source.take(text):
             raise SyntaxFailure("Unterminated quoted string" if text == '"' else f'"{text}" expected')
@@ -104,7 +90,7 @@ class WordReader:
     def _dollar(self, quoted: bool) -> Part:
         source = self._source
         if source.next() == "`":
-            return self._backticks(quoted)
+            raise SyntaxFailure("a command between backticks is not simulated on a lab host")
         char = source.peek()
         if source.starts("(("):
             mark = source.mark()
@@ -142,56 +128,16 @@ class WordReader:
                 parts.append(self._inside(char, ""))
         return Arithmetic(_joined(parts), quoted) if source.take("))") else None
 
-    def _backticks(self, quoted: bool) -> Part:
-        text = ""
-        while (char := self._source.raw()) != "`":
-            if not char:
-                raise SyntaxFailure("EOF in backquote substitution")
-            if char == "\\":
-                escaped = self._source.raw()
-                char = escaped if escaped in ("$", "`", "\\") or (quoted and escaped == '"') else "\\" + escaped
-            text += char
-        return Substitution(self._body(Source(text)), quoted)
-
     def _braces(self, quoted: bool) -> Part:
         source = self._source
-        length = source.peek() == "#" and source.peek(1) not in ("}", "", "#", "%", ":", "-", "+", "=", "?")
-        if length:
-            source.next()
-        name = self._parameter_name()
-        operator = "length" if length else next((o for o in _OPERATORS if source.take(o)), "")
+        name = source.next() if source.peek() and source.peek() in _SPECIAL else self._name()
+        operator = next((o for o in _OPERATORS if source.take(o)), "")
         argument: Word = ()
-        if operator and not length:
-            pattern = operator[0] in "#%"
-            argument = self.quoted_argument() if quoted and not pattern else self.word("}")
-        if not source.take("}"):
-            raise SyntaxFailure("Bad substitution")
+        if operator:
+            argument = self.word("}") if operator[0] in "#%" or not quoted else self.quoted("}")
+        if not name or not source.take("}"):
+            raise SyntaxFailure("Bad substitution, or one that is not simulated on a lab host")
         return Parameter(name, operator, argument, quoted)
-
-    def quoted_argument(self) -> Word:
-        """Return the argument of `${x:-…}` inside double quotes, where double quotes may stand again."""
-        parts: list[Part] = []
-        while (char := self._source.peek()) and char != "}":
-            if char == '"':
-                self._source.next()
-                parts.extend(self.quoted('"'))
-                self._expect('"')
-            else:
-                parts.append(self._inside(char, '"}'))
-        return _joined(parts)
-
-    def _parameter_name(self) -> str:
-        char = self._source.peek()
-        if char.isdigit():
-            digits = ""
-            while self._source.peek().isdigit():
-                digits += self._source.next()
-            return digits
-        if char and char in _SPECIAL:
-            return self._source.next()
-        if name := self._name():
-            return name
-        raise SyntaxFailure("Bad substitution")
 
 
 def _joined(parts: list[Part]) -> Word:
@@ -216,10 +162,3 @@ def bare(word: Word) -> str | None:
     if len(word) == 1 and isinstance(word[0], Text) and not word[0].quoted:
         return word[0].text
     return None
-
-
-def flat(word: Word) -> tuple[str, bool]:
-    """Return a word's text without expansion, and whether any of it was quoted (the end mark of a here-document)."""
-    return "".join(p.text if isinstance(p, Text) else "$" for p in word), any(
-        isinstance(p, Text) and p.quoted for p in word
-    )

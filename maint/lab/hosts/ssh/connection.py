@@ -1,7 +1,8 @@
-"""One SSH connection to a lab host: who is let in, and the commands it runs."""
+"""One SSH connection to a lab host: who is let in, the commands it runs, and the way on to other hosts of the lab."""
 
 import contextlib
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -18,19 +19,19 @@ from paramiko.message import Message
 
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.session import execute
-from maint.lab.hosts.shell.streams import Incoming, Killed, Outgoing, decode
-from maint.lab.hosts.ssh.forward import LeadsTo, Place, carry
+from maint.lab.hosts.shell.state import Incoming, Killed, Outgoing, decode
 
 Admits = Callable[[str, PKey | str], bool]
-
+Place = tuple[str, int]
+LeadsTo = Callable[[str, int], Place | None]
+# Beside a host's tree: every command line that was sent to it; what came over standard input is not in it.
+COMMANDS = "commands.jsonl"
 _CHANNEL_SUCCESS = 99  # RFC 4254 section 9
 _REPLY_WAIT = 1.0
 _SLOWNESS = 2.0
+_FORWARD_WAIT = 5.0
+_BLOCK = 32 * 1024
 _JUNK = b"*** This host is watched. Last login: a moment ago ***\n"
-
-
-COMMANDS = "commands.jsonl"
-"""Beside a host's tree: every command line that was sent to it; what came over standard input is not in it."""
 
 
 def note(log: Path, command: str) -> None:
@@ -173,3 +174,30 @@ class _Work:
             send(data)
         except OSError:
             raise Killed from None
+
+
+def carry(channel: Channel, place: Place) -> None:
+    """Carry a channel's bytes to a port and back, in threads, until either side is done."""
+    threading.Thread(target=_carried, args=(channel, place), name="ssh-forward", daemon=True).start()
+
+
+def _carried(channel: Channel, place: Place) -> None:
+    with contextlib.suppress(OSError, EOFError):  # either side may be gone at any time
+        try:
+            with socket.create_connection(place, _FORWARD_WAIT) as far:
+                far.settimeout(None)
+                back = threading.Thread(target=_back, args=(far, channel), name="ssh-forward-back", daemon=True)
+                back.start()
+                while block := channel.recv(_BLOCK):
+                    far.sendall(block)
+                far.shutdown(socket.SHUT_WR)
+                back.join()
+        finally:
+            channel.close()
+
+
+def _back(far: socket.socket, channel: Channel) -> None:
+    with contextlib.suppress(OSError, EOFError):  # as above
+        while block := far.recv(_BLOCK):
+            channel.sendall(block)
+        channel.close()  # which ends the reading of the other direction, too

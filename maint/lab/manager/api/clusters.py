@@ -1,7 +1,7 @@
 """Clusters with what belongs to one: host templates, parcels, data contexts, control planes (M5, M6, M10.4)."""
 
 from maint.lab.manager import commands
-from maint.lab.manager.api.messages import ApiError, Request, Response, cluster_of, listing, one_of
+from maint.lab.manager.api.messages import ApiError, Request, Response, cluster_of, listing
 from maint.lab.manager.document import Doc, clusters, hosts, items, roles, services
 from maint.lab.manager.world import STOPPED, World
 
@@ -105,10 +105,10 @@ def _drop_references(world: World, cluster: Doc) -> None:
         role["clusters"] = [ref for ref in role.get("clusters") or [] if ref.get("clusterName") != cluster["name"]]
 
 
-def read_contexts(world: World, request: Request) -> Response:
-    """List data contexts."""
+def contexts(world: World, request: Request) -> list[Doc]:
+    """Return the data contexts."""
     del request
-    return listing(items(world.deployment.get("dataContexts")))
+    return items(world.deployment.get("dataContexts"))
 
 
 def read_context(world: World, request: Request) -> Response:
@@ -144,15 +144,10 @@ def _context(world: World, request: Request) -> Doc:
     raise ApiError(int(world.switches["missing-data-context"]), f"Data context '{name}' not found.")
 
 
-def read_templates(world: World, request: Request) -> Response:
-    """List the host templates of a cluster."""
-    return listing(_templates(world, cluster_of(world, request)))
-
-
-def read_template(world: World, request: Request) -> Response:
-    """Answer one host template."""
-    found = _templates(world, cluster_of(world, request))
-    return Response(value=one_of(found, "name", request.parts["template"], "Host template"))
+def templates(world: World, request: Request) -> list[Doc]:
+    """Return the host templates of a cluster."""
+    name, listed = cluster_of(world, request)["name"], items(world.deployment.get("hostTemplates"))
+    return [each for each in listed if (each.get("clusterRef") or {}).get("clusterName") == name]
 
 
 def read_parcels(world: World, request: Request) -> Response:
@@ -219,8 +214,3 @@ def _parcel(parcel: Doc, cluster: Doc, request: Request) -> Doc:
     state = {"progress": 0, "totalProgress": 0, "count": 0, "totalCount": 0, "errors": [], "warnings": []}
     words = {"displayName": parcel.get("product"), "description": parcel.get("product")} if request.api >= 40 else {}
     return {**words, **parcel, "state": state, "clusterRef": {"clusterName": cluster["name"]}}
-
-
-def _templates(world: World, cluster: Doc) -> list[Doc]:
-    listed = items(world.deployment.get("hostTemplates"))
-    return [each for each in listed if (each.get("clusterRef") or {}).get("clusterName") == cluster["name"]]

@@ -9,7 +9,6 @@ from maint.lab.manager.api.messages import (
     cluster_of,
     config_items,
     listing,
-    settings_shown,
 )
 from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, roles
 from maint.lab.manager.world import World
@@ -24,12 +23,7 @@ def read_all(world: World, request: Request) -> Response:
 
 def read(world: World, request: Request) -> Response:
     """Answer one host."""
-    return Response(value=_shown(world, _find(world, request), request))
-
-
-def read_config(world: World, request: Request) -> Response:
-    """Answer the overridden settings of a host."""
-    return settings_shown(world, _find(world, request).get("config"), request)
+    return Response(value=_shown(world, named(world, request), request))
 
 
 def read_of_cluster(world: World, request: Request) -> Response:
@@ -52,7 +46,7 @@ def add_to_cluster(world: World, request: Request) -> Response:
 
 def remove_from_cluster(world: World, request: Request) -> Response:
     """Take one host out of a cluster; the host stays registered."""
-    cluster, host = cluster_of(world, request), _find(world, request)
+    cluster, host = cluster_of(world, request), named(world, request)
     if host not in members(world, cluster):
         raise ApiError(404, f"Host '{host['hostId']}' is not in cluster '{cluster['name']}'.")
     _leave(world, host)
@@ -69,7 +63,7 @@ def remove_all_from_cluster(world: World, request: Request) -> Response:
 
 def delete(world: World, request: Request) -> Response:
     """Forget a host that carries no role."""
-    host = _find(world, request)
+    host = named(world, request)
     if _role_refs(world, host):
         raise ApiError(400, f"Host '{host['hostId']}' still has roles.")
     world.deployment["hosts"] = [each for each in hosts(world.deployment) if each is not host]
@@ -84,7 +78,8 @@ def _leave(world: World, host: Doc) -> None:
     world.joined.pop(str(host["hostId"]), None)
 
 
-def _find(world: World, request: Request) -> Doc:
+def named(world: World, request: Request) -> Doc:
+    """Return the host of the path."""
     return _host(world, request.parts["host"])
 
 

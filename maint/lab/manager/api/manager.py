@@ -1,7 +1,7 @@
 """The manager itself: build, settings, servers, database, and its whole deployment (M3, M7, M8, M10.5)."""
 
 from maint.lab.manager import accounts, commands, put_deployment
-from maint.lab.manager.api.messages import ApiError, Request, Response, config_items, listing, plain, settings_shown
+from maint.lab.manager.api.messages import ApiError, Request, Response, config_items, listing, plain
 from maint.lab.manager.document import Doc, clusters, hosts, items
 from maint.lab.manager.views import Hide, as_of, hidden
 from maint.lab.manager.world import World
@@ -45,11 +45,6 @@ def write_config(world: World, request: Request) -> Response:
     world.deployment["managerSettings"] = {"items": [settings[name] for name in sorted(settings)]}
     world.changed()
     return read_config(world, request)
-
-
-def hosts_config(world: World, request: Request) -> Response:
-    """Answer the settings of all hosts."""
-    return settings_shown(world, world.deployment.get("allHostsConfig"), request)
 
 
 def database(world: World, request: Request) -> Response:

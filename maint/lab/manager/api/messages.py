@@ -186,14 +186,21 @@ def role_of(service: Doc, name: str) -> Doc:
     raise ApiError(404, f"Role '{name}' not found in service '{service['name']}'.")
 
 
-def group_of(service: Doc, name: str) -> Doc:
-    """Return a role config group of a service."""
-    return one_of(list(service.get("roleConfigGroups") or []), "name", name, "Role config group")
+def all_of(entries: Callable[[World, Request], list[Doc]]) -> Handler:
+    """Return what answers with every entry."""
+    return lambda world, request: listing(entries(world, request))
 
 
-def settings_shown(world: World, holder: Doc | None, request: Request) -> Response:
-    """List the settings that an object of the document overrides, as a reader may see them (M7.1, M7.2)."""
-    return listing(config_items(world, items(holder), request))
+def one(entries: Callable[[World, Request], list[Doc]], what: str, key: str = "name") -> Handler:
+    """Return what answers with the entry that the last word of the path names, by its `key`."""
+    return lambda world, request: Response(
+        value=one_of(entries(world, request), key, list(request.parts.values())[-1], what)
+    )
+
+
+def settings_of(holder: Callable[[World, Request], Doc], field: str = "config") -> Handler:
+    """Return what lists the settings that an object of the document overrides, as a reader may see them (M7.2)."""
+    return lambda world, request: listing(config_items(world, items(holder(world, request).get(field)), request))
 
 
 def config_items(

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import msgspec
 
 from maint.lab.manager.api import clusters, commands, hosts, manager, security, services
-from maint.lab.manager.api.messages import Handler
+from maint.lab.manager.api.messages import Handler, all_of, one, settings_of
 
 READ, OPERATE, ADMINISTER, FULL, PRIVILEGED = "read", "operate", "administer", "full", "privileged"
 
@@ -35,15 +35,15 @@ _PARCEL = "clusters/{cluster}/parcels/products/{product}/versions/{version}"
 # The calls of a service: one of a cluster, or the management service.
 _OF_A_SERVICE = {
     "GET ": Route(services.read),
-    "GET /config": Route(services.read_config),
+    "GET /config": Route(settings_of(services.service)),
     "GET /commands": Route(commands.active_on_service),
-    "GET /roles": Route(services.read_roles),
-    "GET /roles/{role}": Route(services.read_role),
-    "GET /roles/{role}/config": Route(services.read_role_config),
-    "GET /roleConfigGroups": Route(services.read_groups, since=3),
-    "GET /roleConfigGroups/{group}": Route(services.read_group, since=3),
-    "GET /roleConfigGroups/{group}/config": Route(services.read_group_config, since=3),
-    "GET /roleConfigGroups/{group}/roles": Route(services.read_group_roles, since=3),
+    "GET /roles": Route(all_of(services.roles_shown)),
+    "GET /roles/{role}": Route(one(services.roles_shown, "Role")),
+    "GET /roles/{role}/config": Route(settings_of(services.role)),
+    "GET /roleConfigGroups": Route(all_of(services.groups_shown), since=3),
+    "GET /roleConfigGroups/{group}": Route(one(services.groups_shown, "Role config group"), since=3),
+    "GET /roleConfigGroups/{group}/config": Route(settings_of(services.group), since=3),
+    "GET /roleConfigGroups/{group}/roles": Route(all_of(services.roles_shown), since=3),
     "POST /commands/{verb:start|stop|restart}": Route(commands.on_service, OPERATE),
     "POST /roleCommands/{verb:start|stop|restart}": Route(commands.on_roles, OPERATE, takes_json=True),
 }
@@ -58,7 +58,7 @@ ROUTES: dict[str, Route] = {
     "GET cm/version": Route(manager.version),
     "GET cm/config": Route(manager.read_config),
     "PUT cm/config": Route(manager.write_config, FULL, takes_json=True),
-    "GET cm/allHosts/config": Route(manager.hosts_config),
+    "GET cm/allHosts/config": Route(settings_of(lambda world, _: world.deployment, "allHostsConfig")),
     "GET cm/scmDbInfo": Route(manager.database, since=14),
     "GET cm/shutdownReadiness": Route(manager.shutdown_readiness, since=30),
     "GET cm/instances": Route(manager.instances, since=41),
@@ -82,8 +82,8 @@ ROUTES: dict[str, Route] = {
     "GET clusters/{cluster}/hosts": Route(hosts.read_of_cluster, since=3),
     "POST clusters/{cluster}/hosts": Route(hosts.add_to_cluster, ADMINISTER, 3, takes_json=True),
     "DELETE clusters/{cluster}/hosts/{host}": Route(hosts.remove_from_cluster, ADMINISTER, 10),
-    "GET clusters/{cluster}/hostTemplates": Route(clusters.read_templates, since=3),
-    "GET clusters/{cluster}/hostTemplates/{template}": Route(clusters.read_template, since=3),
+    "GET clusters/{cluster}/hostTemplates": Route(all_of(clusters.templates), since=3),
+    "GET clusters/{cluster}/hostTemplates/{template}": Route(one(clusters.templates, "Host template"), since=3),
     "GET clusters/{cluster}/parcels": Route(clusters.read_parcels, since=3),
     f"GET {_PARCEL}": Route(clusters.read_parcel, since=3),
     f"POST {_PARCEL}/commands/{{verb:{'|'.join(clusters.MOVES)}}}": Route(clusters.command_parcel, ADMINISTER, 3),
@@ -94,19 +94,19 @@ ROUTES: dict[str, Route] = {
     "POST commands/{id}/retry": Route(commands.retry, OPERATE),
     "GET hosts": Route(hosts.read_all),
     "GET hosts/{host}": Route(hosts.read),
-    "GET hosts/{host}/config": Route(hosts.read_config),
+    "GET hosts/{host}/config": Route(settings_of(hosts.named)),
     "POST hosts/removeHostsFromCluster": Route(hosts.remove_all_from_cluster, ADMINISTER, 40, takes_json=True),
     "DELETE hosts/{host}": Route(hosts.delete, ADMINISTER),
-    "GET authRoles": Route(security.read_roles, since=18),
-    "GET authRoles/metadata": Route(security.read_role_metadata, since=18),
-    "GET authRoles/{uuid}": Route(security.read_role, since=18),
-    "GET externalUserMappings": Route(security.read_mappings, since=19),
-    "GET externalUserMappings/{uuid}": Route(security.read_mapping, since=19),
+    "GET authRoles": Route(all_of(security.roles), since=18),
+    "GET authRoles/metadata": Route(all_of(security.roles_metadata), since=18),
+    "GET authRoles/{uuid}": Route(one(security.roles, "Role", "uuid"), since=18),
+    "GET externalUserMappings": Route(all_of(security.mappings), since=19),
+    "GET externalUserMappings/{uuid}": Route(one(security.mappings, "External user mapping", "uuid"), since=19),
     "GET users": Route(security.read_users),
     "GET users/sessions": Route(security.sessions, FULL, 30),
     "GET users/{user}": Route(security.read_user),
     "POST users/expireSessions/{user}": Route(security.expire_sessions, FULL, 30),
-    "GET dataContexts": Route(clusters.read_contexts, since=32),
+    "GET dataContexts": Route(all_of(clusters.contexts), since=32),
     "GET dataContexts/{context}": Route(clusters.read_context, since=32),
     "DELETE dataContexts/{context}": Route(clusters.delete_context, ADMINISTER, 32),
     "GET controlPlanes": Route(clusters.control_planes, since=45),

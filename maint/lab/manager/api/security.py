@@ -6,7 +6,7 @@ from email import message_from_bytes, policy
 
 from maint.lab.manager import commands
 from maint.lab.manager.accounts import internal
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing, one_of, plain
+from maint.lab.manager.api.messages import ApiError, Request, Response, listing, plain
 from maint.lab.manager.document import Doc, users
 from maint.lab.manager.license import BadLicense, read_license
 from maint.lab.manager.views import as_of
@@ -136,35 +136,25 @@ def read_user(world: World, request: Request) -> Response:
     raise ApiError(404, f"User '{request.parts['user']}' not found.")
 
 
-def read_roles(world: World, request: Request) -> Response:
-    """List the roles that accounts can have."""
+def roles(world: World, request: Request) -> list[Doc]:
+    """Return the roles that accounts can have."""
     del request
-    return listing(list(world.deployment.get("authRoles") or []))
+    return list(world.deployment.get("authRoles") or [])
 
 
-def read_role(world: World, request: Request) -> Response:
-    """Answer one role that accounts can have."""
-    return Response(value=one_of(world.deployment.get("authRoles") or [], "uuid", request.parts["uuid"], "Role"))
+def roles_metadata(world: World, request: Request) -> list[Doc]:
+    """Return what is known of each role, without who has it."""
+    return [
+        {"displayName": each.get("displayName"), "uuid": each.get("uuid"), "role": each.get("name"),
+         "authorities": [], "allowedScopes": []}
+        for each in roles(world, request)
+    ]  # fmt: skip
 
 
-def read_role_metadata(world: World, request: Request) -> Response:
-    """List what is known of each role, without who has it."""
+def mappings(world: World, request: Request) -> list[Doc]:
+    """Return what maps groups of a directory to roles."""
     del request
-    listed = world.deployment.get("authRoles") or []
-    return listing([{"displayName": each.get("displayName"), "uuid": each.get("uuid"), "role": each.get("name"),
-                     "authorities": [], "allowedScopes": []} for each in listed])  # fmt: skip
-
-
-def read_mappings(world: World, request: Request) -> Response:
-    """List what maps groups of a directory to roles."""
-    del request
-    return listing(list(world.deployment.get("externalUserMappings") or []))
-
-
-def read_mapping(world: World, request: Request) -> Response:
-    """Answer one mapping of a directory's group."""
-    listed = world.deployment.get("externalUserMappings") or []
-    return Response(value=one_of(listed, "uuid", request.parts["uuid"], "External user mapping"))
+    return list(world.deployment.get("externalUserMappings") or [])
 
 
 def sessions(world: World, request: Request) -> Response:

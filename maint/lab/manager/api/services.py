@@ -6,11 +6,10 @@ from maint.lab.manager.api.messages import (
     Response,
     cluster_of,
     config_items,
-    group_of,
     listing,
+    one_of,
     role_of,
     service_of,
-    settings_shown,
 )
 from maint.lab.manager.document import Doc, items, roles, services
 from maint.lab.manager.views import as_of
@@ -22,64 +21,46 @@ _STATUS = {STARTED: "GOOD_HEALTH", NA: "NONE"}
 def read_all(world: World, request: Request) -> Response:
     """List the services of a cluster."""
     cluster = cluster_of(world, request)
-    return listing([_service(world, cluster, service, request) for service in services(cluster)])
+    return listing([_service(world, cluster, each, request) for each in services(cluster)])
 
 
 def read(world: World, request: Request) -> Response:
     """Answer one service, or the management service."""
-    cluster, service = service_of(world, request)
-    return Response(value=_service(world, cluster, service, request))
+    return Response(value=_service(world, *service_of(world, request), request))
 
 
-def read_config(world: World, request: Request) -> Response:
-    """Answer the overridden settings of a service."""
-    _, service = service_of(world, request)
-    return settings_shown(world, service.get("config"), request)
+def service(world: World, request: Request) -> Doc:
+    """Return the service of the path."""
+    return service_of(world, request)[1]
 
 
-def read_roles(world: World, request: Request) -> Response:
-    """List the roles of a service."""
-    cluster, service = service_of(world, request)
-    return listing([_role(world, cluster, service, role, request) for role in roles(service)])
+def role(world: World, request: Request) -> Doc:
+    """Return the role of the path."""
+    return role_of(service(world, request), request.parts["role"])
 
 
-def read_role(world: World, request: Request) -> Response:
-    """Answer one role."""
-    cluster, service = service_of(world, request)
-    return Response(value=_role(world, cluster, service, role_of(service, request.parts["role"]), request))
+def group(world: World, request: Request) -> Doc:
+    """Return the role config group of the path."""
+    listed = list(service(world, request).get("roleConfigGroups") or [])
+    return one_of(listed, "name", request.parts["group"], "Role config group")
 
 
-def read_role_config(world: World, request: Request) -> Response:
-    """Answer the overridden settings of a role."""
-    _, service = service_of(world, request)
-    return settings_shown(world, role_of(service, request.parts["role"]).get("config"), request)
+def roles_shown(world: World, request: Request) -> list[Doc]:
+    """Return the roles of a service, or of one of its role config groups."""
+    cluster, owner = service_of(world, request)
+    found = roles(owner)
+    if "group" in request.parts:
+        name = group(world, request)["name"]
+        found = [each for each in found if (each.get("roleConfigGroupRef") or {}).get("roleConfigGroupName") == name]
+    return [_role(world, cluster, owner, each, request) for each in found]
 
 
-def read_groups(world: World, request: Request) -> Response:
-    """List the role config groups of a service."""
-    _, service = service_of(world, request)
-    return listing([_group(world, group, request) for group in service.get("roleConfigGroups") or []])
-
-
-def read_group(world: World, request: Request) -> Response:
-    """Answer one role config group."""
-    _, service = service_of(world, request)
-    return Response(value=_group(world, group_of(service, request.parts["group"]), request))
-
-
-def read_group_config(world: World, request: Request) -> Response:
-    """Answer the settings of a role config group."""
-    _, service = service_of(world, request)
-    return settings_shown(world, group_of(service, request.parts["group"]).get("config"), request)
-
-
-def read_group_roles(world: World, request: Request) -> Response:
-    """List the roles of a role config group."""
-    cluster, service = service_of(world, request)
-    name = group_of(service, request.parts["group"])["name"]
-    refs = [(each, each.get("roleConfigGroupRef") or {}) for each in roles(service)]
-    found = [each for each, ref in refs if ref.get("roleConfigGroupName") == name]
-    return listing([_role(world, cluster, service, role, request) for role in found])
+def groups_shown(world: World, request: Request) -> list[Doc]:
+    """Return the role config groups of a service, with their settings."""
+    return [
+        {**each, "config": {"items": config_items(world, items(each.get("config")), request)}}
+        for each in service(world, request).get("roleConfigGroups") or []
+    ]
 
 
 def _service(world: World, cluster: Doc | None, service: Doc, request: Request) -> Doc:
@@ -124,10 +105,6 @@ def _role(world: World, cluster: Doc | None, service: Doc, role: Doc, request: R
     if api >= 41:
         answer["tags"] = role.get("tags") or []
     return answer
-
-
-def _group(world: World, group: Doc, request: Request) -> Doc:
-    return {**group, "config": {"items": config_items(world, items(group.get("config")), request)}}
 
 
 def _staleness(api: int, *, client: bool) -> Doc:

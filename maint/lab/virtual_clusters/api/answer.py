@@ -1,16 +1,59 @@
-"""From a request to its answer: who is let in, what faults do, who answers (contract on the jobs API, section 3)."""
+"""From a request to its answer: who is let in, what faults do, who answers which call (J3)."""
 
 import contextlib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
-from maint.lab.virtual_clusters.api import routes
+from maint.lab.virtual_clusters.api import archives, job_runs, jobs, resources
 from maint.lab.virtual_clusters.cluster import Cluster
-from maint.lab.virtual_clusters.gateway import Gateway
-from maint.lab.virtual_clusters.messages import ApiError, Handler, Request, Response, html
-from maint.lab.virtual_clusters.tokens import ACCESS
+from maint.lab.virtual_clusters.gateway import ACCESS, Gateway
+from maint.lab.virtual_clusters.messages import ApiError, Request, Response, html
 
+Handler = Callable[[Cluster, Request], Response]
 _UPLOADS = (("PUT", "resources/"), ("POST", "admin/import"))
+
+
+def _info(cluster: Cluster, request: Request) -> Response:
+    del request
+    return Response(value={"appName": cluster.switches["vc-app-name"] or cluster.identity.name})
+
+
+def _nothing_of(noun: str) -> Handler:
+    """Return what lists objects that the lab never has."""
+    empty = {noun: [], "meta": {"hasNext": False, "limit": 20, "offset": 0, "count": 0}}
+    return lambda _cluster, _request: Response(value=empty)
+
+
+PREFIX = "/dex/api/v1/"
+
+ROUTES: dict[str, Handler] = {
+    "GET info": _info,
+    "GET credentials": _nothing_of("credentials"),
+    "GET repositories": _nothing_of("repositories"),
+    "GET jobs": jobs.read_all,
+    "POST jobs": jobs.create,
+    "GET jobs/{job}": jobs.read,
+    "PATCH jobs/{job}": jobs.update,
+    "DELETE jobs/{job}": jobs.delete,
+    "POST jobs/{job}/run": jobs.run,
+    "POST jobs/{job}/schedule/{action}": jobs.act,
+    "GET resources": resources.read_all,
+    "POST resources": resources.create,
+    "GET resources/{resource}": resources.read,
+    "DELETE resources/{resource}": resources.delete,
+    "PUT resources/{resource}/{path*}": resources.upload_file,
+    "GET resources/{resource}/{path*}": resources.download_file,
+    "DELETE resources/{resource}/{path*}": resources.delete_file,
+    "GET job-runs": job_runs.read_all,
+    "GET job-runs/{run}": job_runs.read,
+    "POST job-runs/{run}/kill": job_runs.kill,
+    "GET job-runs/{run}/log-types": job_runs.log_types,
+    "GET job-runs/{run}/logs": job_runs.read_log,
+    "GET admin/export": archives.export,
+    "POST admin/import": archives.take_in,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +71,7 @@ class Admitted:
 
 def admit(cluster: Cluster, gateway: Gateway, request: Request) -> Admitted | Response:
     """Return a request that is let in, or the answer that ends it before its body is read."""
-    if not request.path.startswith(routes.PREFIX):
+    if not request.path.startswith(PREFIX):
         return html(404, "404 Not Found")
     struck = _stand_in(cluster, request)
     if struck:
@@ -42,10 +85,10 @@ def admit(cluster: Cluster, gateway: Gateway, request: Request) -> Admitted | Re
     forbidden = not sees and (request.method != "GET" or cluster.switches["vc-no-role"] == "forbidden")
     if forbidden or cluster.strikes("vc-forbidden", request.call):
         return ApiError(403, f"user {user} is not allowed to do this").response()
-    path = request.path.removeprefix(routes.PREFIX).rstrip("/")
-    found = routes.find(request.method, path)
+    path = request.path.removeprefix(PREFIX).rstrip("/")
+    found = find(request.method, path)
     if found is None:
-        return ApiError(405 if routes.known(path) else 404, "no such call").response()
+        return ApiError(405 if known(path) else 404, "no such call").response()
     uploads = any(request.method == method and path.startswith(start) for method, start in _UPLOADS)
     return Admitted(replace(request, user=user, sees=sees, parts=found[1]), found[0], uploads)
 
@@ -68,9 +111,9 @@ def _stand_in(cluster: Cluster, request: Request) -> Response | None:
     """Return what a fault answers in the API's place, None when none strikes."""
     if cluster.strikes("vc-connection-dropped", request.call):
         return Response().dropped()
-    for name, answer in _STAND_INS.items():
+    for name, response in _STAND_INS.items():
         if cluster.strikes(name, request.call):
-            return answer
+            return response
     return throttled(cluster) if cluster.strikes("vc-throttled", request.call) else None
 
 
@@ -104,3 +147,26 @@ _STAND_INS: dict[str, Response] = {
     "vc-error-500": ApiError(500, "internal error: the lab was told to fail").response(),
     "vc-html-200": html(200, "Please log in to the network"),
 }
+
+
+def find(method: str, path: str) -> tuple[Handler, dict[str, str]] | None:
+    """Return who answers a call, and the values of its placeholders, decoded."""
+    for pattern, handler in _COMPILED.items():
+        found = pattern.fullmatch(f"{method} {path}")
+        if found:
+            return handler, {name: unquote(value) for name, value in found.groupdict().items()}
+    return None
+
+
+def known(path: str) -> bool:
+    """Return whether a path answers to any method."""
+    return any(find(method, path) for method in ("GET", "POST", "PUT", "PATCH", "DELETE"))
+
+
+def _pattern(spelled: str) -> re.Pattern[str]:
+    escaped = re.escape(spelled)
+    wide = re.sub(r"\\\{(\w+)\\\*\\\}", r"(?P<\1>.+)", escaped)
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", wide))
+
+
+_COMPILED = {_pattern(spelled): handler for spelled, handler in ROUTES.items()}

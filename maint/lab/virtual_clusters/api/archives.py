@@ -5,7 +5,7 @@ import zipfile
 from typing import IO
 
 from maint.lab.manager.document import Doc
-from maint.lab.virtual_clusters import blobs, filters
+from maint.lab.virtual_clusters import lists, store
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.messages import ZIP, ApiError, Request, Response
 
@@ -77,13 +77,13 @@ def _restore(cluster: Cluster, archive: zipfile.ZipFile, index: Doc, handling: s
 
 
 def _take_file(cluster: Cluster, resource: str, path: str, stream: IO[bytes]) -> None:
-    staged = cluster.files.stage(iter(lambda: stream.read(blobs.PIECE), b""))
+    staged = cluster.files.stage(iter(lambda: stream.read(store.PIECE), b""))
     cluster.files.put(resource, path, staged, cluster.stamp())
 
 
 def _chosen(request: Request, name: str, entries: list[Doc]) -> list[Doc]:
     try:
-        match = filters.parse(request.query.get(name, ()))
-    except filters.BadFilter as error:
+        match = lists.parse_filter(request.query.get(name, ()))
+    except lists.BadFilter as error:
         raise ApiError(400, str(error)) from error
     return [entry for entry in entries if match(entry)]

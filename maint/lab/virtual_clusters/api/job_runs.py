@@ -1,10 +1,10 @@
 """Runs: list, read, kill, log types, logs (contract on the jobs API, section 6)."""
 
 from maint.lab.manager.document import Doc
-from maint.lab.virtual_clusters import logs, runs
+from maint.lab.virtual_clusters import runs
 from maint.lab.virtual_clusters.cluster import Cluster
+from maint.lab.virtual_clusters.lists import page
 from maint.lab.virtual_clusters.messages import TEXT, ApiError, Request, Response
-from maint.lab.virtual_clusters.paging import page
 
 
 def read_all(cluster: Cluster, request: Request) -> Response:
@@ -27,7 +27,7 @@ def kill(cluster: Cluster, request: Request) -> Response:
 
 def log_types(cluster: Cluster, request: Request) -> Response:
     """List the logs that a run has by now, in one of three shapes (section 6.1)."""
-    found = [] if cluster.strikes("vc-log-missing", request.call) else logs.types(cluster, _find(cluster, request))
+    found = [] if cluster.strikes("vc-log-missing", request.call) else runs.log_types(cluster, _find(cluster, request))
     shapes: dict[str, object] = {
         "object": {"logTypes": found},
         "strings": found,
@@ -41,9 +41,9 @@ def read_log(cluster: Cluster, request: Request) -> Response:
     run, kind = _find(cluster, request), request.word("type")
     if not kind:
         raise ApiError(400, "log type is required")
-    if not logs.readable(cluster, run, kind) or cluster.strikes("vc-log-missing", request.call):
+    if not runs.log_readable(cluster, run, kind) or cluster.strikes("vc-log-missing", request.call):
         raise ApiError(int(cluster.switches["vc-missing-log"]), "object not found")
-    path = logs.path(cluster, run, kind)
+    path = runs.log_path(cluster, run, kind)
     return Response(stream=path.open("rb"), length=path.stat().st_size, content_type=TEXT)
 
 

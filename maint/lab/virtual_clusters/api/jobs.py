@@ -3,11 +3,12 @@
 import copy
 
 from maint.lab.manager.document import Doc
-from maint.lab.virtual_clusters import definitions, mounts, runs, tick
+from maint.lab.virtual_clusters import definitions, runs, schedules, tick
+from maint.lab.virtual_clusters.application import mounted_files, within_mount
 from maint.lab.virtual_clusters.cluster import Cluster
+from maint.lab.virtual_clusters.engine import refused
+from maint.lab.virtual_clusters.lists import page
 from maint.lab.virtual_clusters.messages import ApiError, Request, Response
-from maint.lab.virtual_clusters.paging import page
-from maint.lab.virtual_clusters.workflow import refused
 
 
 def read_all(cluster: Cluster, request: Request) -> Response:
@@ -129,8 +130,8 @@ def _check_mounts(cluster: Cluster, job: Doc) -> None:
         raise ApiError(400, f"resource '{missing[0]}' not found")
     if len(mounted) > 100:
         raise ApiError(400, "a job has at most 100 mounts")
-    wanted = mounts.within(str(job["spark"]["file"] if job["type"] == "spark" else job["airflow"]["dagFile"]))
-    there = wanted is None or any(place == wanted for place, _ in mounts.places(cluster, job.get("mounts") or ()))
+    wanted = within_mount(str(job["spark"]["file"] if job["type"] == "spark" else job["airflow"]["dagFile"]))
+    there = wanted is None or any(place == wanted for place, _ in mounted_files(cluster, job.get("mounts") or ()))
     if not there and cluster.switches["vc-missing-file"] == "refuse":
         raise ApiError(400, f"file '{wanted}' not found in mounted resources")
 
@@ -148,3 +149,20 @@ def _own_schedule(cluster: Cluster, request: Request, job: Doc, before: Doc | No
     if job["type"] == "airflow" and before:
         schedule["paused"] = bool(old.get("paused"))  # only pause and unpause do that (section 4.4)
     job["schedule"] = schedule
+
+
+def act(cluster: Cluster, request: Request) -> Response:
+    """Pause or unpause a job's schedule; what became due while it was paused fires at once (section 4.4)."""
+    job, action = find(cluster, request), request.parts["action"]
+    if "parse" in (job.get("_") or {}):
+        tick.parse(cluster, job)
+    if action == "pause":
+        schedules.pause(job)
+    elif action == "unpause":
+        schedules.unpause(job)
+    elif action not in ("clear", "mark-success"):
+        raise ApiError(404, f"unknown schedule action {action!r}")
+    if cluster.switches["vc-pause-modifies"] == "yes":
+        job["modified"] = cluster.stamp()
+    cluster.jobs.put(str(job["name"]), job)
+    return Response(int(cluster.switches["vc-pause-status"]))

@@ -1,9 +1,9 @@
-"""df, du, sync, mount, umount, findmnt, mountpoint: one file system per line of the host's /proc/mounts."""
+"""df, du, sync, mount, umount, findmnt: one file system per line of the host's /proc/mounts."""
 
 import re
 from dataclasses import dataclass
 
-from maint.lab.hosts.shell.call import Call, Failed, NotSimulated, Options
+from maint.lab.hosts.shell.call import Call, Failed, NotSimulated
 
 _TABLE = "/proc/mounts"
 _VOLUMES = "/dev/.volumes"  # where the content of a volume lies while it is not mounted
@@ -45,86 +45,61 @@ def holding(call: Call, path: str) -> Mount:
 
 
 def df(call: Call) -> int:
-    """`df [-P] [-k|-m|-h] [-i] [-T] [PATH…]`; sizes are the facts `disk_kb` and `disk_used_percent`, or those of
-    `disk_used_percent:/TARGET`."""
-    options = call.options("PkmhliTa", "", ("output=",))
-    if "output" in options or "T" in options:
-        raise NotSimulated("this form of listing")
+    """`df -Pk|-Pi [PATH…]`; sizes are the facts `disk_kb` and `disk_used_percent`, or `disk_used_percent:/TARGET`."""
+    options = call.options("Pki")
+    if "P" not in options:
+        raise NotSimulated("df without -P")
     inodes = "i" in options
-    titles = (
-        ("Inodes", "IUsed", "IFree", "IUse%") if inodes else (_title(options), "Used", "Available", _percent(options))
-    )
+    titles = ("Inodes", "IUsed", "IFree", "IUse%") if inodes else ("1024-blocks", "Used", "Available", "Capacity")
     rows = [("Filesystem", *titles, "Mounted on")]
-    status = 0
-    for operand in options.operands or [m.target for m in mounts(call)]:
-        if not call.files.exists(call.path(operand)):
-            call.say(f"{operand}: No such file or directory")
-            status = 1
-            continue
+
+    def look(operand: str) -> None:
+        call.files.entry(call.path(operand))
         mount = holding(call, call.path(operand))
-        rows.append((mount.source, *_sizes(call, mount, options, inodes), mount.target))
+        rows.append((mount.source, *_sizes(call, mount, inodes=inodes), mount.target))
+
+    status = call.each(options.operands or [m.target for m in mounts(call)], look)
     if len(rows) > 1:
         call.out("".join(f"{r[0]:<20} {r[1]:>13} {r[2]:>12} {r[3]:>12} {r[4]:>8} {r[5]}\n" for r in rows))
     return status
 
 
-def _title(options: Options) -> str:
-    return (
-        "Size"
-        if "h" in options
-        else "1M-blocks"
-        if "m" in options
-        else "1024-blocks"
-        if "P" in options
-        else "1K-blocks"
-    )
-
-
-def _percent(options: Options) -> str:
-    return "Capacity" if "P" in options else "Use%"
-
-
-def _sizes(call: Call, mount: Mount, options: Options, inodes: bool) -> tuple[str, str, str, str]:
-    percent = int(call.machine.fact(f"disk_used_percent:{mount.target}") or call.machine.fact("disk_used_percent"))
-    percent = 100 if call.files.is_full else percent
+def _sizes(call: Call, mount: Mount, *, inodes: bool) -> tuple[str, str, str, str]:
+    fact = call.machine.fact
     if inodes:
-        total = int(call.machine.fact("inodes") or "104857600")
-        percent = int(call.machine.fact("inodes_used_percent") or "1")
-        return str(total), str(total * percent // 100), str(total - total * percent // 100), f"{percent}%"
-    total = int(call.machine.fact(f"disk_kb:{mount.target}") or call.machine.fact("disk_kb"))
+        total, percent = int(fact("inodes")), int(fact("inodes_used_percent"))
+    else:
+        total = int(fact(f"disk_kb:{mount.target}") or fact("disk_kb"))
+        percent = int(fact(f"disk_used_percent:{mount.target}") or fact("disk_used_percent"))
+        percent = 100 if call.files.is_full else percent
     used = total * percent // 100
-    unit, sign = (1 << 20, "G") if "h" in options else (1024, "") if "m" in options else (1, "")
-    return f"{total // unit}{sign}", f"{used // unit}{sign}", f"{(total - used) // unit}{sign}", f"{percent}%"
+    return str(total), str(used), str(total - used), f"{percent}%"
 
 
 def du(call: Call) -> int:
-    """`du [-s] [-k|-b|-m] PATH…`."""
-    options = call.options("skbmx", "d")
-    unit = 1 if "b" in options else 1 << 20 if "m" in options else 1024
+    """`du [-x] [-k] PATH…`: KiB of each folder, those inside first."""
 
     def show(operand: str) -> None:
         top = call.path(operand).rstrip("/") or "/"
-        for path in call.files.walk(top):
-            if path == top or ("s" not in options and call.files.entry(path, follow=False).is_folder):
+        for path in reversed(list(call.files.walk(top))):
+            if path == top or call.files.entry(path, follow=False).is_folder:
                 size = sum(call.files.entry(p, follow=False).size for p in call.files.walk(path))
-                call.out(f"{-(-size // unit)}\t{operand + path[len(top) :]}\n")
+                call.out(f"{-(-size // 1024)}\t{operand + path[len(top) :]}\n")
 
-    if "d" in options and options.get("d") != "0":
-        raise NotSimulated("option -d")
-    return call.each(options.operands or ["."], show)
+    return call.each(call.options("kx").operands or ["."], show)
 
 
 def mount(call: Call) -> int:
     """`mount`: show what is mounted."""
-    if call.options("l").operands:
+    if call.args:
         raise NotSimulated("mounting")
     call.out("".join(f"{m.source} on {m.target} type {m.kind} ({m.options})\n" for m in mounts(call)))
     return 0
 
 
 def umount(call: Call) -> int:
-    """`umount [-fl] TARGET…`: the last one that was mounted there; what lies in it goes out of sight with it."""
-    options = call.options("fl")
+    """`umount [-l] TARGET…`: the last one that was mounted there; what lies in it goes out of sight with it."""
+    options = call.options("l")
 
     def take(operand: str) -> None:
         rows, path = mounts(call), call.files.canonical(call.path(operand))
@@ -151,36 +126,18 @@ def _hide(call: Call, path: str) -> None:
 
 
 def findmnt(call: Call) -> int:
-    """`findmnt [-rn] [-o COLUMNS] [--target PATH | TARGET]`."""
-    options = call.options("rnl", "oTt", ("target=", "noheadings", "output=", "mountpoint="))
-    path = options.get("T") or options.get("target")
-    rows = [holding(call, call.path(path))] if path else mounts(call)
-    exact = options.operands[0] if options.operands else options.get("mountpoint")
-    rows = [m for m in rows if m.target == exact] if exact else rows
-    rows = [m for m in rows if m.kind in options.get("t").split(",")] if "t" in options else rows
-    columns = (options.get("o") or options.get("output") or "TARGET,SOURCE,FSTYPE,OPTIONS").split(",")
-    if unknown := [c for c in columns if c not in ("TARGET", "SOURCE", "FSTYPE", "OPTIONS")]:
-        raise NotSimulated(f"column {unknown[0]}")
-    if "n" not in options and "noheadings" not in options and rows:
-        call.out(" ".join(columns) + "\n")
-    for m in rows:
+    """`findmnt -n [-r] -o COLUMN[,COLUMN…] [--target PATH]`."""
+    options = call.options("rn", "o", ("target=",))
+    columns = options.get("o").split(",")
+    unknown = [column for column in columns if column not in ("TARGET", "SOURCE", "FSTYPE", "OPTIONS")]
+    if unknown or "n" not in options or options.operands:
+        raise NotSimulated(f"column {unknown[0]}" if unknown else "this form of listing")
+    for m in [holding(call, call.path(options.get("target")))] if "target" in options else mounts(call):
         known = {"TARGET": m.target, "SOURCE": m.source, "FSTYPE": m.kind, "OPTIONS": m.options}
-        call.out(" ".join(known[c] for c in columns) + "\n")
-    return 0 if rows else 1
-
-
-def mountpoint(call: Call) -> int:
-    """`mountpoint [-q] PATH`."""
-    options = call.options("q")
-    if len(options.operands) != 1:
-        raise Failed("one path is needed")
-    path = call.files.canonical(call.path(options.operands[0]))
-    found = any(m.target == path for m in mounts(call))
-    if "q" not in options:
-        call.out(f"{options.operands[0]} is {'' if found else 'not '}a mountpoint\n")
-    return 0 if found else 32
+        call.out(" ".join(known[column] for column in columns) + "\n")
+    return 0
 
 
 def sync(call: Call) -> int:
-    """`sync [-df] [FILE…]`."""
-    return call.each(call.options("df").operands, lambda operand: call.files.entry(call.path(operand)))
+    """`sync [FILE…]`."""
+    return call.each(call.options().operands, lambda operand: call.files.entry(call.path(operand)))

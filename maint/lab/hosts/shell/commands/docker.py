@@ -15,19 +15,11 @@ Held = dict[str, Any]
 
 
 def docker(call: Call) -> int:
-    """`docker ps|stop|rm|images|rmi`, also as `docker container …` and `docker image …`."""
-    words = list(call.args)
-    if words[:1] in (["container"], ["image"]):
-        words = [{"ls": "ps", "rm": "rm"}.get(words[1], words[1]) if words[0] == "container" else _image(words[1])]
-        words += call.args[2:]
-    verb = (words or [""])[0]
+    """`docker ps|stop|rm|images|rmi`."""
+    verb, *words = call.args or [""]
     if verb not in _VERBS:
         raise NotSimulated(f"command {verb}")
-    return _VERBS[verb](call.again("docker", words[1:]))
-
-
-def _image(verb: str) -> str:
-    return {"ls": "images", "rm": "rmi"}.get(verb, verb)
+    return _VERBS[verb](call.again("docker", words))
 
 
 def _place(call: Call) -> str:
@@ -53,20 +45,19 @@ def _keep(call: Call, held: Held) -> None:
 
 
 def _ps(call: Call) -> int:
-    options = call.options("aq", "f", ("no-trunc", "all", "quiet", "format=", "filter="))
-    every = "a" in options or "all" in options
-    shown = [one for one in _held(call)["containers"] if every or one["state"] == "running"]
-    form = "{{.ID}}" if "q" in options or "quiet" in options else options.get("format")
-    call.out("".join(_line(one, form or "{{.ID}}   {{.Image}}   {{.State}}   {{.Names}}") for one in shown))
+    options = call.options("a", "", ("no-trunc", "format="))
+    shown = [one for one in _held(call)["containers"] if "a" in options or one["state"] == "running"]
+    form = options.get("format") or "{{.ID}}   {{.Image}}   {{.State}}   {{.Names}}"
+    call.out("".join(_line(one, form) for one in shown))
     return 0
 
 
 def _images(call: Call) -> int:
-    options = call.options("qa", "", ("no-trunc", "quiet", "format="))
+    options = call.options("q")
     wanted = options.operands
     shown = [one for one in _held(call)["images"] if not wanted or wanted[0] in (one["name"], one["id"])]
-    form = "{{.ID}}" if "q" in options or "quiet" in options else options.get("format")
-    call.out("".join(_line(one, form or "{{.Repository}}   {{.ID}}") for one in shown))
+    form = "{{.ID}}" if "q" in options else "{{.Repository}}   {{.ID}}"
+    call.out("".join(_line(one, form) for one in shown))
     return 0
 
 
@@ -85,7 +76,7 @@ def _named(held: Held, word: str) -> dict[str, Any]:  # Any: see Held
 
 
 def _stop(call: Call) -> int:
-    for word in call.options("", "t", ("time=",)).operands:
+    for word in call.options().operands:
         held = _held(call)
         found = _named(held, word)
         for one in held["containers"]:
@@ -97,15 +88,15 @@ def _stop(call: Call) -> int:
 
 
 def _rm(call: Call) -> int:
-    options = call.options("vf", "", ("volumes", "force"))
+    options = call.options("v")
     for word in options.operands:
         held = _held(call)
         found = _named(held, word)
-        if found["state"] == "running" and "f" not in options:
+        if found["state"] == "running":
             raise Failed(f"Error response from daemon: container {word} is running: stop it before removing it")
         held["containers"] = [one for one in held["containers"] if one["id"] != found["id"]]
         _keep(call, held)
-        for volume in found.get("volumes", []) if "v" in options or "volumes" in options else []:
+        for volume in found.get("volumes", []) if "v" in options else []:
             if call.files.exists(volume):
                 call.files.remove_folder(volume, all_below=True)
         call.machine.tell(f"docker rm {found['name']}")
@@ -114,7 +105,7 @@ def _rm(call: Call) -> int:
 
 
 def _rmi(call: Call) -> int:
-    for word in call.options("f").operands:
+    for word in call.options().operands:
         held = _held(call)
         found = [one for one in held["images"] if word in (one["name"], one["id"])]
         if not found:

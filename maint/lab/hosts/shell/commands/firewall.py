@@ -31,14 +31,13 @@ class Table:
 Tables = dict[str, Table]
 
 
-def write_rules(call: Call, tables: Tables) -> None:
-    """Put tables in force."""
+def _write(call: Call, tables: Tables) -> None:
     call.files.write(_FILE, _saved(tables).encode())
 
 
 def iptables(call: Call) -> int:
-    """`iptables [-w] [-t TABLE] -V|-S|-P CHAIN TARGET|-N CHAIN|-A CHAIN RULE…|-F [CHAIN]|-X [CHAIN]`."""
-    words = [word for word in call.args if word not in ("-w", "--wait", "-n")]
+    """`iptables [-t TABLE] -V|-S|-P CHAIN TARGET|-F [CHAIN]|-X [CHAIN]`."""
+    words = call.args
     if words[:1] == ["-V"]:
         call.out(f"iptables v1.8.10 ({call.machine.fact('iptables_backend')})\n")
         return 0
@@ -52,7 +51,7 @@ def iptables(call: Call) -> int:
         call.out("".join(f"{line}\n" for line in tables[name].listed()))
         return 0
     _change(tables[name], words)
-    write_rules(call, tables)
+    _write(call, tables)
     return 0
 
 
@@ -60,10 +59,6 @@ def _change(table: Table, words: list[str]) -> None:
     verb, rest = (words or [""])[0], words[1:]
     if verb == "-P" and len(rest) == 2 and rest[0] in table.policies:
         table.policies[rest[0]] = rest[1]
-    elif verb == "-N" and len(rest) == 1:
-        table.chains.append(rest[0])
-    elif verb == "-A" and len(rest) > 1:
-        table.rules.append(" ".join(words))
     elif verb == "-F" and len(rest) < 2:
         table.rules = [rule for rule in table.rules if rest and rule.split()[1] != rest[0]]
     elif verb == "-X" and len(rest) < 2:
@@ -83,18 +78,18 @@ def _drop_chains(table: Table, named: list[str]) -> None:
 
 def iptables_save(call: Call) -> int:
     """`iptables-save`: all tables."""
-    call.options("c")
+    call.options()
     call.out(_saved(_tables(call)))
     return 0
 
 
 def iptables_restore(call: Call) -> int:
     """`iptables-restore`: what `iptables-save` printed, from standard input; tables that it does not name stay."""
-    call.options("wc")
+    call.options()
     content = call.stdin.read()
     if not content.rstrip().endswith(b"COMMIT") and b"COMMIT" not in content:
         raise Failed("line 1 failed: COMMIT expected", 1)
-    write_rules(call, _tables(call) | _read(lines_of(content)))
+    _write(call, _tables(call) | _read(lines_of(content)))
     return 0
 
 

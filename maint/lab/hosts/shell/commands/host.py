@@ -1,95 +1,45 @@
-"""uname, hostname, nproc, free, sysctl, getenforce, ip, date, sleep, uptime: what a host knows about itself."""
+"""uname, hostname, nproc, getenforce, date, sleep, chronyc, rpm, dnf and others: what a host is, and what it has."""
 
 import re
 import time
 
-from maint.lab.hosts.shell.call import Call, Failed, NotSimulated
+from maint.lab.hosts.shell.call import Call, NotSimulated
 from maint.lab.hosts.shell.commands.wrappers import duration
 
 _ZONE = re.compile(r"(\w+)([-+])(\d\d)(\d\d)")
+_NM = "/etc/NetworkManager/conf.d"
+_GONE = "/var/lib/rpm/.removed"  # packages that were taken off the host
 
 
 def uname(call: Call) -> int:
-    """`uname [-asrnmpio]`."""
-    options = call.options("asrnmpiov")
-    machine = call.machine
-    known = {"s": "Linux", "n": machine.fact("fqdn"), "r": machine.fact("kernel"), "v": "#1 SMP PREEMPT_DYNAMIC"}
-    known |= dict.fromkeys("mpi", machine.fact("arch")) | {"o": "GNU/Linux"}
-    wanted = "snrvmo" if "a" in options else "".join(k for k in known if k in options) or "s"
-    call.out(" ".join(known[letter] for letter in wanted) + "\n")
+    """`uname [-r|-m]`."""
+    options = call.options("rm")
+    known = {"r": call.machine.fact("kernel"), "m": call.machine.fact("arch")}
+    call.out(" ".join(known[letter] for letter in known if letter in options) or "Linux")
+    call.out("\n")
     return 0
 
 
 def hostname(call: Call) -> int:
-    """`hostname [-f|-s|-d|-i|-I]`."""
-    options = call.options("fsdiI", "", ("fqdn", "short"))
+    """`hostname [-f|-s]`."""
+    options = call.options("fs")
     if options.operands:
         raise NotSimulated("setting the name")
     full = call.machine.fact("fqdn")
-    short, _, domain = full.partition(".")
-    text = short if "s" in options or "short" in options else domain if "d" in options else full
-    call.out((call.machine.address if "i" in options or "I" in options else text) + "\n")
+    call.out((full.partition(".")[0] if "s" in options else full) + "\n")
     return 0
 
 
 def nproc(call: Call) -> int:
     """`nproc`."""
-    call.options("", "", ("all",))
+    call.options()
     call.out(call.machine.fact("cpus") + "\n")
     return 0
-
-
-def free(call: Call) -> int:
-    """`free [-k|-m|-g|-b]`."""
-    options = call.options("kmgb")
-    unit = 1 << 20 if "g" in options else 1024 if "m" in options else 1
-    total = int(call.machine.fact("memory_kb")) * (1024 if "b" in options else 1) // unit
-    call.out("               total        used        free      shared  buff/cache   available\n")
-    call.out(f"Mem:     {total:11} {total // 4:11} {total // 2:11} {0:11} {total // 4:11} {total * 3 // 4:11}\n")
-    call.out(f"Swap:    {0:11} {0:11} {0:11}\n")
-    return 0
-
-
-def sysctl(call: Call) -> int:
-    """`sysctl [-n] [-e] KEY…`, read from /proc/sys."""
-    options = call.options("neq")
-    status = 0
-    for key in options.operands:
-        if "=" in key:
-            raise NotSimulated("setting a value")
-        path = "/proc/sys/" + key.replace(".", "/")
-        if not call.files.exists(path):
-            call.say(f"cannot stat {path}: No such file or directory")
-            status = 255
-            continue
-        value = call.files.read(path).decode().strip()
-        call.out((value if "n" in options else f"{key} = {value}") + "\n")
-    return status
 
 
 def getenforce(call: Call) -> int:
     """`getenforce`."""
     call.out(call.machine.fact("selinux") + "\n")
-    return 0
-
-
-def ip(call: Call) -> int:
-    """`ip [-4|-6] [-o] addr [show [scope global]]`, `ip route`."""
-    flags = [arg for arg in call.args if arg.startswith("-")]
-    words = [arg for arg in call.args if not arg.startswith("-")]
-    if unknown := [flag for flag in flags if flag not in ("-4", "-6", "-o", "-br")]:
-        raise NotSimulated(f"option {unknown[0]}")
-    address, gateway = call.machine.address, call.machine.fact("gateway")
-    if words[:1] in (["a"], ["addr"], ["address"]):
-        if "-6" in flags:
-            return 0
-        if "global" not in words:
-            call.out("1: lo    inet 127.0.0.1/8 scope host lo\n")
-        call.out(f"2: eth0    inet {address}/24 brd {address.rsplit('.', 1)[0]}.255 scope global eth0\n")
-    elif words[:1] in (["r"], ["route"]):
-        call.out(f"default via {gateway} dev eth0\n")
-    else:
-        raise NotSimulated(" ".join(words) or "no object")
     return 0
 
 
@@ -99,54 +49,103 @@ def sleep(call: Call) -> int:
     return 0
 
 
-def uptime(call: Call) -> int:
-    """`uptime [-s|-p]`."""
-    options = call.options("sp")
-    if "s" in options:
-        call.out(time.strftime("%Y-%m-%d %H:%M:%S\n", time.gmtime(call.machine.clock() - 864000)))
-    elif "p" in options:
-        call.out("up 1 week, 3 days\n")
-    else:
-        shown = time.strftime("%H:%M:%S", time.gmtime(call.machine.clock()))
-        call.out(f" {shown} up 10 days,  0:00,  0 users,  load average: 0.10, 0.10, 0.10\n")
-    return 0
-
-
 def date(call: Call) -> int:
-    """`date [-u] [-d @SECONDS] [-I] [+FORMAT]`, in the time zone of the fact `timezone`."""
-    options = call.options("uIR", "dr", ("utc", "date=", "iso-8601="))
-    zone = _ZONE.fullmatch(call.machine.fact("timezone"))
-    name, offset = ("UTC", 0)
-    if zone and "u" not in options and "utc" not in options:
-        name, offset = zone[1], int(zone[2] + "1") * (int(zone[3]) * 3600 + int(zone[4]) * 60)
-    now = call.machine.clock()
-    given = options.get("d") or options.get("date")
-    if given:
-        if not re.fullmatch(r"@\d+", given):
-            raise NotSimulated(f"date {given}")
-        now = float(given[1:])
-    if "r" in options:
-        now = call.files.entry(call.path(options.get("r"))).mtime
-    default = "+%Y-%m-%d" if "I" in options or "iso-8601" in options else "+%a %b %e %H:%M:%S %Z %Y"
-    text = (options.operands or [default])[0]
+    """`date [-u] [+FORMAT]`, in the time zone of the fact `timezone`."""
+    options = call.options("u")
+    text = (options.operands or ["+%a %b %e %H:%M:%S %Z %Y"])[0]
     if not text.startswith("+"):
-        raise Failed("cannot set date: Operation not permitted")
-    call.out(_formatted(text[1:], now, name, offset) + "\n")
-    return 0
-
-
-def _formatted(text: str, now: float, zone: str, offset: int) -> str:
-    sign, away = "-" if offset < 0 else "+", abs(offset)
+        raise NotSimulated("setting the date")
+    name, offset = zone_offset("" if "u" in options else call.machine.fact("timezone"))
+    now, away = call.machine.clock(), abs(offset)
     known = {
         "s": str(int(now)),
         "N": f"{int(now % 1 * 1e9):09}",
-        "3N": f"{int(now % 1 * 1e3):03}",
-        "Z": zone,
-        "z": f"{sign}{away // 3600:02}{away % 3600 // 60:02}",
-        ":z": f"{sign}{away // 3600:02}:{away % 3600 // 60:02}",
+        "Z": name,
+        "z": f"{'-' if offset < 0 else '+'}{away // 3600:02}{away % 3600 // 60:02}",
     }
-    parts = re.split(r"(%(?::z|3N|.))", text)
     clock = time.gmtime(now + offset)
-    return "".join(
-        known.get(p[1:], "") or time.strftime(p, clock) if p.startswith("%") and len(p) > 1 else p for p in parts
-    )
+    call.out(re.sub("%(.)", lambda found: known.get(found[1]) or time.strftime(found[0], clock), text[1:]) + "\n")
+    return 0
+
+
+def zone_offset(zone: str) -> tuple[str, int]:
+    """Return the name of a time zone such as `CET+0100`, and by how many seconds it is ahead of UTC."""
+    found = _ZONE.fullmatch(zone)
+    if not found:
+        return "UTC", 0
+    return found[1], int(found[2] + "1") * (int(found[3]) * 3600 + int(found[4]) * 60)
+
+
+def chronyc(call: Call) -> int:
+    """`chronyc [-n] tracking`; the fact `clock_offset` is how far it believes to be off, in seconds."""
+    operands = call.options("n").operands
+    if operands != ["tracking"]:
+        raise NotSimulated(" ".join(operands))
+    unit = call.machine.units.get("chronyd")
+    if unit is None or not unit.active():
+        call.stderr.write(b"506 Cannot talk to daemon\n")
+        return 1
+    offset = float(call.machine.fact("clock_offset"))
+    call.out("Reference ID    : C0000235 (192.0.2.53)\nStratum         : 3\n")
+    call.out(f"System time     : {abs(offset):.9f} seconds {'slow' if offset < 0 else 'fast'} of NTP time\n")
+    call.out(f"Last offset     : {offset:+.9f} seconds\nLeap status     : Normal\n")
+    return 0
+
+
+def python3(call: Call) -> int:
+    """`python3 --version`; nothing is run."""
+    if call.args != ["--version"]:
+        raise NotSimulated("running Python")
+    call.out(f"Python {call.machine.fact('python')}\n")
+    return 0
+
+
+def network_manager(call: Call) -> int:
+    """`NetworkManager --print-config`: what it has read, which is files in *.conf alone."""
+    if call.args != ["--print-config"]:
+        raise NotSimulated(" ".join(call.args))
+    for name in sorted(call.files.names(_NM)) if call.files.exists(_NM) else []:
+        if name.endswith(".conf"):
+            call.stdout.write(call.files.read(f"{_NM}/{name}"))
+    return 0
+
+
+def _installed(call: Call) -> dict[str, str]:
+    """Return the packages by name: those of the fact `packages`, NAME-VERSION-RELEASE.ARCH each, without those gone."""
+    gone = call.files.read(_GONE).decode().split() if call.files.exists(_GONE) else []
+    found = {package.rsplit("-", 2)[0]: package for package in call.machine.fact("packages").split()}
+    return {name: package for name, package in found.items() if name not in gone}
+
+
+def rpm(call: Call) -> int:
+    """`rpm -q NAME…`, `rpm -qa [--qf '%{ARCH}\\n']`."""
+    options = call.options("qa", "", ("qf=",))
+    installed = _installed(call)
+    if "a" in options:
+        if options.operands or options.get("qf", "%{ARCH}\\n") != "%{ARCH}\\n":
+            raise NotSimulated("this query")
+        shown = (p.rpartition(".")[2] if "qf" in options else p for p in installed.values())
+        call.out("".join(f"{line}\n" for line in shown))
+        return 0
+    for name in options.operands:
+        call.out(f"{installed.get(name, f'package {name} is not installed')}\n")
+    return sum(name not in installed for name in options.operands)
+
+
+def dnf(call: Call) -> int:
+    """`dnf -y remove NAME…`, `yum -y remove NAME…`; a unit that only the package has is gone too."""
+    options = call.options("y")
+    verb, *names = options.operands or [""]
+    if verb != "remove" or "y" not in options:
+        raise NotSimulated(" ".join(call.args))
+    for name in names:
+        if name not in _installed(call):
+            call.out(f"No match for argument: {name}\n")
+            continue
+        before = call.files.read(_GONE) if call.files.exists(_GONE) else b""
+        call.files.write(_GONE, before + f"{name}\n".encode())
+        if name == "iscsi-initiator-utils":
+            call.machine.units.pop("iscsid", None)
+        call.machine.tell(f"{call.name} remove {name}")
+    call.out("Complete!\n")
+    return 0

@@ -1,15 +1,14 @@
 """klist, kinit: what a keytab holds, and whether the realm gives a ticket for it, in the words of MIT's tools."""
 
 import errno
-import re
 import time
 
+from maint.lab.hosts.kerberos import NoKeytab, read_keytab
 from maint.lab.hosts.shell.call import Call, Failed, NotSimulated
-from maint.lab.virtual_clusters import keytab as keytabs
+from maint.lab.hosts.shell.commands.host import zone_offset
 
 _CONFIG, _DEFAULT = "/etc/krb5.conf", "/etc/krb5.keytab"
 _KDC = 88
-_ZONE = re.compile(r"\w+([-+])(\d\d)(\d\d)")
 _KINDS = {
     16: "DEPRECATED:des3-cbc-sha1",
     17: "aes128-cts-hmac-sha1-96",
@@ -23,23 +22,21 @@ _KINDS = {
 
 
 def klist(call: Call) -> int:
-    """`klist -k [-t] [-e] [FILE]`; without -k it looks for tickets, which a lab host never keeps."""
+    """`klist -k [-t] [-e] [FILE]`."""
     options = call.options("kte")
     if "k" not in options:
-        place = call.state.environment().get("KRB5CCNAME", "FILE:/tmp/krb5cc_0")
-        where = "" if place.startswith("MEMORY:") else f" (filename: {place.removeprefix('FILE:')})"
-        raise Failed(f"No credentials cache found{where}")
+        raise NotSimulated("looking for tickets, which a lab host never keeps")
     name = (options.operands or [_DEFAULT])[0].removeprefix("FILE:")
     call.out(f"Keytab name: FILE:{name}\n")
     try:
-        entries = keytabs.read(_content(call, name))
+        entries = read_keytab(_content(call, name))
     except _Unreadable as error:
         raise Failed(f"{error} while starting keytab scan") from None
-    stamped = "t" in options
+    stamped, ahead = "t" in options, zone_offset(call.machine.fact("timezone"))[1]
     heads, lines = ("Timestamp         Principal", "-" * 17 + " " + "-" * 56) if stamped else ("Principal", "-" * 74)
     call.out(f"KVNO {heads}\n---- {lines}\n")
     for entry in entries:
-        when = time.strftime("%m/%d/%y %H:%M:%S ", time.gmtime(entry.stamp + _offset(call))) if stamped else ""
+        when = time.strftime("%m/%d/%y %H:%M:%S ", time.gmtime(entry.stamp + ahead)) if stamped else ""
         kind = f" ({_KINDS.get(entry.kind, f'DEPRECATED:etype {entry.kind}')}) " if "e" in options else ""
         call.out(f"{entry.version:4d} {when}{entry.principal}{kind}\n")
     return 0
@@ -55,8 +52,8 @@ class _Unreadable(Exception):
 def _content(call: Call, name: str) -> bytes:
     try:
         content = call.open(name).read()
-        keytabs.read(content)
-    except keytabs.NoKeytab:
+        read_keytab(content)
+    except NoKeytab:
         raise _Unreadable(_UNSUPPORTED) from None
     except OSError as error:
         missing = error.errno == errno.ENOENT
@@ -65,15 +62,9 @@ def _content(call: Call, name: str) -> bytes:
     return content
 
 
-def _offset(call: Call) -> int:
-    """Return by how many seconds the host's time zone is ahead of UTC."""
-    found = _ZONE.fullmatch(call.machine.fact("timezone"))
-    return int(f"{found[1]}1") * (int(found[2]) * 3600 + int(found[3]) * 60) if found else 0
-
-
 def kinit(call: Call) -> int:
-    """`KRB5CCNAME=MEMORY:… kinit -k [-t FILE] [-r LIFE] [-l LIFE] PRINCIPAL`: a ticket, which nobody keeps."""
-    options = call.options("k", "trl")
+    """`KRB5CCNAME=MEMORY:… kinit -k [-t FILE] [-r LIFE] PRINCIPAL`: a ticket, which nobody keeps."""
+    options = call.options("k", "tr")
     if "k" not in options:
         raise NotSimulated("asking for a password")
     if not call.state.environment().get("KRB5CCNAME", "").startswith("MEMORY:"):
@@ -101,7 +92,7 @@ def _refused(call: Call, principal: str, name: str, centres: dict[str, list[str]
         content = _content(call, name)
     except _Unreadable as error:
         trouble = f"Pre-authentication failed: {error}"
-    if content is not None and all(entry.principal != principal for entry in keytabs.read(content)):
+    if content is not None and all(entry.principal != principal for entry in read_keytab(content)):
         return f"Keytab contains no suitable keys for {principal}"
     if not centres.get(realm):
         return f'Cannot find KDC for realm "{realm}"'

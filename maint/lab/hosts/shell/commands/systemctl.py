@@ -1,10 +1,10 @@
-"""systemctl over the machine's units."""
+"""systemctl, pidof, kill: the machine's units and their processes."""
 
 import uuid
 from collections.abc import Callable
 
 from maint.lab.hosts.machine import Unit
-from maint.lab.hosts.shell.call import Call, NotSimulated, Options
+from maint.lab.hosts.shell.call import Call, Failed, NotSimulated, Options
 
 Verb = Callable[[Call, Options, list[str]], int]
 
@@ -13,12 +13,9 @@ _WANTS = "/etc/systemd/system/multi-user.target.wants"
 
 
 def systemctl(call: Call) -> int:
-    """`systemctl [-q] VERB UNIT…`; a unit is enabled when multi-user.target wants it or nothing says otherwise."""
-    options = call.options("qla", "pnt", (
-        "quiet", "no-pager", "value", "property=", "now", "no-block", "all", "plain", "no-legend", "full", "type=",
-        "state=", "lines=", "no-ask-password",
-    ))  # fmt: skip
-    verb, *units = options.operands or ["list-units"]
+    """`systemctl VERB UNIT…`; a unit is enabled when multi-user.target wants it or nothing says otherwise."""
+    options = call.options("", "p", ("quiet", "no-pager", "value", "now"))
+    verb, *units = options.operands or [""]
     if verb not in VERBS:
         raise NotSimulated(f"verb {verb}")
     return VERBS[verb](call, options, units)
@@ -36,15 +33,10 @@ def _unit(call: Call, name: str) -> Unit | None:
     return call.machine.units.get(_short(name)) or call.machine.units.get(_full(name))
 
 
-def _said(call: Call, options: Options, text: str) -> None:
-    if "q" not in options and "quiet" not in options:
-        call.out(text + "\n")
-
-
 def _is_active(call: Call, options: Options, units: list[str]) -> int:
     states = [_state(call, name) for name in units]
-    for state in states:
-        _said(call, options, state)
+    if "quiet" not in options:
+        call.out("".join(f"{state}\n" for state in states))
     return 0 if "active" in states else 4 if all(_unit(call, name) is None for name in units) else 3
 
 
@@ -53,25 +45,6 @@ def _state(call: Call, name: str) -> str:
     if unit is None:
         return "inactive"
     return "active" if unit.active() else unit.properties().get("ActiveState", "inactive")
-
-
-def _is_failed(call: Call, options: Options, units: list[str]) -> int:
-    states = [_state(call, name) for name in units]
-    for state in states:
-        _said(call, options, state)
-    return 0 if "failed" in states else 1
-
-
-def _is_enabled(call: Call, options: Options, units: list[str]) -> int:
-    status = 1
-    for name in units:
-        if _unit(call, name) is None:
-            call.stderr.write(f"Failed to get unit file state for {_full(name)}: No such file or directory\n".encode())
-            continue
-        state = _file_state(call, name)
-        _said(call, options, state)
-        status = 0 if state == "enabled" else status
-    return status
 
 
 def _file_state(call: Call, name: str) -> str:
@@ -99,11 +72,6 @@ def _change(work: Callable[[Unit], None]) -> Verb:
         return status
 
     return changed
-
-
-def _try_restart(unit: Unit) -> None:
-    if unit.active():
-        unit.restart()
 
 
 def _start(unit: Unit) -> None:
@@ -153,7 +121,7 @@ def _properties(call: Call, name: str) -> dict[str, str]:
 
 
 def _show(call: Call, options: Options, units: list[str]) -> int:
-    wanted = [p for text in [*options.all("p"), *options.all("property")] for p in text.split(",")]
+    wanted = [name for text in options.all("p") for name in text.split(",")]
     for place, name in enumerate(units):
         known = _properties(call, name)
         if place:
@@ -181,40 +149,6 @@ def _status(call: Call, options: Options, units: list[str]) -> int:
     return code
 
 
-def _list(call: Call, options: Options, units: list[str]) -> int:
-    del options
-    for name in sorted(call.machine.units):
-        known = _properties(call, name)
-        if not units or _full(name) in [_full(u) for u in units]:
-            call.out(f"{_full(name)} {known['LoadState']} {known['ActiveState']} {known['SubState']} {name}\n")
-    return 0
-
-
-def _list_files(call: Call, options: Options, units: list[str]) -> int:
-    del options
-    for name in sorted(call.machine.units):
-        if not units or _full(name) in [_full(u) for u in units]:
-            call.out(f"{_full(name)} {_file_state(call, name)}\n")
-    return 0
-
-
-def _nothing(call: Call, options: Options, units: list[str]) -> int:
-    del call, options, units
-    return 0
-
-
-def _cat(call: Call, options: Options, units: list[str]) -> int:
-    del options
-    for name in units:
-        path = _properties(call, name)["FragmentPath"]
-        if not path or not call.files.exists(path):
-            call.stderr.write(f"No files found for {_full(name)}.\n".encode())
-            return 1
-        call.out(f"# {path}\n")
-        call.stdout.write(call.files.read(path))
-    return 0
-
-
 def _reboot(call: Call, options: Options, units: list[str]) -> int:
     """Start the host anew: what lay in memory is gone, and the kernel has another boot's id."""
     del options, units
@@ -225,22 +159,40 @@ def _reboot(call: Call, options: Options, units: list[str]) -> int:
     return 0
 
 
+def pidof(call: Call) -> int:
+    """`pidof [-s] NAME…`: the main processes of active units."""
+    names = call.options("s").operands
+    found = [process for unit, process in _processes(call).items() if any(name in unit for name in names)]
+    if found:
+        call.out(" ".join(found) + "\n")
+    return 0 if found else 1
+
+
+def kill(call: Call) -> int:
+    """`kill -0 PID…`: asks whether it is there; units are stopped with systemctl."""
+    if call.args[:1] != ["-0"]:
+        raise NotSimulated("sending a signal")
+    known = {*_processes(call).values(), *(str(number) for number in call.machine.shells)}
+    for number in call.args[1:]:
+        if number not in known:
+            raise Failed(f"({number}) - No such process")
+    return 0
+
+
+def _processes(call: Call) -> dict[str, str]:
+    """Return the main process by active unit."""
+    found = {name: unit.properties().get("MainPID", "0") for name, unit in call.machine.units.items() if unit.active()}
+    return {name: process for name, process in sorted(found.items()) if process != "0"}
+
+
 VERBS: dict[str, Verb] = {
-    "cat": _cat,
-    "daemon-reload": _nothing,
     "disable": _enable,
     "enable": _enable,
     "is-active": _is_active,
-    "is-enabled": _is_enabled,
-    "is-failed": _is_failed,
-    "list-unit-files": _list_files,
-    "list-units": _list,
     "reboot": _reboot,
-    "reset-failed": _nothing,
     "restart": _change(lambda unit: unit.restart()),
     "show": _show,
     "start": _change(_start),
     "status": _status,
     "stop": _change(_stop),
-    "try-restart": _change(_try_restart),
 }

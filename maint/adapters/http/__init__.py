@@ -1,0 +1,1 @@
+"""HTTP for the management API and the jobs API: one request, sent once, answered within limits."""

@@ -1,0 +1,173 @@
+"""What one request is made of: the call, its credentials, and a form with one file."""
+
+import hashlib
+import secrets
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import urlsplit
+
+import requests
+from msgspec import Struct
+from requests.auth import AuthBase
+
+from maint.errors import WorkFailed
+from maint.model.secret import Secret
+from maint.ports.virtual_cluster import Content
+
+BLOCK = 256 * 1024  # bytes
+JSON = "application/json"
+MOST = 64 << 20  # bytes of an answer that is read whole
+
+
+class Timeouts(Struct, frozen=True):
+    """How long to wait, in seconds.
+
+    Attributes:
+        connect: for a connection, TLS included.
+        probe: for the answer to an anonymous probe.
+        read: for the answer to a read, and for each further part of it.
+        write: for the answer to a change or an upload.
+        export: for the next bytes of an export; a large manager thinks for minutes (M7).
+        whole: for all of an answer that is read at once.
+        stream: for all of an answer that is read piece by piece.
+    """
+
+    connect: float = 10.0
+    probe: float = 10.0
+    read: float = 120.0
+    write: float = 600.0
+    export: float = 1800.0
+    whole: float = 1800.0
+    stream: float = 86_400.0
+
+
+class Call(Struct, frozen=True):
+    """One request to come.
+
+    Attributes:
+        method: GET, POST, PUT, PATCH or DELETE.
+        url: percent-encoded, with the query.
+        read: seconds to wait for the answer, and for each further part of it.
+        total: seconds for sending, waiting and reading together; None: as for an answer that is read at once.
+        accept: the media type that is hoped for.
+        body: what is sent, in blocks or at once; None where nothing is.
+        length: bytes of a body in blocks.
+        type: the body's content type.
+    """
+
+    method: str
+    url: str
+    read: float
+    total: float | None = None
+    accept: str = "*/*"
+    body: bytes | Iterable[bytes] | None = None
+    length: int = 0
+    type: str = JSON
+
+    @property
+    def what(self) -> str:
+        """The call in words, without host and query."""
+        return f"{self.method} {urlsplit(self.url).path}"
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    def prepare(self, auth: AuthBase | None, headers: Mapping[str, str]) -> requests.PreparedRequest:
+        """Return the request as `requests` sends it; a body in blocks has a length and is never chunked (M14 U21)."""
+        given = {
+            "Accept": self.accept,
+            "Accept-Encoding": "identity",
+            "User-Agent": "maint",
+            "Host": urlsplit(self.url).netloc,  # wherever the connection leads
+            **headers,
+        }
+        whole = self.body if isinstance(self.body, bytes) else None
+        prepared = requests.Request(self.method, self.url, headers=given, data=whole, auth=auth).prepare()
+        if self.body is not None:
+            prepared.headers["Content-Type"] = self.type
+        if self.body is not None and whole is None:  # requests would read a file into memory, or choose chunks
+            prepared.body = self.body  # type: ignore[assignment]  # urllib3 takes blocks, the stubs name bytes only
+            prepared.headers["Content-Length"] = str(self.length)
+        return prepared
+
+
+class Basic(AuthBase):
+    """Sends an account's name and password ahead of any challenge, in UTF-8 (M2.2)."""
+
+    def __init__(self, username: str, password: Secret) -> None:
+        self.username = username
+        pair = f"{username}:{password.reveal()}".encode()
+        self._header = Secret(b64encode(pair).decode("ascii"))
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Add the header."""
+        request.headers["Authorization"] = f"Basic {self._header.reveal()}"
+        return request
+
+
+class Bearer(AuthBase):
+    """Sends an access token."""
+
+    def __init__(self, token: Secret) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Add the header."""
+        request.headers["Authorization"] = f"Bearer {self._token.reveal()}"
+        return request
+
+
+class Form:
+    """A form with one file, sent as it is read; each iteration reads the file from its start.
+
+    Args:
+        content: the file.
+        name: the part's name.
+        filename: the file's name; the jobs API ignores it (J5.1).
+        kind: the file's media type.
+
+    Attributes:
+        type: the body's content type.
+        length: its bytes.
+        signature: the SHA-1 of what was sent last, in hex; empty before.
+    """
+
+    def __init__(
+        self, content: Content, name: str = "file", filename: str = "file", kind: str = "application/octet-stream"
+    ) -> None:
+        self._content = content
+        boundary = f"maint-{secrets.token_hex(16)}"
+        self._head = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{filename}"\r\n'
+            f"Content-Type: {kind}\r\n\r\n"
+        ).encode()
+        self._tail = f"\r\n--{boundary}--\r\n".encode()
+        self.type = f"multipart/form-data; boundary={boundary}"
+        self.length = len(self._head) + content.size + len(self._tail)
+        self.signature = ""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the body in blocks.
+
+        Raises:
+            WorkFailed: the file is not as long as it was.
+        """
+        yield self._head
+        yield from self._blocks()
+        yield self._tail
+
+    def _blocks(self) -> Iterator[bytes]:
+        digest, sent = hashlib.sha1(usedforsecurity=False), 0
+        with self._content.open() as file:
+            while block := file.read(BLOCK):
+                sent += len(block)
+                if sent > self._content.size:
+                    break
+                digest.update(block)
+                yield block
+        if sent != self._content.size:
+            raise WorkFailed("the file changed while it was sent", hint="start again once nobody writes to it")
+        self.signature = digest.hexdigest()

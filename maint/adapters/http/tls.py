@@ -1,0 +1,126 @@
+"""Trust: TLS rules, why a certificate was not accepted and what mends that, and what a server presents."""
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from maint.errors import Invalid
+
+_ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for
+_LIMIT = 10.0  # seconds
+
+# OpenSSL's numbers (X509_V_ERR_…), which stay when its texts change.
+_REASONS = {
+    9: "the certificate is not valid yet",
+    10: "the certificate has expired",
+    18: "the certificate is self-signed and not in the CA file",
+    19: "the chain ends in a root that is not in the CA file",
+    20: "no certificate in the CA file has issued it",
+    21: "no certificate in the CA file has issued it",
+    62: "the certificate is for another host name",
+    64: "the certificate is for another address",
+}
+_TIME, _NAME = (9, 10), (62, 64)
+
+
+def context(ca: Path | None, *, insecure: bool, hint: str) -> ssl.SSLContext:
+    """Return TLS rules that believe a CA file, or the system's authorities where none is named.
+
+    An intermediate certificate in the CA file is an anchor in its own right, as it is for curl.
+
+    Args:
+        ca: a PEM file.
+        insecure: accept any certificate.
+        hint: what to do about a file that cannot be used.
+
+    Raises:
+        Invalid: the CA file cannot be read, or has no certificate.
+    """
+    if insecure:
+        return _unverified()
+    try:
+        made = ssl.create_default_context(cafile=str(ca) if ca else None)
+    except (OSError, ssl.SSLError) as error:
+        raise Invalid(f"the CA file {ca} cannot be used: {error.strerror or error}", hint=hint) from None
+    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # Python 3.13 sets it; authorities of older managers lack key ids, self-signed certificates lack extensions.
+    made.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return made
+
+
+def reason(error: ssl.SSLCertVerificationError, host: str) -> str:
+    """Return in words why a chain was not accepted for a host."""
+    words = _REASONS.get(error.verify_code, error.verify_message)
+    return f"{words} than {host}" if error.verify_code in _NAME else words
+
+
+def remedy(error: ssl.SSLCertVerificationError, *, authority: str, name: str) -> str:
+    """Return what mends a certificate that was not accepted.
+
+    Args:
+        error: why it was not.
+        authority: what to do where its issuer is unknown.
+        name: the setting that names the host.
+    """
+    if error.verify_code in _TIME:
+        return "renew the server's certificate, or set the clock right: this machine's or the server's"
+    if error.verify_code in _NAME:
+        return f"{name} must be a name that the certificate is for; or the server gets a certificate for that name"
+    return authority
+
+
+def presented(place: tuple[str, int], name: str, timeout: float) -> tuple[str, ...]:
+    """Return in words what a server shows for a name, trusted or not; nothing when it shows nothing in time (seconds).
+
+    The standard library reads a certificate only once it is accepted: so it is fetched first, then taken for its
+    own authority.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        raw = presented_der(place, name, timeout)
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname = False
+        trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _ANY_TIME
+        trusting.load_verify_locations(cadata=ssl.DER_cert_to_PEM_cert(raw))
+        with (
+            socket.create_connection(place, timeout) as plain,
+            trusting.wrap_socket(plain, server_hostname=name) as tls,
+        ):
+            return _lines(tls.getpeercert() or {})
+    return ()
+
+
+def presented_der(place: tuple[str, int], name: str, timeout: float = _LIMIT) -> bytes:
+    """Return the certificate (DER) that a server shows for a name; nothing is sent but that name.
+
+    Raises:
+        OSError: it shows none within the time-out (seconds).
+    """
+    with (
+        socket.create_connection(place, timeout) as plain,
+        _unverified().wrap_socket(plain, server_hostname=name) as tls,
+    ):
+        return tls.getpeercert(binary_form=True) or b""
+
+
+def _unverified() -> ssl.SSLContext:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.check_hostname = False
+    made.verify_mode = ssl.CERT_NONE
+    return made
+
+
+def _lines(shown: dict[str, Any]) -> tuple[str, ...]:  # Any: ssl's shape
+    names = [value for _, value in shown.get("subjectAltName", ())]
+    return (
+        f"presented: {_name(shown.get('subject', ()))}",
+        f"issued by: {_name(shown.get('issuer', ()))}",
+        f"valid: {shown.get('notBefore', '?')} to {shown.get('notAfter', '?')}",
+        f"for: {', '.join(names) or 'no name at all'}",
+    )
+
+
+def _name(parts: Sequence[Sequence[tuple[str, str]]]) -> str:
+    return ", ".join(f"{key}={value}" for part in parts for key, value in part)

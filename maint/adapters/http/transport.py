@@ -1,0 +1,379 @@
+"""Send one request once, and say in our own words how it failed: before anything left, or after."""
+
+import math
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Self, cast
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+from msgspec import Struct
+from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.util import Timeout
+
+from maint.adapters.clock import seconds_left
+from maint.adapters.http import tls
+from maint.adapters.http.answers import NoAnswer, Reply, read_reply
+from maint.adapters.http.request import Call, Timeouts
+from maint.errors import CannotReach, MaintError
+from maint.model.formatting import show_duration
+
+_DROPPED = (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError)
+_PORTS = {"http": 80, "https": 443}
+_GRACE = 1.0  # seconds by which a command's own limit goes off before a socket's
+
+
+class NotSent(CannotReach):
+    """No connection came about: nothing has left.
+
+    Attributes:
+        words: the short form.
+        why: the kind of failure at its root.
+    """
+
+    words = "no connection"
+    why: type[BaseException] = OSError
+
+
+class Untrusted(NotSent):
+    """The server's certificate was not accepted: nothing but the host's name has left."""
+
+
+class Peer(Struct, frozen=True):
+    """A server and how it is reached.
+
+    Attributes:
+        ca: PEM file with the authorities to believe; None: the system's.
+        ca_hint: what to do about a CA file that cannot be used.
+        authority_hint: what to do about a certificate of an authority that is not in it.
+        name_setting: the setting that names the host.
+        unreachable: says what to do where there is no connection, given why.
+        insecure: whether certificates are not verified.
+        unverified: the warning of that, said for each new connection; `{origin}` is filled.
+        connect_to: `HOST:PORT` to connect to whatever the name; the name stays in TLS and in the Host header.
+        keep_open: connections kept open between calls; 0: each request gets a new one.
+    """
+
+    ca: Path | None
+    ca_hint: str
+    authority_hint: str
+    name_setting: str
+    unreachable: Callable[[BaseException], str]
+    insecure: bool = False
+    unverified: str = ""
+    connect_to: str | None = None
+    keep_open: int = 0
+
+    def place(self, host: str, port: int) -> tuple[str, int]:
+        """Return where to connect for an address."""
+        if not self.connect_to:
+            return host, port
+        other, _, number = self.connect_to.rpartition(":")
+        return other.strip("[]"), int(number)
+
+
+class Transport:
+    """Sends requests to one peer; may be used by several threads at once.
+
+    Args:
+        peer: the server.
+        timeouts: how long to wait for what.
+        warn: shown, in words, when certificates are not verified.
+    """
+
+    def __init__(self, peer: Peer, timeouts: Timeouts, warn: Callable[[str], None]) -> None:
+        self.peer = peer
+        self.timeouts = timeouts
+        self._warn = warn
+        self._lock = threading.Lock()
+        self._adapter: _Adapter | None = None
+
+    def fetch(self, call: Call, auth: AuthBase | None = None) -> Reply:
+        """Send a request once and return the whole answer; a redirect is an answer like any other.
+
+        Raises:
+            NotSent: nothing has left.
+            NoAnswer: something may have.
+            WorkFailed: the answer is longer than allowed.
+            Invalid: the CA file cannot be used.
+        """
+        return read_reply(self._send(call, auth, call.total or self.timeouts.whole))
+
+    def stream(self, call: Call, auth: AuthBase | None = None) -> requests.Response:
+        """Send a request once and return the answer, its body unread; raises as `fetch` does."""
+        return self._send(call, auth, call.total or self.timeouts.stream)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        with self._lock:
+            if self._adapter is not None:
+                self._adapter.close()
+            self._adapter = None
+
+    def _send(self, call: Call, auth: AuthBase | None, total: float) -> requests.Response:
+        adapter = self._connected(call)
+        headers = {} if self.peer.keep_open else {"Connection": "close"}
+        prepared = call.prepare(auth, headers)
+        left = seconds_left()
+        limit = total if left is None else min(total, left + _GRACE)
+        exchange = _Exchange(time.monotonic() + limit, call.read)
+        under_way = _UNDER_WAY.set(exchange)
+        try:
+            limits = Timeout(connect=self.timeouts.connect, read=call.read)
+            return adapter.send(prepared, stream=True, timeout=cast(float, limits))
+        except BaseException as error:
+            caught = error
+        finally:
+            _UNDER_WAY.reset(under_way)
+        # The frames below hold the Authorization header, and a traceback may show them: cut them off.
+        known = isinstance(caught, requests.RequestException | urllib3.exceptions.HTTPError)
+        failure = self._explain(cast(Exception, caught), call, connected=exchange.connected) if known else caught
+        failure.__context__ = failure.__cause__ = None
+        raise failure.with_traceback(None)
+
+    def _connected(self, call: Call) -> "_Adapter":
+        with self._lock:
+            if self._adapter is not None and self.peer.keep_open:
+                return self._adapter
+            secure = call.url.startswith("https:")
+            if self.peer.insecure and (secure or self.peer.keep_open):
+                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # ours says more
+                self._warn(self.peer.unverified.format(origin=call.origin))
+            self._adapter = _Adapter(self.peer)
+            return self._adapter
+
+    def _explain(self, error: Exception, call: Call, *, connected: bool) -> MaintError:
+        root = _root(error)
+        if isinstance(root, ssl.SSLCertVerificationError) and not connected:
+            return self._untrusted(root, call)
+        words = _words(root, call.read if connected else self.timeouts.connect)
+        if connected:
+            lost = NoAnswer(f"{call.origin}: {words}")
+            lost.words, lost.late = words, isinstance(root, TimeoutError)
+            return lost
+        unsent = NotSent(f"{call.origin}: {words}", hint=_tls_hint(call, root) or self.peer.unreachable(root))
+        unsent.words, unsent.why = words, type(root)
+        return unsent
+
+    def _untrusted(self, error: ssl.SSLCertVerificationError, call: Call) -> Untrusted:
+        host, port = _address(call.url)
+        words = tls.reason(error, host)
+        shown = tls.presented(self.peer.place(host, port), host, self.timeouts.connect)
+        failure = Untrusted(
+            f"{call.origin} cannot be trusted: {words}",
+            detail=(f"trusted: {self.peer.ca or 'the authorities of the system'}", *shown),
+            hint=tls.remedy(error, authority=self.peer.authority_hint, name=self.peer.name_setting),
+        )
+        failure.words, failure.why = f"certificate not accepted: {words}", type(error)
+        return failure
+
+
+class _Exchange:
+    """One request under way.
+
+    Attributes:
+        ends: on the monotonic clock, when all of it must be over.
+        sending: seconds that sending one block may take.
+        connected: whether the connection, TLS included, stood: before that nothing can have left.
+    """
+
+    def __init__(self, ends: float, sending: float) -> None:
+        self.ends = ends
+        self.sending = sending
+        self.connected = False
+
+
+_UNDER_WAY: ContextVar[_Exchange] = ContextVar("_UNDER_WAY")
+
+
+class _Timed(socket.socket):
+    """A socket that is over at a moment, however little comes at a time."""
+
+    ends = math.inf  # on the monotonic clock
+
+    @classmethod
+    def over(cls, plain: socket.socket) -> Self:
+        """Return a socket in place of another one."""
+        limit = plain.gettimeout()
+        made = cls(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        made.settimeout(limit)
+        return made
+
+    def recv_into(self, *arguments: Any, **options: Any) -> int:
+        """Receive, for no longer than is left."""
+        _arm(self)
+        return super().recv_into(*arguments, **options)
+
+    def sendall(self, *arguments: Any) -> None:
+        """Send, for no longer than is left."""
+        _arm(self)
+        super().sendall(*arguments)
+
+
+class _TimedTls(ssl.SSLSocket):
+    """The same over TLS."""
+
+    ends = math.inf
+
+    def recv_into(self, *arguments: Any, **options: Any) -> int:
+        """Receive, for no longer than is left."""
+        _arm(self)
+        return super().recv_into(*arguments, **options)
+
+    def send(self, *arguments: Any, **options: Any) -> int:
+        """Send, for no longer than is left."""
+        _arm(self)
+        return super().send(*arguments, **options)
+
+
+def _arm(sock: "_Timed | _TimedTls") -> None:
+    left = sock.ends - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    limit = sock.gettimeout()
+    if limit is None or left < limit:
+        sock.settimeout(left)
+
+
+class _Watched(HTTPConnection):
+    """A connection that says when it stands, and swaps the short time-out of connecting for that of sending."""
+
+    def request(self, *arguments: Any, **options: Any) -> None:
+        """Send a request's head and body."""
+        if self.sock is None:  # else http.client would connect with the headers, credentials too, in its frames
+            self.connect()
+        if not isinstance(self.sock, _Timed | _TimedTls):
+            self.sock = _Timed.over(self.sock)
+        exchange = _UNDER_WAY.get()
+        exchange.connected = True
+        self.timeout = exchange.sending
+        self.sock.settimeout(exchange.sending)
+        self.sock.ends = exchange.ends
+        super().request(*arguments, **options)
+
+
+class _WatchedTls(_Watched, HTTPSConnection):
+    """The same over TLS."""
+
+
+class _PlainPool(HTTPConnectionPool):
+    ConnectionCls = _Watched
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _WatchedTls
+
+
+class _Adapter(HTTPAdapter):
+    """Carries requests; what requests and urllib3 do by default and an API must not meet is left out.
+
+    A requests session would follow redirects, keep cookies and read .netrc and proxy variables: there is none.
+    Nothing is sent twice (M2.1).
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._context: ssl.SSLContext | None = None
+        self._pools: dict[tuple[str, str, int], HTTPConnectionPool] = {}
+        self._lock = threading.Lock()
+        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
+
+    def cert_verify(self, conn: Any, url: str, verify: object, cert: object) -> None:
+        """Leave certificates to our TLS rules: requests would add its own list of public authorities."""
+
+    def get_connection_with_tls_context(
+        self,
+        request: requests.PreparedRequest,
+        verify: bool | str | None,  # noqa: ARG002  # requests' shape
+        proxies: Any = None,  # noqa: ARG002  # requests' shape
+        cert: Any = None,  # noqa: ARG002  # requests' shape
+    ) -> HTTPConnectionPool:
+        """Return the pool of connections for a request's address."""
+        url = str(request.url)
+        host, port = _address(url)
+        key = (urlsplit(url).scheme, host, port)
+        with self._lock:
+            if key not in self._pools:
+                self._pools[key] = self._pool(*key)
+            return self._pools[key]
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        with self._lock:
+            for pool in self._pools.values():
+                pool.close()
+            self._pools.clear()
+        super().close()
+
+    def _pool(self, scheme: str, name: str, port: int) -> HTTPConnectionPool:
+        host, number = self._peer.place(name, port)
+        most = max(self._peer.keep_open, 1)
+        if scheme == "http":
+            return _PlainPool(host, number, maxsize=most)
+        if self._context is None:
+            self._context = tls.context(self._peer.ca, insecure=self._peer.insecure, hint=self._peer.ca_hint)
+            self._context.sslsocket_class = _TimedTls
+        mode = self._context.verify_mode.name
+        return _TlsPool(host, number, maxsize=most, ssl_context=self._context, cert_reqs=mode, server_hostname=name)
+
+
+def _address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or _PORTS[parts.scheme]
+
+
+def _tls_hint(call: Call, root: BaseException) -> str | None:
+    """Return what to look at where TLS itself came to nothing; None where something else did."""
+    if call.url.startswith("https:") and isinstance(root, _DROPPED):
+        return "the port closed the connection before TLS stood: see the server's log; a proxy may do it, too"
+    if isinstance(root, ssl.SSLError):
+        return "is this the port for TLS, and does the server allow TLS 1.2 or later?"
+    return None
+
+
+def _words(root: BaseException, seconds: float) -> str:
+    """Return in words what the root of a failure means; `seconds` is how long was waited."""
+    if isinstance(root, ConnectionRefusedError):
+        return "refused"
+    if isinstance(root, socket.gaierror):
+        return "the host name is not known"
+    if isinstance(root, TimeoutError):
+        return f"no answer in {show_duration(seconds)}"
+    if isinstance(root, _DROPPED):
+        return "closed the connection without an answer"
+    if isinstance(root, ssl.SSLError):
+        return f"does not speak TLS as we do ({root.reason or 'no reason given'})"
+    if isinstance(root, OSError) and root.strerror:
+        return root.strerror.lower()
+    return "closed the connection or answered something that is not HTTP"
+
+
+def _root(error: BaseException) -> BaseException:
+    """Return what the operating system or OpenSSL said, below all that was wrapped around it."""
+    deepest = error
+    for found in _chain(error, set()):
+        if isinstance(found, OSError) and not isinstance(found, requests.RequestException):
+            return found
+        if isinstance(found, urllib3.exceptions.TimeoutError):
+            deepest = TimeoutError()
+    return deepest
+
+
+def _chain(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
+    """Yield an error and all that it is wrapped around; `seen` has the ids of those already met."""
+    if id(error) in seen:
+        return
+    seen.add(id(error))
+    yield error
+    for inner in (*error.args, getattr(error, "reason", None), error.__cause__, error.__context__):
+        if isinstance(inner, BaseException):
+            yield from _chain(inner, seen)

@@ -1,0 +1,324 @@
+"""Put files on hosts and fetch them, whole and with owner and mode; put the old ones back."""
+
+import hashlib
+import re
+import shlex
+import shutil
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from maint.errors import Invalid, Refused, WorkFailed
+from maint.files import written
+from maint.model.formatting import show_size
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.ports import ShellSight, Sight, Site, Work
+from maint.steps.hosts import undo
+from maint.steps.hosts.fan_out import ask_script, host_list, map_hosts, map_hosts_now, output_of, script, texts
+from maint.steps.hosts.selection import HostsArguments, chosen_hosts
+from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
+
+LARGEST = 64 * 1024 * 1024  # bytes of a file that is put
+_LIMIT = 300.0  # seconds for one host
+MODE = re.compile(r"[0-7]{3,4}")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
+
+
+class Stat(msgspec.Struct, frozen=True):
+    """What a file on a host is; only a `file` has the rest.
+
+    Attributes:
+        form: none, file, folder or dangling.
+        sha256: of its content.
+        owner, group, mode: as `stat` spells them.
+    """
+
+    form: str
+    sha256: str = ""
+    owner: str = ""
+    group: str = ""
+    mode: str = ""
+
+
+def stat_of(shell: ShellSight, host: str, path: str) -> Stat:
+    """Return what a file on a host is.
+
+    Raises:
+        WorkFailed: it is there, and cannot be read.
+    """
+    words = ask_script(shell, host, script("host-stat", path=path)).decode("utf-8", "replace").split()
+    if not words or len(words) not in (1, 5):
+        raise WorkFailed(f"{host}: what it says about {path} cannot be read")
+    return Stat(*words)
+
+
+class PutArguments(HostsArguments):
+    """Which local file goes where; without owner, group and mode those of the old file stay, else root and 0644."""
+
+    file: str
+    path: str
+    owner: str = ""
+    group: str = ""
+    mode: str = ""
+
+
+class PutFile(Step[PutArguments]):
+    """Puts a file, with owner and mode, whole or not at all; the old one is sealed in the state folder."""
+
+    kind = "host.put"
+    help = "Put a local file on hosts, atomically, with owner and mode; the file that was there is kept, sealed."
+    effect = Effect.CHANGE
+    arguments = PutArguments
+
+    def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
+        """Plan which hosts get it, by looking at what they have."""
+        _refuse_odd(args)
+        hosts, content = chosen_hosts(sight, args), _local(args.file)
+        found = map_hosts_now(
+            sight, hosts, lambda host: stat_of(sight.shell, host, args.path), f"looking at {args.path}"
+        )
+        _refuse_folders(args.path, found)
+        stale = [host for host, stat in found.items() if stat != _wanted(args, content, stat)]
+        size = show_size(len(content))
+        words = (
+            f"put {args.file} ({size}) as {args.path} on {host_list(stale)}"
+            if stale
+            else f"{args.path} is there already"
+        )
+        yield self.action(
+            f"{args.path} on {', '.join(hosts)}",
+            words,
+            {**args.model_dump(exclude={"groups"}), "hosts": hosts},
+            effect=Effect.CHANGE if stale else Effect.READ,
+            undo="`host.put_back` in a playbook puts the old file back",
+            facts={"file": _facts(args.file), "stale": list(stale)},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Look again, keep what is there, and write where it differs."""
+        args = PutArguments.model_validate(dict(action.arguments))
+        if action.facts["file"] != _facts(args.file):
+            raise Refused(f"{args.file} has changed since the plan was made", hint="plan anew")
+        content, path = _local(args.file), args.path
+        found = yield from map_hosts(
+            site, args.hosts, lambda host: stat_of(site.shell, host, path), f"looking at {path}"
+        )
+        _refuse_folders(path, found)
+        stale = {host: stat for host, stat in found.items() if stat != _wanted(args, content, stat)}
+        old = yield from map_hosts(site, list(stale), lambda host: site.shell.read_file(host, path), f"keeping {path}")
+        _keep(site, work.run, path, old, stale)
+
+        def put(host: str) -> None:
+            wanted = _wanted(args, content, stale[host])
+            write(site, host, path, content, wanted)
+            if stat_of(site.shell, host, path) != wanted:
+                raise WorkFailed(f"{host}: {path} is not what was put there", hint="is somebody else writing it?")
+
+        yield from map_hosts(site, list(stale), put, f"putting {path}")
+        if not stale:
+            return unchanged(f"{path} is as it should be on {host_list(args.hosts)}")
+        return done(f"{path} put on {host_list(list(stale))}", {"hosts": list(stale)})
+
+
+def write(site: Site, host: str, path: str, content: bytes, wanted: Stat) -> None:
+    """Replace a file of a host.
+
+    Raises:
+        WorkFailed: it could not be written; the old one is as it was.
+    """
+    owner, group, mode = wanted.owner, wanted.group, wanted.mode
+    site.shell.write_file(host, path, content, owner=owner, group=group, mode=mode, timeout=_LIMIT)
+
+
+def _wanted(args: PutArguments, content: bytes, now: Stat) -> Stat:
+    """Return what a file is to be; what the arguments leave open stays as it is."""
+    return Stat(
+        "file",
+        hashlib.sha256(content).hexdigest(),
+        args.owner or now.owner or "root",
+        args.group or now.group or "root",
+        (args.mode.lstrip("0") or "0") if args.mode else now.mode or "644",
+    )
+
+
+def _refuse_odd(args: PutArguments) -> None:
+    problems = {
+        "path": not plain_path(args.path),
+        "file": not args.file.startswith("/"),
+        "mode": bool(args.mode) and not MODE.fullmatch(args.mode),
+        "owner": bool(args.owner) and not NAME.fullmatch(args.owner),
+        "group": bool(args.group) and not NAME.fullmatch(args.group),
+    }
+    for name, wrong in problems.items():
+        if wrong:
+            hint = 'paths are absolute, without `..`; a mode is octal, such as "0640"; owner and group are plain names'
+            raise Invalid(f"{name}: {getattr(args, name)!r} cannot be used", hint=hint)
+
+
+def plain_path(path: str) -> bool:
+    """Whether a path is absolute, names a file, and holds nothing that leads elsewhere or breaks lines."""
+    parts = path.split("/")
+    return path.startswith("/") and parts[-1] not in ("", ".") and ".." not in parts and path.isprintable()
+
+
+def _refuse_folders(path: str, found: Mapping[str, Stat]) -> None:
+    wrong = [f"{host}: {path} is a {stat.form}" for host, stat in found.items() if stat.form in ("folder", "dangling")]
+    if wrong:
+        raise Refused(f"{path} cannot be replaced by a file", detail=wrong, hint="name the file itself")
+
+
+def _local(file: str) -> bytes:
+    try:
+        if Path(file).stat().st_size > LARGEST:
+            raise Refused(f"{file} is larger than {show_size(LARGEST)}", hint="copy it with scp or rsync")
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise Invalid(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _facts(file: str) -> dict[str, Json]:
+    """Return what tells that a local file is still the same; no digest, which could tell of a secret in it."""
+    try:
+        found = Path(file).stat()
+    except OSError as error:
+        raise Invalid(f"{file} cannot be read: {error.strerror}") from None
+    return {"bytes": found.st_size, "changed": found.st_mtime_ns}
+
+
+def _keep(site: Site, run: str, path: str, old: Mapping[str, bytes | None], stats: Mapping[str, Stat]) -> None:
+    facts = {key: {host: getattr(stat, key) for host, stat in stats.items()} for key in ("owner", "group", "mode")}
+    undo.keep(site, run, old, path, **facts)
+
+
+class BackArguments(HostsArguments):
+    """Which file goes back, and which run replaced it; this one when left out."""
+
+    path: str
+    run: str = ""
+
+
+class PutFileBack(Step[BackArguments]):
+    """Puts the file back that a run replaced; what that run did not touch stays, and a file that it made goes."""
+
+    kind = "host.put_back"
+    help = "Put a file back on hosts as it was before `host.put` replaced it in this run, or in another one."
+    effect = Effect.CHANGE
+    arguments = BackArguments
+
+    def plan(self, args: BackArguments, sight: Sight) -> Iterable[Action]:
+        """Plan it; what is kept is known only when its turn comes, since the run itself may keep it."""
+        hosts = chosen_hosts(sight, args)
+        run = f"run {args.run}" if args.run else "this run"
+        yield self.action(
+            f"{args.path} on {', '.join(hosts)}",
+            f"put {args.path} back on {host_list(hosts)} as it was before {run}",
+            {"path": args.path, "hosts": hosts, "run": args.run},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Put back what is kept, host by host."""
+        path, hosts = str(action.arguments["path"]), texts(action.arguments["hosts"])
+        run = str(action.arguments["run"]) or work.run
+        kept = [one for one in undo.records(site.state) if (one.name, one.run) == (path, run)]
+        found = {one.host: one for one in kept if one.host in hosts}
+        if not found:
+            return skipped(f"run {run} replaced no {path} on {host_list(hosts)}")
+
+        def back(host: str) -> None:
+            one = found[host]
+            if not one.sealed:
+                output_of(host, site.shell.run(host, f"rm -f -- {shlex.quote(path)}", timeout=_LIMIT))
+                return
+            content = site.undo.fetch(one.sealed)
+            digest = hashlib.sha256(content).hexdigest()
+            write(site, host, path, content, Stat("file", digest, one.owner, one.group, one.mode))
+
+        yield from map_hosts(site, list(found), back, f"putting {path} back")
+        return done(f"{path} is as it was on {host_list(list(found))}")
+
+
+_BLOCK = 1024 * 1024
+
+
+class FetchArguments(Arguments):
+    """Which file of which host goes where."""
+
+    host: str
+    path: str
+    to: str
+    mode: str = "0600"
+    owner: str = ""
+    group: str = ""
+    replace: bool = False
+
+
+class FetchFile(Step[FetchArguments]):
+    """Fetches a file; the local one is whole or not there, and no other's content is ever taken for it."""
+
+    kind = "host.fetch"
+    help = "Fetch a file from a host into a local one, atomically, with owner and mode, and compare it."
+    effect = Effect.READ
+    arguments = FetchArguments
+
+    def plan(self, args: FetchArguments, sight: Sight) -> Iterable[Action]:
+        """Plan it; whether the file is there is told when its turn comes, since an earlier step may make it."""
+        chosen_hosts(sight, HostsArguments(hosts=[args.host]))
+        odd = not plain_path(args.path) or not plain_path(args.to) or not MODE.fullmatch(args.mode)
+        if odd or any(name and not NAME.fullmatch(name) for name in (args.owner, args.group)):
+            hint = 'both paths are absolute, without `..`; a mode is octal, such as "0600"'
+            raise Invalid(f"{args.path} cannot be fetched into {args.to} with mode {args.mode}", hint=hint)
+        yield self.action(
+            f"{args.path} on {args.host}", f"fetch {args.path} from {args.host} into {args.to}", args.model_dump()
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Fetch into a file beside, compare, and give it its name."""
+        args = FetchArguments.model_validate(dict(action.arguments))
+        before = stat_of(site.shell, args.host, args.path)
+        if before.form != "file":
+            raise WorkFailed(
+                f"{args.host}: {args.path} is {'not there' if before.form == 'none' else f'a {before.form}'}"
+            )
+        to = Path(args.to)
+        if to.exists() and _digest(to) == before.sha256:
+            return unchanged(f"{to} is what {args.host} has")
+        if to.exists() and not args.replace:
+            raise Refused(f"{to} is there already, and is another file", hint="name a new one, or give `replace: true`")
+        yield f"fetching {args.path} from {args.host}"
+        size = yield from _fetched(site, args, before, to)
+        return done(f"{to}: {show_size(size)} from {args.host}", {"bytes": size})
+
+
+def _fetched(site: Site, args: FetchArguments, before: Stat, to: Path) -> Generator[str, None, int]:
+    digest, size = hashlib.sha256(), 0
+    try:
+        to.parent.stat()
+        with written(to, mode=int(args.mode, 8), replace=args.replace) as file:
+            with site.shell.stream(args.host, f"cat < {shlex.quote(args.path)}", timeout=_LIMIT) as answer:
+                while block := answer.read(_BLOCK):
+                    digest.update(block)
+                    size += file.write(block)
+            yield f"{show_size(size)} received"
+            now = stat_of(site.shell, args.host, args.path)
+            if digest.hexdigest() != before.sha256 or now.sha256 != before.sha256:
+                words = f"{args.host}: {args.path} changed while it was fetched"
+                raise WorkFailed(words, hint="`maint playbook resume`")
+            if args.owner or args.group:
+                _own(file.fileno(), args.owner, args.group)
+    except (OSError, LookupError) as error:
+        raise WorkFailed(f"{to} cannot be written: {getattr(error, 'strerror', None) or error}") from None
+    return size
+
+
+def _own(file: int, owner: str, group: str) -> None:
+    if owner:
+        shutil.chown(file, owner)
+    if group:
+        shutil.chown(file, group=group)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,112 @@
+"""Answers that no virtual cluster should give are errors that name what was expected, never empty lists."""
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from maint.adapters.virtual_clusters.calls import Patience
+from maint.errors import CannotReach, WorkFailed
+from tests.adapters.manager.conftest import answer, request_head
+from tests.adapters.virtual_clusters.conftest import Bench
+from tests.adapters.virtual_clusters.server import PASSWORD
+
+TOKEN = "/gateway/authtkn/knoxtoken/api/v1/token"
+
+
+@pytest.fixture
+def scripted(bench: Bench, server: HTTPServer) -> HTTPServer:
+    """A server that knows the gateway only."""
+    server.clear()
+    server.expect_request(TOKEN).respond_with_json({"access_token": "t"})
+    return server
+
+
+@pytest.mark.parametrize("body", [{"unexpected": True}, {}, {"jobs": "many"}, {"jobs": ["text"]}, [1], "text"])
+def test_an_answer_that_is_no_list_is_not_an_empty_one(bench: Bench, scripted: HTTPServer, body: Any) -> None:
+    scripted.expect_request("/dex/api/v1/jobs").respond_with_json(body)
+    with pytest.raises(WorkFailed, match="what was expected") as failure:
+        bench.client().jobs()
+    assert failure.value.hint
+
+
+@pytest.mark.parametrize("body", [{"jobs": []}, {"jobs": None, "meta": {}}, {"meta": {"hasNext": False}}])
+def test_an_empty_list_is_one(bench: Bench, scripted: HTTPServer, body: Any) -> None:
+    scripted.expect_request("/dex/api/v1/jobs").respond_with_json(body)
+    assert bench.client().jobs() == ()
+
+
+@pytest.mark.parametrize("body", [{"types": []}, [], None, {"types": None}])
+def test_a_run_without_logs_has_no_kinds_of_log(bench: Bench, scripted: HTTPServer, body: Any) -> None:
+    scripted.expect_request("/dex/api/v1/job-runs/1/log-types").respond_with_json(body)
+    assert bench.client().log_types(1) == ()
+
+
+def test_kinds_of_log_are_not_guessed_from_something_else(bench: Bench, scripted: HTTPServer) -> None:
+    scripted.expect_request("/dex/api/v1/job-runs/1/log-types").respond_with_json({"unexpected": True})
+    with pytest.raises(WorkFailed, match="kinds of log"):
+        bench.client().log_types(1)
+
+
+@pytest.mark.parametrize("claim", [b"9" * 5000, b"1e999", b"[" * 100_000 + b"]" * 100_000, b'"\\ud800"'])
+def test_a_token_with_a_monstrous_lifetime_ends_in_no_crash(bench: Bench, server: HTTPServer, claim: bytes) -> None:
+    server.clear()
+    body = b'{"access_token": "t", "expires_in": ' + claim + b"}"
+    server.expect_request(TOKEN).respond_with_data(body)
+    try:
+        assert bench.client().token_until() is None
+    except CannotReach as failure:
+        assert failure.hint
+
+
+def test_a_token_that_no_header_can_carry_is_none(bench: Bench, server: HTTPServer) -> None:
+    server.clear()
+    server.expect_request(TOKEN).respond_with_json({"access_token": "a\r\nHost: b\ud800"})
+    with pytest.raises(CannotReach, match="no token"):
+        bench.client().info()
+
+
+def test_names_of_any_shape_end_in_no_crash(bench: Bench, scripted: HTTPServer) -> None:
+    half = b'{"jobs": [{"name": {"a": 1}}, {"name": "\\ud800"}], "meta": {}}'
+    scripted.expect_request("/dex/api/v1/jobs").respond_with_data(half)
+    assert len(bench.client().jobs()) == 2
+    with pytest.raises(WorkFailed):
+        bench.client(Patience(attempts=0)).job("\ud800")
+
+
+def test_the_servers_words_hold_no_secret(bench: Bench, scripted: HTTPServer) -> None:
+    scripted.expect_request("/dex/api/v1/jobs/j").respond_with_json({"message": f"no {PASSWORD} here"}, 400)
+    with pytest.raises(WorkFailed, match="no ••• here") as failure:
+        bench.client().job("j")
+    assert failure.value.hint
+
+
+def test_an_answer_that_is_cut_is_asked_for_again(
+    bench: Bench, raw: Callable[[Callable[[socket.socket], None]], int]
+) -> None:
+    asked: list[str] = []
+
+    def serve(connection: socket.socket) -> None:
+        head = request_head(connection)
+        if "authtkn" in head:
+            connection.sendall(answer("200 OK", b'{"access_token": "t"}'))
+            return
+        asked.append(head)
+        whole = answer("200 OK", b'{"appName": "x"}')
+        connection.sendall(whole if len(asked) > 1 else whole[:-3])
+
+    address = f"http://127.0.0.1:{raw(serve)}"
+    client = bench.client(base_url=f"{address}/dex/api/v1", auth_url=address)
+    assert client.info()["appName"] == "x"
+    assert len(asked) == 2
+
+
+def test_a_probe_tells_a_jobs_api_from_an_unknown_name(bench: Bench, scripted: HTTPServer) -> None:
+    client, here = bench.client(), bench.settings.base_url
+    scripted.expect_request("/dex/api/v1/info").respond_with_data("who are you?", status=401)
+    scripted.expect_request("/nothing/api/v1/info").respond_with_data("no such name", status=404)
+    assert client.answers(here)
+    assert not client.answers(here.replace("/dex/", "/nothing/"))
+    assert not client.answers("http://127.0.0.1:1/dex/api/v1")

@@ -1,0 +1,127 @@
+"""Hostile documents end in an error that names what is wrong, never in a traceback, and hold up nobody."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import ijson
+import pytest
+
+from maint.deployment import json_events
+from maint.deployment.compare import compare
+from maint.deployment.document import parse, spell
+from maint.deployment.fingerprint import Fingerprint
+from maint.deployment.judge import Judge
+from maint.deployment.normalize import normalize
+from maint.deployment.redacted_copy import RedactedCopy
+from maint.deployment.secret_index import SecretIndex
+from maint.errors import WorkFailed
+
+FINGERPRINT = Fingerprint(b"k" * 32)
+BACKENDS = [ijson.get_backend("python"), *([ijson.get_backend("yajl2_c")] if "yajl2_c" in ijson.ALL_BACKENDS else [])]
+
+
+@pytest.fixture(params=BACKENDS, ids=lambda backend: backend.backend_name, autouse=True)
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_events, "_fastest", lambda: request.param)
+
+
+def judged(content: bytes) -> object:
+    judge = Judge()
+    judge.feed(content)
+    return judge.close()
+
+
+def copied(content: bytes) -> bytes:
+    return RedactedCopy(iter([content]), SecretIndex(), FINGERPRINT).read(1 << 20)
+
+
+def tree(content: bytes) -> object:
+    return normalize([content], FINGERPRINT)
+
+
+READERS = [judged, copied, tree, parse]
+HUGE = b"9" * 5_000
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("number", [HUGE, b"-" + HUGE, b"1e99999999999999999999"])
+def test_a_number_beyond_all_bounds_is_told(read: Callable[[bytes], object], number: bytes) -> None:
+    with pytest.raises(WorkFailed, match=r"(too large to be read|not JSON).* byte") as caught:
+        read(b'{"clusters" : [ ], "more" : %b}' % number)
+    assert "999" not in str(caught.value)
+
+
+@pytest.mark.parametrize("read", [judged, tree, lambda content: spell(parse(content))])
+@pytest.mark.parametrize("depth", [65, 500, 100_000])
+@pytest.mark.parametrize(("begin", "end"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_what_is_nested_too_deep_is_told(read: Callable[[bytes], object], begin: bytes, end: bytes, depth: int) -> None:
+    content = b'{"clusters" : ' + begin * depth + b"1" + end * depth + b"}"
+    if read is tree and depth < 1_000:
+        return  # which does a tree no harm
+    with pytest.raises(WorkFailed, match=r"nested deeper than 64 times|not JSON"):
+        read(content)
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("text", [rb"\ud800", rb"\ude00", rb"x\udfffy", rb"\ude00\ud83d"])
+def test_half_a_surrogate_pair_is_kept_or_refused(read: Callable[[bytes], object], text: bytes) -> None:
+    content = b'{"clusters" : [ ], "hosts" : [ {"hostId" : "%b"} ]}' % text
+    try:
+        read(content)
+    except WorkFailed as failure:
+        assert "half a surrogate pair" in failure.message
+    assert json.loads(spell(parse(content))) == json.loads(content)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_bytes_that_are_not_utf8_are_told_with_their_place(read: Callable[[bytes], object]) -> None:
+    with pytest.raises(WorkFailed, match="byte"):
+        read(b'{"clusters" : [ ], "name" : "\xff"}')
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("word", [b"NaN", b"Infinity", b"-Infinity"])
+def test_what_only_some_readers_take_for_a_number_is_not_json(read: Callable[[bytes], object], word: bytes) -> None:
+    with pytest.raises(WorkFailed, match="not JSON"):
+        read(b'{"clusters" : [ ], "more" : %b}' % word)
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], None]) -> Sequence[bytes]:
+    document = json.loads(path.read_bytes())
+    change(document)
+    return path.read_bytes(), json.dumps(document).encode()
+
+
+def every_config(node: Any) -> list[dict[str, Any]]:
+    if isinstance(node, dict):
+        own = [node["config"]] if isinstance(node.get("config"), dict) else []
+        return own + [found for child in node.values() for found in every_config(child)]
+    return [found for child in node for found in every_config(child)] if isinstance(node, list) else []
+
+
+def test_a_key_that_a_newer_server_adds_to_each_configuration_is_no_setting(
+    recording: Callable[[str], Path],
+) -> None:
+    def add(document: dict[str, Any]) -> None:
+        for config in every_config(document):
+            config["revision"] = 7
+        document["managerSettings"]["total"] = 3
+
+    before, after = (normalize([content], FINGERPRINT) for content in changed(recording("17"), add))
+    found = compare(before, after)
+    assert found.differences == []
+    assert len(found.added) > 20
+    assert "managerSettings/total" in found.added_keys
+
+
+def test_a_setting_with_the_name_of_such_a_key_is_still_a_setting(recording: Callable[[str], Path]) -> None:
+    def add(document: dict[str, Any]) -> None:
+        document["managerSettings"]["items"].append({"name": "total", "value": "x", "sensitive": False})
+        document["managerSettings"]["total"] = 3
+
+    before, after = (normalize([content], FINGERPRINT) for content in changed(recording("17"), add))
+    found = compare(before, after)
+    assert [one.path for one in found.differences] == ["managerSettings/total"]
+    assert found.added_keys == ["managerSettings/total (2)"]
