@@ -18,6 +18,7 @@ from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot
 from maint.snapshots.catalogue import find
 from maint.snapshots.diff import Side, differences, latest, of_server, of_snapshot, place, unified
+from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.virtual_clusters.document import ClusterDifference, differences_of, drift_of
 from maint.snapshots.virtual_clusters.verify import read_document
 
@@ -51,9 +52,11 @@ def diff(
     """Show what differs between two snapshots: by cluster, service, role group and property; order does not matter."""
     with opened(flags) as (site, screen):
         one, other = find(site, first), find(site, second)
+        clusters = list(_clusters(site, one, other))
+        if clusters and not (one.has(DEPLOYMENT) or other.has(DEPLOYMENT)):
+            return _show_clusters(screen, clusters, exit_code)
         copies = redacted or not site.identities()
         before, after = (of_snapshot(site, snapshot, redacted=copies) for snapshot in (one, other))
-        clusters = list(_clusters(site, one, other))
         return _show(screen, before, after, differences(site, before, after), clusters, exit_code)
 
 
@@ -111,9 +114,8 @@ def _live(site: ConfiguredSite, snapshot: Snapshot, name: str) -> _Cluster:
 def _show(
     screen: Screen, before: Side, after: Side, found: Comparison, clusters: Sequence[_Cluster], exit_code: bool
 ) -> int:
-    rows = [[each.name, one.what, one.name, one.change, one.property or "-"] for each in clusters for one in each.found]
-    listed = table(["VIRTUAL CLUSTER", "WHAT", "NAME", "CHANGE", "PROPERTY"], rows) if rows else ""
-    words = _words(before, after, found, len(rows))
+    rows, listed = _listed(clusters)
+    words = _words(before, after, found, rows)
     if screen.output == "text":
         text = unified(before, after, found)
         screen.raw("".join(printable(part) + "\n" for part in (text, listed) if part))
@@ -122,7 +124,28 @@ def _show(
     else:
         shown = [_as_table(before, after, found) if found.differences else "", listed]
         data = {**_as_json(before, after, found), "virtual_clusters": [one.to_json() for one in clusters]}
-        screen.emit({**data, "same": found.same and not rows}, "\n\n".join(filter(None, shown)))
+        screen.emit(data, "\n\n".join(filter(None, shown)))
+    return _end(screen, words, clusters, exit_code, differ=bool(found.differences or rows))
+
+
+def _show_clusters(screen: Screen, clusters: Sequence[_Cluster], exit_code: bool) -> int:
+    """Show how two snapshots of virtual clusters alone differ."""
+    rows, listed = _listed(clusters)
+    if screen.output == "text":
+        screen.raw(printable(f"{listed}\n") if listed else "")
+    else:
+        screen.emit({"same": not rows, "virtual_clusters": [one.to_json() for one in clusters]}, listed)
+    words = show_count(rows, "difference") if rows else "nothing differs"
+    return _end(screen, f"{words} (virtual clusters alone)", clusters, exit_code, differ=bool(rows))
+
+
+def _listed(clusters: Sequence[_Cluster]) -> tuple[int, str]:
+    """Return how many differences there are in virtual clusters, and a table of them."""
+    rows = [[each.name, one.what, one.name, one.change, one.property or "-"] for each in clusters for one in each.found]
+    return len(rows), table(["VIRTUAL CLUSTER", "WHAT", "NAME", "CHANGE", "PROPERTY"], rows) if rows else ""
+
+
+def _end(screen: Screen, words: str, clusters: Sequence[_Cluster], exit_code: bool, *, differ: bool) -> int:
     for one in clusters:
         if one.unknown:
             screen.warn(f"virtual cluster {one.name} is not compared: {one.unknown}")
@@ -133,7 +156,7 @@ def _show(
     if not exit_code:
         return 0
     unknown = any(one.unknown for one in clusters)
-    return Differences.exit_code if found.differences or rows else PartlyDone.exit_code if unknown else 0
+    return Differences.exit_code if differ else PartlyDone.exit_code if unknown else 0
 
 
 def _as_json(before: Side, after: Side, found: Comparison) -> dict[str, Json]:
