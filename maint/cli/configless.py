@@ -20,13 +20,13 @@ from maint.adapters.stores.open import Access, open_store
 from maint.cli.options import Connection, Flags
 from maint.config import yaml
 from maint.config.fields import endpoint, url
-from maint.config.layers import Flags as ConfigFlags
-from maint.config.layers import Settings, load_settings
+from maint.config.precedence import Flags as ConfigFlags
+from maint.config.precedence import Settings, load_settings
+from maint.config.schema import ManagerSettings, Site, SiteSettings, VirtualClusterSettings
 from maint.config.secrets import ReferencedSecrets, check_reference
 from maint.errors import Invalid, UsageError
 from maint.files import replace as write_file
 from maint.model.json import Json
-from maint.model.site import Login, ManagerSettings, SiteSettings, VirtualClusterSettings
 from maint.model.virtual_cluster import is_cluster_name
 
 _UNSAID = "unsaid"  # stands for a site's name until the store has told it
@@ -231,7 +231,7 @@ def state_home() -> Path:
 
 
 _CLIENT = "cde"
-_NO_MANAGER = ManagerSettings("manager.invalid", Login("admin", "prompt:Password of the manager's account"))
+_NO_MANAGER = ManagerSettings(host=_NOWHERE, password="prompt:Password of the manager's account")
 _VARIABLES = {
     "user": "CDE_USER",
     "vcluster-endpoint": "CDE_VCLUSTER_ENDPOINT",
@@ -255,17 +255,19 @@ def client_site(environ: Mapping[str, str]) -> SiteSettings | None:
     address = _endpoint(said["vcluster-endpoint"], path)
     if not said.get("user"):
         raise Invalid(f"{path} names no user", hint="add `user:`, or export CDE_USER")
-    cluster = VirtualClusterSettings(
+    cluster = VirtualClusterSettings.model_construct(
         name=_cluster_name(address),
         base_url=address,
         auth_url=gateway_of(address),
-        login=Login(said["user"], _password_of(said)),
+        username=said["user"],
+        password=_password_of(said),
         connect_to=_connect_to(said["connect_to"], path) if said.get("connect_to") else None,
         ca=Path(said["tls-ca-certs"]).expanduser().absolute() if said.get("tls-ca-certs") else None,
-        insecure=said.get("tls-insecure", "").lower() in ("true", "yes", "1"),
     )
+    if said.get("tls-insecure", "").lower() in ("true", "yes", "1"):
+        cluster = cluster.unverified()
     state = state_home() / _CLIENT / (urlsplit(address).netloc.replace(":", "_") or "unknown")
-    return SiteSettings(_CLIENT, _NO_MANAGER, state, virtual_clusters=(cluster,))
+    return SiteSettings.of(Site(manager=_NO_MANAGER, virtual_clusters=(cluster,)), name=_CLIENT, state=state)
 
 
 def _settings_said(path: Path, environ: Mapping[str, str]) -> dict[str, str]:

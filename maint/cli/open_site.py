@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import client_site, connected_hint, settings_from_options, with_store
 from maint.cli.options import Flags
 from maint.cli.screen import Screen
-from maint.config.layers import Flags as ConfigFlags
-from maint.config.layers import Settings, load_settings
+from maint.config.precedence import Flags as ConfigFlags
+from maint.config.precedence import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import MaintError, UsageError
 from maint.model.formatting import parse_duration
@@ -38,8 +36,9 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
     client = client_site(os.environ) if flags.vendor and not settings.path else None
     found = client or settings.site()
     if flags.insecure or flags.allow_plain:
-        manager = replace(found.manager, insecure=flags.insecure, allow_plain=flags.allow_plain)
-        found = replace(found, manager=manager)
+        manager = found.manager.unverified() if flags.insecure else found.manager
+        manager = manager.in_clear() if flags.allow_plain else manager
+        found = found.model_copy(update={"manager": manager})
     secrets = ReferencedSecrets(
         settings.folder if settings.path else Path("/"),
         os.environ,

@@ -18,7 +18,7 @@ from maint.engine import journal
 from maint.engine.load import load
 from maint.errors import Invalid, UsageError
 from maint.model.json import Json
-from maint.model.playbook import Playbook
+from maint.model.plan import Playbook
 from maint.report.run import write
 
 Name = Annotated[str, typer.Argument(help="A shipped playbook's name, or a path to a .yaml file.")]

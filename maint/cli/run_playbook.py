@@ -12,7 +12,7 @@ from maint.cli.options import Flags
 from maint.cli.resume_values import by_lane, checked
 from maint.cli.run_report import command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
-from maint.config.bundled import playbooks
+from maint.config.resources import playbooks
 from maint.engine import journal
 from maint.engine.load import Library
 from maint.engine.lock import site_lock
@@ -21,8 +21,7 @@ from maint.engine.session import RunSession
 from maint.errors import Interrupted, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
-from maint.model.plan import Effect, Plan
-from maint.model.playbook import Playbook
+from maint.model.plan import Effect, Plan, Playbook
 
 
 def library() -> Library:

@@ -124,7 +124,7 @@ class LocalStore:
         return swept
 
     def _tidy(self, folders: Sequence[str]) -> None:
-        """Remove the empty folders below one: whoever was killed may have made one and written nothing into it."""
+        """Remove the empty folders below one: a killed writer may have left one."""
         with suppress(OSError), self._folder(folders) as start:
             for inner, _, files, _ in os.fwalk(".", dir_fd=start, topdown=False):
                 parts = [*folders, *Path(inner).parts]

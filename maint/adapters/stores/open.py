@@ -6,11 +6,10 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
-from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
+from maint.config.schema import BackupSettings, HostSettings, SshSettings
 from maint.errors import Invalid
-from maint.model.site import BackupSettings, HostSettings, SshSettings
 from maint.ports import Secrets, Store
 
 
@@ -43,7 +42,7 @@ def open_store(location: str, access: Access | None = None) -> Store:
     scheme, colon, _ = location.partition(":")
     if not colon:
         raise Invalid(
-            f"the store {location!r} is no absolute path",
+            f"the store {location!r} is not an absolute path",
             hint="write it from the root on, such as /var/lib/maint/backups",
         )
     if scheme not in OPENERS:
@@ -55,7 +54,7 @@ def open_store(location: str, access: Access | None = None) -> Store:
 def _open_local(location: str, access: Access | None) -> Store:  # noqa: ARG001 - the signature of all openers
     parts = urlsplit(location)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise Invalid(f"{location!r} is no absolute path", hint="write file:///var/lib/maint/backups")
+        raise Invalid(f"{location!r} is not an absolute path", hint="write file:///var/lib/maint/backups")
     return LocalStore(Path(unquote(parts.path)))
 
 
@@ -71,18 +70,17 @@ def _open_sftp(location: str, access: Access | None) -> Store:
         raise Invalid(f"{location!r} names no host or no folder", hint="write sftp://USER@HOST/srv/maint")
     ssh = given.ssh or SshSettings(user=getpass.getuser())
     own = given.backup.sftp
-    settings = replace(
-        ssh,
-        user=unquote(parts.username) if parts.username else ssh.user,
-        key=own.key or ssh.key,
-        known_hosts=own.known_hosts or ssh.known_hosts,
-        jump=None,  # the way to the site's hosts; a backup host is no such
-        sudo=False,
-    )
+    changes = {
+        "user": unquote(parts.username) if parts.username else ssh.user,
+        "key": own.key or ssh.key,
+        "known_hosts": own.known_hosts or ssh.known_hosts,
+        "jump": None,  # the way to the site's hosts; not to a backup host
+        "sudo": False,
+    }
+    settings = ssh.model_copy(update=changes)
     connections = Connections(settings)
-    kept = KeptConnection(
-        connections, connections.address(HostSettings(parts.hostname, parts.hostname, parts.port or 22))
-    )
+    host = HostSettings.model_construct(name=parts.hostname, address=parts.hostname, port=parts.port or 22)
+    kept = KeptConnection(connections, connections.address(host))
     root = path.removeprefix("/~/") if path.startswith("/~/") else path
     return SftpStore(Sessions(kept, settings.command_timeout), root, location)
 
@@ -109,7 +107,7 @@ def _split(location: str, access: Access | None) -> tuple[SplitResult, Access]:
         parts = urlsplit(location)
         port = parts.port  # looked at here, since it is what may be no number
     except ValueError as error:
-        raise Invalid(f"{location!r} is no URL", detail=[str(error)]) from None
+        raise Invalid(f"{location!r} is not a URL", detail=[str(error)]) from None
     if access is None or parts.password is not None or port == 0:
         raise Invalid(f"{location!r} cannot be opened so", hint="keys and passwords go into the config, under backup")
     return parts, access

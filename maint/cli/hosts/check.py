@@ -11,7 +11,7 @@ import typer
 
 from maint.adapters.ssh.fleet import FabricFleet
 from maint.checks.check import RUNNING, Check
-from maint.checks.evaluate import Acceptance, acceptances, judge
+from maint.checks.evaluate import acceptances, judge
 from maint.checks.facts import ManagerFacts, SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.gather import Enquiry, ask_manager, gather, profiles_of, setting_of
@@ -23,6 +23,7 @@ from maint.cli.hosts.inventory import Source, choose, inventory
 from maint.cli.open_site import limit_of, opened
 from maint.cli.options import Flags
 from maint.cli.screen import Screen, table
+from maint.config.schema import Accepted
 from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError
 from maint.files import replace as write_file
@@ -160,7 +161,7 @@ def _refuse_asking(request: CheckRequest) -> None:
         raise UsageError(f"{given[0]} has no part in judging kept facts", hint="leave it out, or leave out --facts")
 
 
-def _kept(request: CheckRequest) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance], str]:
+def _kept(request: CheckRequest) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
     try:
         text = Path(request.facts).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -204,13 +205,13 @@ def _only(site: SiteFacts, request: CheckRequest) -> None:
 
 def _gathered(
     flags: Flags, screen: Screen, request: CheckRequest, stopped: Callable[[Interrupted], None] | None
-) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance], str]:
+) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
     checks = select(_ids(request), request.groups, request.phase or RUNNING)
     plan, matrix = _plan(request.plan), _matrix(request.matrix)
     with opened(flags) as (configured, _):
         settings = configured.settings
         hosts = choose(inventory(configured, request.hosts_from), request.hosts, request.hosts_in)
-        for strange in [item["check"] for item in settings.accepted if item["check"] not in CHECKS]:
+        for strange in [item.check for item in settings.accepted if item.check not in CHECKS]:
             screen.warn(f"accepted: there is no check {strange!r}, so this accepts nothing; --list shows all checks")
         setting = setting_of(settings, request.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
@@ -220,22 +221,14 @@ def _gathered(
         if request.save and flags.dry_run:
             screen.say(f"would keep in {request.save} what the hosts said")
         elif request.save:
-            listed: list[Json] = [dict(item) for item in _plain(settings.accepted)]
+            listed: list[Json] = [item.model_dump(mode="json") for item in settings.accepted]
             more: dict[str, Json] = {"site": settings.name, "checks": [c.id for c in checks], "accepted": listed}
             _save(Path(request.save), to_json(site, more))
-        return site, checks, acceptances(settings.accepted), settings.name
+        return site, checks, settings.accepted, settings.name
 
 
 def _ids(request: CheckRequest) -> Sequence[str]:
     return ["ecs.plan"] if request.plan and not request.chosen else request.ids
-
-
-def _plain(accepted: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, Json]]:
-    return [
-        {key: [str(v) for v in value] if isinstance(value, tuple | list) else None if value is None else str(value)
-         for key, value in item.items()}
-        for item in accepted
-    ]  # fmt: skip
 
 
 def _asked(

@@ -4,18 +4,17 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import Flags
 from maint.cli.screen import table
+from maint.config.schema import HostSettings
 from maint.config.suggestions import did_you_mean
 from maint.deployment.document import items_of, text_of
 from maint.errors import Invalid, UsageError
 from maint.model.json import Json
-from maint.model.site import HostSettings
 from maint.snapshots.catalogue import newest_restorable
 from maint.snapshots.parts import read_deployment
 
@@ -67,7 +66,9 @@ def _from_manager(site: ConfiguredSite) -> Sequence[HostSettings]:
     for host in site.manager.hosts():
         cluster = kinds.get(host.cluster or "")
         groups = () if cluster is None else ("ecs",) if cluster.is_ecs else ("base",)
-        found.append(HostSettings(host.hostname, host.address or host.hostname, None, groups))
+        found.append(
+            HostSettings.model_construct(name=host.hostname, address=host.address or host.hostname, groups=groups)
+        )
     return _known(site, found)
 
 
@@ -82,7 +83,7 @@ def _from_snapshot(site: ConfiguredSite) -> Sequence[HostSettings]:
     for host in items_of(document.get("hosts")):
         name = text_of(host, "hostname")
         groups = _groups(roles.get(text_of(host, "hostId"), set()))
-        found.append(HostSettings(name, text_of(host, "ipAddress") or name, None, groups))
+        found.append(HostSettings.model_construct(name=name, address=text_of(host, "ipAddress") or name, groups=groups))
     return _known(site, found)
 
 
@@ -102,7 +103,7 @@ def _known(site: ConfiguredSite, found: Iterable[HostSettings]) -> Sequence[Host
         groups = tuple(dict.fromkeys([*(known.groups if known else ()), *host.groups]))
         if own in (host.name, host.address):
             groups = tuple(dict.fromkeys(["manager", *groups]))
-        merged.append(replace(known or host, groups=groups))
+        merged.append((known or host).model_copy(update={"groups": groups}))
     return merged
 
 

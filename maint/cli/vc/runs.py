@@ -16,9 +16,9 @@ from maint.cli.vc.jobs import Class, Conf
 from maint.cli.vc.select import act, chosen, describe, reading, show, step, warn_of_blindness
 from maint.engine.adhoc import AdhocStep
 from maint.errors import UsageError, WorkFailed
-from maint.model.job_definition import ZERO_TIME
 from maint.model.json import Json
 from maint.model.plan import Phase
+from maint.model.virtual_cluster import ZERO_TIME
 from maint.steps.virtual_clusters.runs_wait import output
 
 _CLEANING = 600.0  # seconds

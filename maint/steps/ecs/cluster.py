@@ -44,7 +44,7 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
     cluster = resolve(sight.manager, name)
     if not cluster.is_ecs:
         raise Refused(
-            f"cluster {cluster.name} is no ECS cluster ({cluster.type or 'of no type'}, {cluster.version})",
+            f"cluster {cluster.name} is not an ECS cluster ({cluster.type or 'of no type'}, {cluster.version})",
             hint=f"`maint cluster delete {cluster.name}` takes the playbook that fits",
         )
     require_ssh(sight, f"the hosts of cluster {cluster.name} (or not: --api-only)")

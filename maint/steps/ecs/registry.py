@@ -98,7 +98,7 @@ class RemoveRegistry(Step[DeleteArguments]):
             raise Refused("docker shows a registry that the plan does not name", detail=strangers, hint=PLAN_ANEW)
         yield from prove_cluster(action, site, cluster_of(action))
         kept = yield from keep(action, site, work)
-        # An earlier life may have removed the container and not yet its image, which `docker ps` no longer tells.
+        # An earlier attempt may have removed the container and not yet its image, which `docker ps` no longer tells.
         yield from self._remove(
             site, {host: planned[host] for host in hosts if planned[host] and found[host] is not None}
         )

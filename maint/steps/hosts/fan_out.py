@@ -47,7 +47,7 @@ def map_hosts(
         waiting.put(host)
     try:
         for number in range(min(at_once, len(hosts))):
-            # Whoever leaves, at a signal or a limit, waits for no host: such a thread ends with the process.
+            # A caller that leaves, at a signal or a limit, waits for no host: such a thread ends with the process.
             Thread(target=_work, args=(work, waiting, ended), name=f"host-{number}", daemon=True).start()
         for _ in hosts:
             host, result = ended.get()
@@ -79,7 +79,7 @@ def _work(
             return
         try:
             ended.put((host, work(host)))
-        except BaseException as error:  # it belongs to whoever iterates, not to this thread
+        except BaseException as error:  # it belongs to the caller, not to this thread
             ended.put((host, error))
 
 

@@ -35,7 +35,7 @@ class RunArguments(HostsArguments):
 
 
 class RunCommand(Step[RunArguments]):
-    """Runs a command on each host once; what an earlier life began and nobody saw end is decided by `unless`."""
+    """Runs a command on each host once; what an earlier attempt began without seeing its end is decided by `unless`."""
 
     kind = "host.run"
     help = "Run a command on hosts, once each; `unless` tells where it is not needed, or no longer."
@@ -87,7 +87,7 @@ class RunCommand(Step[RunArguments]):
             if ran[host].ok:
                 ended.append(host)
                 work.note("ended", list(ended))
-            else:  # it is known to have ended: whoever resumes wants it again
+            else:  # it is known to have ended, so a resumed run does it again
                 open_.remove(host)
                 work.note("begun", list(open_))
 

@@ -8,10 +8,10 @@ from datetime import datetime
 
 import msgspec
 
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import Invalid, Refused
 from maint.model.certificate import end_of, first_of
 from maint.model.secret import SecretBytes
-from maint.model.site import VirtualClusterSettings
 from maint.ports import Secrets
 
 _ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for

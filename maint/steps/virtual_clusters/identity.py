@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
+from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.errors import Invalid, Refused
 from maint.model.keytab import BadKeytab, Key, newest_usable, parse
 from maint.model.secret import SecretBytes
-from maint.model.site import VirtualClusterSettings, VirtualClusterUser
 from maint.ports import Secrets
 
 _PRINCIPAL = re.compile(r"[^@/\s\\]+(/[^@/\s\\]+)*@[^@/\s\\]+")

@@ -7,11 +7,11 @@ import ssl
 from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
 
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import MaintError, WorkFailed
 from maint.model.certificate import covers, end_of, fingerprint, first_of, names_of
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.site import VirtualClusterSettings
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.certificate import Pair, pair_of

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from maint.config.schema import SiteSettings, VirtualClusterSettings
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.model.site import SiteSettings, VirtualClusterSettings
 from maint.ports import Ran, ShellSight, Sight
 
 GROUP = "ecs-master"

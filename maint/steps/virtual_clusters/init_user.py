@@ -3,11 +3,11 @@
 import shlex
 from collections.abc import Generator, Iterable, Mapping
 
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import MaintError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.site import VirtualClusterSettings
 from maint.ports import Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.identity import Identity, identity_of, refuse_older, user_of

@@ -3,11 +3,11 @@
 import ssl
 from collections.abc import Iterable
 
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused, Refused, Unfinished, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.site import VirtualClusterSettings
 from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.restore.conflicts import beside
 from maint.restore.select_snapshot import chosen

@@ -7,10 +7,18 @@ from typing import BinaryIO, cast
 
 from maint.errors import Conflict, MaintError, WorkFailed
 from maint.model.formatting import show_count
-from maint.model.job_definition import covers, normal_job, normal_resource, sendable_resource
 from maint.model.json import Json
 from maint.model.snapshot import StoredFile
-from maint.model.virtual_cluster import READY, File, Job, Resource
+from maint.model.virtual_cluster import (
+    READY,
+    File,
+    Job,
+    Resource,
+    covers,
+    normal_job,
+    normal_resource,
+    sendable_resource,
+)
 from maint.ports import Site, VirtualCluster, Work
 from maint.ports.virtual_cluster import Content
 from maint.restore.conflicts import Resolution, definition_of

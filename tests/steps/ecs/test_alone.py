@@ -39,4 +39,4 @@ def test_what_is_left_of_a_cluster_is_named(loaded):
 def test_a_base_cluster_is_not_taken_for_an_ecs_one(loaded):
     said = loaded("playbook", "run", "retire-ecs-cluster", "--set", "cluster=base", "--confirm", "base")
     assert said.code == 5, said.err
-    assert "cluster base is no ECS cluster (BASE_CLUSTER, CDH7)" in said.err
+    assert "cluster base is not an ECS cluster (BASE_CLUSTER, CDH7)" in said.err
