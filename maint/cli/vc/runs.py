@@ -72,7 +72,7 @@ def logs(
     from urllib.parse import unquote
 
     from maint.adapters.clock import SystemClock
-    from maint.steps.virtual_clusters.runs_wait import output
+    from maint.steps.virtual_clusters.runs import output
 
     kind = unquote(kind)  # the contract spells them as they stand in an address, too
 
