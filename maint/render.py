@@ -17,7 +17,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from maint.config import bundled
+from maint.config import resources
 from maint.errors import Invalid, Position
 from maint.model.formatting import show_duration, show_size
 from maint.model.json import Json
@@ -128,7 +128,7 @@ def _environment(**options: Any) -> _Sandbox:  # Any: whatever options jinja2 ha
 def _load_file(name: str) -> tuple[str, str, Callable[[], bool]]:
     """Return the text, and the name that tracebacks give to it."""
     try:
-        return bundled.template(name), name, lambda: True
+        return resources.template(name), name, lambda: True
     except FileNotFoundError:
         raise jinja2.TemplateNotFound(name) from None
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint import render
-from maint.config import bundled
+from maint.config import resources
 from maint.errors import Invalid, Position
 from maint.model.json import Json
 
@@ -206,7 +206,7 @@ def test_any_text_renders_or_is_invalid(text: str) -> None:
 
 @pytest.fixture
 def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(bundled, "folder", lambda name: tmp_path)
+    monkeypatch.setattr(resources, "folder", lambda name: tmp_path)
     render._files.cache_clear()
     return tmp_path
 

@@ -1,37 +1,22 @@
 """Judge facts: run the chosen checks, and take accepted deviations into account."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
-import msgspec
 from msgspec.structs import replace
+from pydantic import ValidationError
 
 from maint.checks.check import Check, Verdict
 from maint.checks.facts import HostFacts, SiteFacts
+from maint.config.schema import Accepted
 from maint.model.finding import Finding, State
 
 _FINE = Verdict(State.PASS, "")
 
 
-class Acceptance(msgspec.Struct, frozen=True):
-    """A known deviation.
-
-    Attributes:
-        hosts: where it is accepted; everywhere when empty.
-        reason: why it is accepted.
-        owner: who answers for it.
-        until: the last day.
-    """
-
-    check: str
-    hosts: Sequence[str]
-    reason: str
-    owner: str
-    until: date
-
-
-def acceptances(listed: Sequence[object]) -> tuple[Acceptance, ...]:
-    """Return the accepted deviations of a site's settings, or of a file of facts.
+def acceptances(listed: Sequence[object]) -> tuple[Accepted, ...]:
+    """Return the accepted deviations of a file of facts.
 
     Raises:
         ValueError: one of them is not whole, so that nobody answers for it; the text says in what.
@@ -39,18 +24,14 @@ def acceptances(listed: Sequence[object]) -> tuple[Acceptance, ...]:
     return tuple(_acceptance(number, item) for number, item in enumerate(listed, 1))
 
 
-def _acceptance(number: int, item: object) -> Acceptance:
-    told = item if isinstance(item, Mapping) else {}
-    hosts = told.get("hosts", ())
-    words = [told.get(name) for name in ("check", "reason", "owner", "until")]
-    listed = isinstance(hosts, list | tuple)
-    if not listed or not all(isinstance(word, str) and word.strip() for word in (*words, *hosts)):
-        raise ValueError(f"acceptance {number} lacks check, reason, owner or last day, or names no hosts")
-    check, reason, owner, until = map(str, words)
-    return Acceptance(check, tuple(hosts), reason, owner, date.fromisoformat(until))
+def _acceptance(number: int, item: object) -> Accepted:
+    try:
+        return Accepted.model_validate_json(json.dumps(item))
+    except ValidationError:
+        raise ValueError(f"acceptance {number} lacks check, reason, owner or last day, or names no hosts") from None
 
 
-def judge(checks: Sequence[Check], site: SiteFacts, accepted: Sequence[Acceptance] = ()) -> list[Finding]:
+def judge(checks: Sequence[Check], site: SiteFacts, accepted: Sequence[Accepted] = ()) -> list[Finding]:
     """Return one finding for each check and each host that it concerns, in the checks' and the hosts' order."""
     found = []
     for check in checks:
@@ -94,7 +75,7 @@ def _silent(check: Check, host: HostFacts) -> Verdict:
     return Verdict(State.ERROR, host.reason or f"{missing[0]} was not asked")
 
 
-def _settled(finding: Finding, accepted: Sequence[Acceptance], today: date) -> Finding:
+def _settled(finding: Finding, accepted: Sequence[Accepted], today: date) -> Finding:
     if finding.state not in (State.FAIL, State.WARN):
         return finding
     for item in accepted:

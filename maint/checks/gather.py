@@ -11,10 +11,10 @@ from maint.checks.facts import HostFacts, ManagerFacts, Setting, SiteFacts
 from maint.checks.plan import folders, repository
 from maint.checks.registry import QUESTIONS
 from maint.checks.script import parse, script
+from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import MaintError
 from maint.model.fleet import Reply
 from maint.model.json import Json
-from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Fleet, ManagerSight
 
 _LETTERS = {"base": "B", "ecs": "E", "ecs-master": "E", "manager": "M", "database": "D"}

@@ -6,14 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from maint.adapters.clock import SystemClock
+from maint.config.schema import BackupSettings, SiteSettings, VirtualClusterSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import Invalid
 from maint.model.json import Json
 from maint.model.secret import Secret
-from maint.model.site import BackupSettings, SiteSettings, VirtualClusterSettings
 
 if TYPE_CHECKING:
     from maint.adapters.manager.client import ManagerClient
@@ -151,7 +149,7 @@ class ConfiguredSite:
             values: `base_url`, `auth_url`, `connect_to`, `ca`; whatever else is passed over.
         """
         clusters = [_moved(one, values) if one.name == name else one for one in self.settings.virtual_clusters]
-        self.settings = replace(self.settings, virtual_clusters=tuple(clusters))
+        self.settings = self.settings.model_copy(update={"virtual_clusters": tuple(clusters)})
         if (client := self._virtual_clusters.pop(name, None)) is not None:
             client.close()
 
@@ -179,10 +177,9 @@ class ConfiguredSite:
 
 
 def _moved(one: VirtualClusterSettings, values: Mapping[str, Json]) -> VirtualClusterSettings:
-    return replace(
-        one,
-        base_url=str(values.get("base_url", one.base_url)),
-        auth_url=str(values.get("auth_url", one.auth_url)),
-        connect_to=str(values["connect_to"]) if "connect_to" in values else one.connect_to,
-        ca=Path(str(values["ca"])) if "ca" in values else one.ca,
-    )
+    found: dict[str, str | Path] = {
+        key: str(values[key]) for key in ("base_url", "auth_url", "connect_to") if key in values
+    }
+    if "ca" in values:
+        found["ca"] = Path(str(values["ca"]))
+    return one.model_copy(update=found)

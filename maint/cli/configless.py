@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from maint.cli.connection_options import Way
 from maint.cli.flags import Flags
 from maint.cli.paths import state_home
-from maint.config.layers import Flags as ConfigFlags
-from maint.config.layers import Settings, load_settings
+from maint.config.precedence import Flags as ConfigFlags
+from maint.config.precedence import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets, check_reference
 from maint.errors import Invalid, UsageError
 from maint.files import make_folder

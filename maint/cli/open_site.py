@@ -7,18 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import bare_settings, way_on, with_store
 from maint.cli.flags import Flags
 from maint.cli.screen import Screen
-from maint.config.layers import Flags as ConfigFlags
-from maint.config.layers import Settings, load_settings
+from maint.config.precedence import Flags as ConfigFlags
+from maint.config.precedence import Settings, load_settings
+from maint.config.schema import SiteSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import MaintError, UsageError
 from maint.model.formatting import parse_duration
-from maint.model.site import SiteSettings
 
 
 def settings_of(flags: Flags) -> Settings:
@@ -38,8 +36,9 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
     screen, settings = flags.screen(), settings_of(flags)
     found = _vendors(flags, settings) or settings.site()
     if flags.insecure or flags.allow_plain:
-        manager = replace(found.manager, insecure=flags.insecure, allow_plain=flags.allow_plain)
-        found = replace(found, manager=manager)
+        manager = found.manager.unverified() if flags.insecure else found.manager
+        manager = manager.in_clear() if flags.allow_plain else manager
+        found = found.model_copy(update={"manager": manager})
     secrets = ReferencedSecrets(
         settings.folder if settings.path else Path("/"),
         os.environ,

@@ -12,7 +12,7 @@ from maint.errors import Invalid, UsageError
 
 if TYPE_CHECKING:
     from maint.model.json import Json
-    from maint.model.playbook import Playbook
+    from maint.model.plan import Playbook
 
 group = typer.Typer(no_args_is_help=True, help="Runbooks: plan them, run them, take them up again.")
 Name = Annotated[str, typer.Argument(help="A shipped playbook's name, or a path to a .yaml file.")]

@@ -15,11 +15,12 @@ from maint.config.suggestions import did_you_mean
 from maint.engine.journal import RunState
 from maint.errors import Invalid, Refused
 from maint.model.json import Json
+from maint.steps.restore.send_deployment import ANSWER
 
 API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
 FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "skip")
 _FINDS = "vc.find"  # the step kind that an address is told to
-_SWITCHES = ("source_gone", "initialised", "skip")
+_SWITCHES = (ANSWER, "source_gone", "initialised", "skip")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 _FORM = "vc.NAME.base_url=https://HOST/dex/api/v1"
 
@@ -34,12 +35,15 @@ def by_lane(given: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """
     found: dict[str, dict[str, str]] = {}
     for key, value in given.items():
+        if key == ANSWER:
+            found.setdefault("", {})[key] = value
+            continue
         head, _, rest = key.partition(".")
         name, _, field = rest.rpartition(".")
         if head != "vc" or not name or field not in FIELDS:
             guess = did_you_mean(field, FIELDS) if head == "vc" and name else None
             raise Invalid(
-                f"--set {key}: a run that is taken up can be told vc.NAME.FIELD, with FIELD one of {', '.join(FIELDS)}",
+                f"--set {key}: a run that is taken up takes vc.NAME.FIELD, with FIELD one of {', '.join(FIELDS)}",
                 detail=["all else was fixed when it was planned"],
                 hint=f"did you mean --set vc.{name}.{guess}=…?" if guess else f"such as --set {_FORM}",
             )
@@ -60,9 +64,13 @@ def checked(site: ConfiguredSite, past: RunState, said: Said) -> dict[str, dict[
         Refused: it is back already, nothing answers there, it is somebody else's address, or the source lives.
     """
     for name, values in past.answers.items():
-        site.find_at(name, values)
+        if name:
+            site.find_at(name, values)
     told: dict[str, dict[str, Json]] = {}
     for name, texts in said.items():
+        if not name:
+            told[name] = _answer(past, texts)
+            continue
         _refuse_unknown(past, name)
         known = past.answers.get(name, {})
         values = _read(name, texts)
@@ -77,6 +85,20 @@ def checked(site: ConfiguredSite, past: RunState, said: Said) -> dict[str, dict[
             _refuse_address(site, past, name, {**past.answers.get(name, {}), **fresh})
     _trust_own(site, _lanes(past))
     return told
+
+
+def _answer(past: RunState, texts: Mapping[str, str]) -> dict[str, Json]:
+    """Return what the operator answers for the run as a whole.
+
+    Raises:
+        Refused: the run has not asked.
+    """
+    if ANSWER not in past.needs:
+        raise Refused(
+            f"run {past.id} has not asked whether its deployment was applied",
+            hint="`maint playbook resume` without --set lets it look by itself",
+        )
+    return {ANSWER: _value(ANSWER, ANSWER, texts[ANSWER])}
 
 
 def _trust_own(site: ConfiguredSite, names: Sequence[str]) -> None:

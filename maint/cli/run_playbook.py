@@ -13,7 +13,7 @@ from maint.cli.resume_values import by_lane, checked
 from maint.cli.run_output import show_output
 from maint.cli.schedule.metrics import publish
 from maint.cli.screen import Screen, confirm, plan_text
-from maint.config.bundled import playbooks
+from maint.config.resources import playbooks
 from maint.engine import journal
 from maint.engine.load import Library
 from maint.engine.lock import site_lock
@@ -22,8 +22,7 @@ from maint.engine.session import RunSession
 from maint.errors import Interrupted, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
-from maint.model.plan import Effect, Plan
-from maint.model.playbook import Playbook
+from maint.model.plan import Effect, Plan, Playbook
 from maint.report.run import write
 
 

@@ -1,14 +1,40 @@
 """The kinds of value that the configuration knows: names, ports, references, URLs, keys."""
 
 import ipaddress
+import math
 import re
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from maint.config.durations import DURATION_SCHEMA, seconds
-from maint.config.models import After, Before, Field, Shown
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
+
 from maint.config.secrets import check_reference
+from maint.model.formatting import parse_duration
 from maint.model.virtual_cluster import is_cluster_name
+
+Place: TypeAlias = Callable[[str], Path]
+"""Turns a path as it is written into an absolute one; given to pydantic as the context of what is read."""
+
+
+class Strict(BaseModel):
+    """A model that accepts nothing it does not know, converts nothing, and never changes."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True
+    )  # defer_build: a command uses a few of the many models
+
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -101,7 +127,8 @@ def endpoint(text: str) -> str:
 def _store(text: str) -> str:
     scheme, separator, rest = text.partition("://")
     if not separator:
-        return _path(text)
+        _path(text)
+        return text
     if scheme not in _STORE_SCHEMES or not rest:
         raise ValueError("must be a path, sftp://HOST/PATH or s3://BUCKET/PREFIX")
     try:
@@ -113,10 +140,42 @@ def _store(text: str) -> str:
     return text
 
 
-def _path(text: str) -> str:
-    if not text.strip():
+def _path(value: object) -> object:
+    if isinstance(value, str) and not value.strip():
         raise ValueError("must be a path, not empty")
-    return text
+    return value
+
+
+def _placed(path: Path, info: ValidationInfo) -> Path:
+    place: Place | None = info.context
+    return place(str(path)) if place else path
+
+
+def _placed_store(text: str, info: ValidationInfo) -> str:
+    return text if "://" in text else str(_placed(Path(text), info))
+
+
+def _placed_principal(text: str, info: ValidationInfo) -> str:
+    return f"file:{_placed(Path(text.removeprefix('file:')), info)}" if text.startswith("file:") else text
+
+
+def _address(value: Any, known: ValidatorFunctionWrapHandler, info: ValidationInfo) -> str:  # Any: whatever is written
+    found: str = info.data.get("name", "") if value is None else known(value)
+    return found
+
+
+def seconds(value: object) -> float:
+    """Return a duration in seconds.
+
+    Raises:
+        ValueError: it is none; the words say what one looks like.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("must be a duration such as 90s, 30m, 24h or 7d, or a number of seconds")
+    found = parse_duration(value) if isinstance(value, str) else float(value)
+    if not 0 <= found < math.inf:
+        raise ValueError("must be a duration of zero or more")
+    return found
 
 
 def _far_path(text: str) -> str:
@@ -139,21 +198,29 @@ def _principal(text: str) -> str:
     return text
 
 
-Name = Annotated[str, After(_name)]
-ClusterName = Annotated[str, After(_cluster_name)]
-HostName = Annotated[str, After(_host)]
+Name = Annotated[str, AfterValidator(_name)]
+ClusterName = Annotated[str, AfterValidator(_cluster_name)]
+HostName = Annotated[str, AfterValidator(_host)]
+Address = Annotated[HostName, WrapValidator(_address)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Count = Annotated[int, Field(ge=0, le=100_000)]
-Reference = Annotated[str, After(check_reference)]
-Recipient = Annotated[str, After(_recipient)]
-PublicKey = Annotated[str, After(_public_key)]
-ApiVersion = Annotated[int, Before(_api_version), Shown({"type": "string", "pattern": f"^{_API.pattern}$"})]
-Url = Annotated[str, After(url)]
-Endpoint = Annotated[str, After(endpoint)]
-StoreAddress = Annotated[str, After(_store)]
-FilePath = Annotated[str, After(_path)]
-FarPath = Annotated[str, After(_far_path)]
-Said = Annotated[str, After(_said)]
-Principal = Annotated[str, After(_principal)]
+Reference = Annotated[str, AfterValidator(check_reference)]
+Recipient = Annotated[str, AfterValidator(_recipient)]
+PublicKey = Annotated[str, AfterValidator(_public_key)]
+ApiVersion = Annotated[
+    int, BeforeValidator(_api_version), WithJsonSchema({"type": "string", "pattern": f"^{_API.pattern}$"})
+]
+Url = Annotated[str, AfterValidator(url)]
+Endpoint = Annotated[str, AfterValidator(endpoint)]
+StoreAddress = Annotated[str, AfterValidator(_store), AfterValidator(_placed_store)]
+FilePath = Annotated[Path, BeforeValidator(_path), AfterValidator(_placed), WithJsonSchema({"type": "string"})]
+FarPath = Annotated[str, AfterValidator(_far_path)]
+Said = Annotated[str, AfterValidator(_said)]
+Principal = Annotated[str, AfterValidator(_principal), AfterValidator(_placed_principal)]
 Text = Annotated[str, Field(min_length=1)]
-Duration = Annotated[float, Before(seconds), Shown(DURATION_SCHEMA)]
+Duration = Annotated[
+    float,
+    BeforeValidator(seconds),
+    WithJsonSchema({"type": ["string", "number"], "description": "90s, 30m, 24h, 7d, or a number of seconds"}),
+]
+"""Seconds, written as `90s` or as a plain number."""

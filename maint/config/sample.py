@@ -9,8 +9,7 @@ import msgspec
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from maint.config.annotations import inside, members
-from maint.config.mirror import mirror
+from maint.config.error_messages import inside, members
 from maint.config.schema import Config
 from maint.config.secrets import FORMS
 from maint.config.yaml import resolve
@@ -38,12 +37,12 @@ class Key(msgspec.Struct, frozen=True):
 
 def sample() -> str:
     """Return a commented configuration that loads as it is, and still loads with every key taken into use."""
-    return _HEAD + "\n".join(_block(mirror(Config), 0, None)) + "\n"
+    return _HEAD + "\n".join(_block(Config, 0, None)) + "\n"
 
 
 def reference() -> list[Key]:
     """Return every key, nested ones in dotted form, in the order of the schema."""
-    return list(_keys(mirror(Config), ""))
+    return list(_keys(Config, ""))
 
 
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[Key]:
@@ -73,7 +72,7 @@ def _nested(field: FieldInfo) -> tuple[type[BaseModel] | None, str]:
 
 
 def _default(field: FieldInfo) -> Json:
-    value = field.get_default(call_default_factory=True)
+    value = field.get_default()
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -1,13 +1,17 @@
-"""The whole configuration as models: every key, its meaning, its default and an example.
+"""The configuration as models: every key, its meaning, its default and an example; they are the settings as well.
 
-`maint generate schema`, the sample configuration and the reference are made from these; to add a key, add a field here.
+The sample, the JSON schema and the reference are made from these; to add a key, add a field here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PrivateAttr
 
 from maint.config.fields import (
+    Address,
     ApiVersion,
     ClusterName,
     Count,
@@ -24,14 +28,40 @@ from maint.config.fields import (
     Reference,
     Said,
     StoreAddress,
+    Strict,
     Text,
     Url,
 )
-from maint.config.models import Field, Strict
 from maint.config.secrets import FACTORY
+from maint.config.suggestions import KeyPath, did_you_mean
+from maint.errors import Invalid
 
 
-class Bootstrap(Strict):
+class Tls(Strict):
+    """Something that is reached with TLS; whether its certificate is verified is not a key of the configuration."""
+
+    _insecure: bool = PrivateAttr(default=False)
+
+    @property
+    def insecure(self) -> bool:
+        """Whether the certificate is not verified, as `--insecure` or the vendor's own configuration wants."""
+        return self._insecure
+
+    def unverified(self) -> Self:
+        """Return a copy that is reached without verification."""
+        found = self.model_copy()
+        found._insecure = True
+        return found
+
+
+class Login(Strict):
+    """An account: its name, and a reference to its password."""
+
+    username: Text
+    password: Reference
+
+
+class Bootstrap(Login):
     """The account of a fresh server, before a restore."""
 
     username: Text = Field(default="admin", description="its name")
@@ -45,7 +75,7 @@ class Api(Strict):
     deployment: ApiVersion = Field(default=49, description="for export and restore", examples=["v49"])
 
 
-class Manager(Strict):
+class ManagerSettings(Tls):
     """How to reach the manager, and as whom."""
 
     host: HostName = Field(description="name or address of the manager", examples=["cm.example.internal"])
@@ -61,6 +91,24 @@ class Manager(Strict):
     license: FilePath | None = Field(
         default=None, description="licence file to upload before a restore", examples=["/etc/maint/license.txt"]
     )
+
+    _allow_plain: bool = PrivateAttr(default=False)
+
+    @property
+    def allow_plain(self) -> bool:
+        """Whether passwords may go in clear although `ca` is set, as `--allow-plain` wants."""
+        return self._allow_plain
+
+    def in_clear(self) -> Self:
+        """Return a copy to which passwords may go in clear."""
+        found = self.model_copy()
+        found._allow_plain = True
+        return found
+
+    @property
+    def login(self) -> Login:
+        """The account for the management API."""
+        return Login.model_construct(username=self.username, password=self.password)
 
 
 class Jump(Strict):
@@ -81,7 +129,7 @@ class Sudo(Strict):
     )
 
 
-class Ssh(Strict):
+class SshSettings(Strict):
     """How to reach the hosts."""
 
     user: Text = Field(default="root", description="account on the hosts")
@@ -98,12 +146,17 @@ class Ssh(Strict):
     jump: Jump | None = Field(default=None, description="host that connections go through")
     sudo: bool | Sudo = Field(default=False, description="run commands with sudo: true, or its password")
 
+    @property
+    def sudo_password(self) -> str | None:
+        """The reference to the password that sudo asks for."""
+        return self.sudo.password if isinstance(self.sudo, Sudo) else None
+
 
 class Accepted(Strict):
     """A known deviation: somebody answers for it, until a day."""
 
     check: Text = Field(description="id of the check", examples=["os.selinux"])
-    hosts: Sequence[Text] = Field(
+    hosts: tuple[Text, ...] = Field(
         default=(), description="hosts it is accepted for; all when left out", examples=[["ecs-1"]]
     )
     reason: Said = Field(description="why", examples=["agreed with security"])
@@ -111,15 +164,18 @@ class Accepted(Strict):
     until: date = Field(description="last day", examples=["2027-06-30"])
 
 
-class Host(Strict):
+class HostSettings(Strict):
     """A host of the platform."""
 
     name: Name = Field(description="how maint calls it", examples=["ecs-1"])
-    address: HostName | None = Field(
-        default=None, description="where SSH reaches it; its name when left out", examples=["10.0.0.21"]
+    address: Address = Field(
+        default=None,
+        validate_default=True,
+        description="where SSH reaches it; its name when left out",
+        examples=["10.0.0.21"],
     )
     port: Port | None = Field(default=None, description="SSH port when it differs", examples=[22])
-    groups: Sequence[Name] = Field(
+    groups: tuple[Name, ...] = Field(
         default=(), description="base, ecs, ecs-master, manager, or names of your own", examples=[["ecs-master", "ecs"]]
     )
 
@@ -135,7 +191,7 @@ class Keep(Strict):
     yearly: Count = Field(default=0, description="one a year", examples=[0])
 
 
-class Sftp(Strict):
+class SftpSettings(Strict):
     """How stores on other hosts are reached, where that differs from the site's hosts."""
 
     key: FilePath | None = Field(
@@ -171,7 +227,7 @@ class S3Bucket(Strict):
     )
 
 
-class S3(Strict):
+class S3Settings(Strict):
     """How S3-compatible stores are reached."""
 
     endpoint: Url | None = Field(
@@ -191,10 +247,20 @@ class S3(Strict):
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that the service must chain to", examples=["/etc/maint/s3-ca.pem"]
     )
-    buckets: Sequence[S3Bucket] = Field(default=(), description="buckets that are reached in another way")
+    buckets: tuple[S3Bucket, ...] = Field(default=(), description="buckets that are reached in another way")
+
+    def own(self, bucket: str) -> S3Bucket | None:
+        """Return what is said of one bucket alone."""
+        return next((one for one in self.buckets if one.name == bucket), None)
+
+    def of(self, bucket: str) -> "S3Settings":
+        """Return how a bucket is reached: as all are, but for what is said of it alone."""
+        own = self.own(bucket)
+        said = own.model_dump(exclude={"name"}, exclude_none=True) if own else {}
+        return self.model_copy(update=said)
 
 
-class Parts(Strict):
+class PartsSettings(Strict):
     """Further parts of a snapshot; left out: taken where they can be had; true: their lack is exit 7; false: never."""
 
     license: bool | None = Field(default=None, description="the licence that manager.license names", examples=[True])
@@ -206,7 +272,7 @@ class Parts(Strict):
     )
 
 
-class Backup(Strict):
+class BackupSettings(Strict):
     """Where snapshots go, for whom they are encrypted, and what is kept."""
 
     on_redacted: Literal["problem", "accept", "window"] = Field(
@@ -215,12 +281,12 @@ class Backup(Strict):
     store: StoreAddress = Field(
         description="a path, sftp://HOST/PATH or s3://BUCKET/PREFIX", examples=["/var/lib/maint/backups"]
     )
-    copies: Sequence[StoreAddress] = Field(
+    copies: tuple[StoreAddress, ...] = Field(
         default=(), description="further stores", examples=[["sftp://backup.example.internal/srv/maint"]]
     )
-    sftp: Sftp = Field(default=Sftp(), description="how SFTP stores are reached")
-    s3: S3 = Field(default=S3(), description="how S3 stores are reached")
-    recipients: Sequence[Recipient] = Field(
+    sftp: SftpSettings = Field(default=SftpSettings(), description="how SFTP stores are reached")
+    s3: S3Settings = Field(default=S3Settings(), description="how S3 stores are reached")
+    recipients: tuple[Recipient, ...] = Field(
         default=(),
         description="age public keys that can decrypt",
         examples=[["age1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq"]],
@@ -230,7 +296,7 @@ class Backup(Strict):
         description="reference to the private key, only where backups are read",
         examples=["file:/etc/maint/identity"],
     )
-    parts: Parts = Field(default=Parts(), description="further parts of a snapshot")
+    parts: PartsSettings = Field(default=PartsSettings(), description="further parts of a snapshot")
     keep: Keep | None = Field(default=None, description="what pruning keeps")
     minimum: Count = Field(default=3, description="verified restorable snapshots that pruning never goes below")
     reread: Duration = Field(
@@ -248,21 +314,21 @@ class Backup(Strict):
         description="reference to the key of secrets' fingerprints; made in the state folder when left out",
         examples=["file:/etc/maint/fingerprint"],
     )
-    trusted_keys: Sequence[PublicKey] = Field(
+    trusted_keys: tuple[PublicKey, ...] = Field(
         default=(),
         description="whose signatures are believed; the site's own key always is",
         examples=[["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]],
     )
 
 
-class Tls(Strict):
+class TlsPair(Strict):
     """The certificate for `vc init`; without it the utility makes its own."""
 
     cert: FilePath = Field(description="certificate (PEM)", examples=["/etc/maint/vc.pem"])
     key: Reference = Field(description="reference to its private key", examples=["file:/etc/maint/vc.key"])
 
 
-class User(Strict):
+class VirtualClusterUser(Strict):
     """A user of a virtual cluster, for `vc init-user`."""
 
     name: Name = Field(description="name", examples=["etl_user"])
@@ -270,7 +336,7 @@ class User(Strict):
     keytab: Reference = Field(description="reference to its keytab", examples=["file:/etc/maint/etl_user.keytab"])
 
 
-class VirtualCluster(Strict):
+class VirtualClusterSettings(Tls):
     """A virtual cluster of the Data Engineering service."""
 
     name: ClusterName = Field(description="how maint calls it", examples=["default-vc"])
@@ -289,34 +355,78 @@ class VirtualCluster(Strict):
     connect_to: Endpoint | None = Field(
         default=None, description="where to connect when DNS is not to be trusted", examples=["10.0.0.21:443"]
     )
-    tls: Tls | None = Field(default=None, description="certificate for vc init")
+    tls: TlsPair | None = Field(default=None, description="certificate for vc init")
     utility: FarPath | None = Field(
         default=None,
         description="absolute path of the utility script on the first ecs-master host; looked for when left out",
         examples=["/opt/maint/cde-utils.sh"],
     )
-    users: Sequence[User] = Field(default=(), description="users for vc init-user")
+    users: tuple[VirtualClusterUser, ...] = Field(default=(), description="users for vc init-user")
+
+    @property
+    def login(self) -> Login:
+        """The workload user."""
+        return Login.model_construct(username=self.username, password=self.password)
 
 
 class Site(Strict):
     """One platform: a manager, its hosts, its backups, its virtual clusters."""
 
-    manager: Manager = Field(description="the manager")
-    ssh: Ssh | None = Field(default=None, description="how to reach the hosts")
+    manager: ManagerSettings = Field(description="the manager")
+    ssh: SshSettings | None = Field(default=None, description="how to reach the hosts")
     app_domain: HostName | None = Field(
         default=None,
         description="domain of the data services; found out when left out",
         examples=["apps.example.internal"],
     )
-    accepted: Sequence[Accepted] = Field(default=(), description="known deviations")
-    hosts: Sequence[Host] = Field(default=(), description="the hosts")
-    backup: Backup | None = Field(default=None, description="backups")
-    virtual_clusters: Sequence[VirtualCluster] = Field(default=(), description="virtual clusters")
+    accepted: tuple[Accepted, ...] = Field(default=(), description="known deviations")
+    hosts: tuple[HostSettings, ...] = Field(default=(), description="the hosts")
+    backup: BackupSettings | None = Field(default=None, description="backups")
+    virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
     metrics: FilePath | None = Field(
         default=None,
         description="file that each run writes for Prometheus' textfile collector; its name ends in .prom",
         examples=["/var/lib/prometheus/node-exporter/maint.prom"],
     )
+
+
+class SiteSettings(Site):
+    """A site with its name, and the folder of its lock, journals, undo objects and keys."""
+
+    name: str
+    state: Path
+
+    @classmethod
+    def of(cls, site: Site, *, name: str, state: Path) -> Self:
+        """Return what is configured of a site that was read."""
+        return cls.model_construct(name=name, state=state, **{key: getattr(site, key) for key in Site.model_fields})
+
+    def virtual_cluster(self, name: str) -> VirtualClusterSettings:
+        """Return a virtual cluster by name, the only one where the name is empty.
+
+        Raises:
+            Invalid: there is none of that name, or there are several to choose from.
+        """
+        known = [cluster.name for cluster in self.virtual_clusters]
+        found = [cluster for cluster in self.virtual_clusters if not name or cluster.name == name]
+        if len(found) == 1:
+            return found[0]
+        if not known:
+            raise Invalid(
+                f"site {self.name} has no virtual clusters in its config",
+                hint="add `virtual_clusters: [{name: …, base_url: …, auth_url: …, username: …, password: …}]`",
+            )
+        problem = "several virtual clusters are configured" if found else f"there is no virtual cluster {name!r}"
+        raise Invalid(problem, detail=[f"configured: {', '.join(known)}"], hint=f"choose one: --vc {known[0]}")
+
+    def hosts_in(self, group: str) -> tuple[HostSettings, ...]:
+        """Return the hosts of a group; the group `manager` is the manager's own address when none is listed."""
+        found = tuple(host for host in self.hosts if group in host.groups)
+        if not found and group == "manager":
+            return (
+                HostSettings.model_construct(name=self.manager.host, address=self.manager.host, groups=("manager",)),
+            )
+        return found
 
 
 class Config(Strict):
@@ -328,3 +438,49 @@ class Config(Strict):
         examples=["/var/lib/maint"],
     )
     sites: dict[Name, Site] = Field(description="the sites by name", min_length=1)
+
+
+class BrokenRule(Exception):
+    """A rule between keys that is broken: the place, what is wrong, and what to do next."""
+
+    def __init__(self, path: KeyPath, words: str, hint: str) -> None:
+        super().__init__(words)
+        self.path = path
+        self.words = words
+        self.hint = hint
+
+
+def broken_rules(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
+    """Tell which rules between keys of a site are broken."""
+    if site.manager.plain_port == site.manager.tls_port:
+        yield BrokenRule(
+            (*path, "manager", "tls_port"), "must differ from plain_port", "the usual ones are 7180 and 7183"
+        )
+    yield from _twice([host.name for host in site.hosts], (*path, "hosts"))
+    yield from _twice([cluster.name for cluster in site.virtual_clusters], (*path, "virtual_clusters"))
+    for number, cluster in enumerate(site.virtual_clusters):
+        yield from _twice([user.name for user in cluster.users], (*path, "virtual_clusters", number, "users"))
+    if site.backup:
+        yield from _twice([one.name for one in site.backup.s3.buckets], (*path, "backup", "s3", "buckets"))
+    yield from _strangers(site, path)
+    if site.backup and not (site.backup.recipients or site.backup.identity):
+        yield BrokenRule(
+            (*path, "backup"), "needs recipients, or an identity", "maint config init shows how a key pair is made"
+        )
+
+
+def _twice(names: Sequence[str], path: KeyPath) -> Iterator[BrokenRule]:
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            yield BrokenRule((*path, number, "name"), f"the name {name!r} is given twice", "give each its own name")
+
+
+def _strangers(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
+    """Accepted deviations of hosts that nobody knows would silently accept nothing."""
+    known = [host.name for host in site.hosts]
+    for number, accepted in enumerate(site.accepted):
+        for index, name in enumerate(accepted.hosts):
+            if name not in known:
+                guess = did_you_mean(name, known)
+                hint = f"did you mean {guess}?" if guess else "list it under hosts, or leave it out here"
+                yield BrokenRule((*path, "accepted", number, "hosts", index), f"there is no host {name!r}", hint)

@@ -1,9 +1,11 @@
-"""Words about what somebody wrote: what was probably meant, and where it stands."""
+"""Suggest what was probably meant, and name a place as people write it."""
 
 import difflib
 from collections.abc import Iterable
+from typing import TypeAlias
 
-from maint.config.document import Path
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Keys and indexes that lead to a part of a document."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
@@ -13,7 +15,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return spelled[close[0]] if close else None
 
 
-def dotted(path: Path) -> str:
+def dotted(path: KeyPath) -> str:
     """Return a path as people write it, such as `sites.prod.hosts[0].name`."""
     text = ""
     for step in path:

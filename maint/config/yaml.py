@@ -4,19 +4,18 @@ What is read is YAML 1.2 with its core scalars: `no`, `on` and `1:30` are text, 
 file mean something else than it looks like (duplicate keys, aliases, merge keys, tags, several documents) is refused.
 """
 
+import copy
 import math
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Protocol
 
 import yaml
 
-from maint.config.document import Document, Path
+from maint.config.suggestions import KeyPath
 from maint.errors import Invalid, Position
 from maint.model.json import Json
-
-__all__ = ["Document", "Path", "dump", "load", "read", "read_text", "resolve"]
 
 MAX_DEPTH = 64
 MAX_CHARACTERS = 4_000_000
@@ -36,6 +35,65 @@ _MAY_BE_NUMBER = tuple("+-.0123456789")  # what all of these begin with
 _UNWANTED = "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 _LAYOUT = {ord(character): None for character in "\t\n\r"}
 _BREAK = r"\r\n|\r|\n"
+_SYNTAX_HINT = "look at the quotes, brackets, colons and the indentation here and in the line before"
+
+
+class Document:
+    """A YAML document: its plain value, and where each part of it stands.
+
+    Attributes:
+        name: the file's name for messages.
+        data: dicts, lists and scalars.
+    """
+
+    def __init__(self, name: str, data: Json, places: Mapping[KeyPath, tuple[Position, Position]]) -> None:
+        self.name = name
+        self.data = data
+        self._places = places
+
+    def where(self, path: KeyPath, *, key: bool = False) -> Position:
+        """Return the place of the value at a path, or of its key.
+
+        A path that is not in the document stands where its nearest ancestor stands.
+        """
+        for length in range(len(path), -1, -1):
+            place = self._places.get(tuple(path[:length]))
+            if place is not None:
+                return place[0] if key and length == len(path) else place[1]
+        return Position(self.name, 1, 1)
+
+    def __contains__(self, path: KeyPath) -> bool:
+        """Tell whether something stands at a path."""
+        return path in self._places
+
+    def with_value(self, path: KeyPath, value: Json, place: Position) -> "Document":
+        """Return a copy with a scalar put at a path of keys; `place` tells where that value came from."""
+        data = copy.deepcopy(self.data)
+        inner = data
+        for step in path[:-1]:
+            if not isinstance(inner, dict):
+                return self  # what stands here is wrong already, and will be named as such
+            if inner.get(str(step)) is None:
+                inner[str(step)] = {}
+            inner = inner[str(step)]
+        if not isinstance(inner, dict):
+            return self
+        inner[str(path[-1])] = value
+        return Document(self.name, data, {**self._places, path: (place, place)})
+
+    def at(self, path: KeyPath) -> Json:
+        """Return the value at a path; KeyError where there is none."""
+        value = self.data
+        for step in path:
+            if isinstance(step, int):
+                if not isinstance(value, list) or not -len(value) <= step < len(value):
+                    raise KeyError(path)
+                value = value[step]
+            elif isinstance(value, dict):
+                value = value[step]
+            else:
+                raise KeyError(path)
+        return value
 
 
 class _Mark(Protocol):
@@ -45,7 +103,7 @@ class _Mark(Protocol):
     column: int
 
 
-def read(path: FilePath, name: str | None = None) -> Document:
+def read(path: Path, name: str | None = None) -> Document:
     """Read a file; see `load`.
 
     Raises:
@@ -54,7 +112,7 @@ def read(path: FilePath, name: str | None = None) -> Document:
     return load(read_text(path, name), name or str(path))
 
 
-def read_text(path: FilePath, name: str | None = None) -> str:
+def read_text(path: Path, name: str | None = None) -> str:
     """Return the text of a file.
 
     Raises:
@@ -64,7 +122,9 @@ def read_text(path: FilePath, name: str | None = None) -> str:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise Invalid(f"cannot read {name}: {error.strerror}") from None
+        raise Invalid(
+            f"cannot read {name}: {error.strerror}", hint="look at the name, and at who may read the file"
+        ) from None
     return _decoded(content, name)
 
 
@@ -76,7 +136,7 @@ def load(text: str, name: str) -> Document:
         name: the file's name for messages.
 
     Raises:
-        Invalid: it is no YAML, or holds something that is refused; with file, line and column.
+        Invalid: it is not YAML, or has something that is refused; with file, line and column.
     """
     _refuse_unreadable(text, name)
     return _Reader(text, name).document()
@@ -113,7 +173,9 @@ def _place(before: str, name: str) -> Position:
 
 def _refuse_unreadable(text: str, name: str) -> None:
     if len(text) > MAX_CHARACTERS:
-        raise Invalid(f"more than {MAX_CHARACTERS} characters", at=Position(name, 1, 1))
+        raise Invalid(
+            f"more than {MAX_CHARACTERS} characters", at=Position(name, 1, 1), hint="is this the file that was meant?"
+        )
     found = _unwanted(text)
     if found:
         raise Invalid(
@@ -134,7 +196,7 @@ class _Reader:
     def __init__(self, text: str, name: str) -> None:
         self._name = name
         self._parser = yaml.SafeLoader(text)
-        self._places: dict[Path, tuple[Position, Position]] = {}
+        self._places: dict[KeyPath, tuple[Position, Position]] = {}
 
     def document(self) -> Document:
         """Read the one document."""
@@ -162,13 +224,15 @@ class _Reader:
         except (yaml.YAMLError, ValueError, OverflowError):
             # The parser trusts escapes such as "\UFFFFFFFF" and turns them into characters that do not exist.
             place = self._position(self._parser.get_mark())
-            raise Invalid("this is no YAML: an escape or number here has no meaning", at=place) from None
+            raise Invalid(
+                "this is not YAML: an escape or number here has no meaning", at=place, hint=_SYNTAX_HINT
+            ) from None
         return event
 
     def _not_yaml(self, error: yaml.MarkedYAMLError) -> Invalid:
         mark: _Mark | None = error.problem_mark or error.context_mark
         words = error.problem or error.context or "syntax error"
-        hint = None
+        hint = _SYNTAX_HINT
         if "'\\t'" in words:
             words, hint = "a tab stands where only spaces may", "indent with spaces"
         context = (
@@ -176,15 +240,15 @@ class _Reader:
             if (error.context and error.context_mark)
             else []
         )
-        return Invalid(f"this is no YAML: {words}", at=self._position(mark), detail=context, hint=hint)
+        return Invalid(f"this is not YAML: {words}", at=self._position(mark), detail=context, hint=hint)
 
-    def _value(self, event: yaml.Event, path: Path) -> Json:
+    def _value(self, event: yaml.Event, path: KeyPath) -> Json:
         if isinstance(event, yaml.AliasEvent):
             raise self._invalid("aliases (*name) are not read", event, hint="write the value out")
         if isinstance(event, yaml.NodeEvent) and event.anchor:
             raise self._invalid("anchors (&name) are not read", event, hint="write the value out where it is needed")
         if len(path) > MAX_DEPTH:
-            raise self._invalid(f"nested more than {MAX_DEPTH} deep", event)
+            raise self._invalid(f"nested more than {MAX_DEPTH} deep", event, hint="is this the file that was meant?")
         if isinstance(event, yaml.MappingStartEvent):
             self._check_tag(event.tag, event, ("map",))
             return self._mapping(path)
@@ -194,7 +258,7 @@ class _Reader:
         assert isinstance(event, yaml.ScalarEvent)  # the parser's grammar leaves nothing else
         return self._scalar(event)
 
-    def _sequence(self, path: Path) -> list[Json]:
+    def _sequence(self, path: KeyPath) -> list[Json]:
         values: list[Json] = []
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
             here = (*path, len(values))
@@ -203,7 +267,7 @@ class _Reader:
             values.append(self._value(event, here))
         return values
 
-    def _mapping(self, path: Path) -> dict[str, Json]:
+    def _mapping(self, path: KeyPath) -> dict[str, Json]:
         values: dict[str, Json] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             key = self._key(event)
@@ -211,7 +275,10 @@ class _Reader:
             place = self._position(event.start_mark)
             if key in values:
                 raise self._invalid(
-                    f"the key {key!r} is given twice", event, detail=[f"first at {self._places[here][0]}"]
+                    f"the key {key!r} is given twice",
+                    event,
+                    detail=[f"first at {self._places[here][0]}"],
+                    hint="keep one of them",
                 )
             value = self._next()
             self._places[here] = (place, self._position(value.start_mark))
@@ -220,7 +287,7 @@ class _Reader:
 
     def _key(self, event: yaml.Event) -> str:
         if isinstance(event, yaml.CollectionStartEvent):
-            raise self._invalid("a list or mapping cannot be a key", event)
+            raise self._invalid("a list or mapping cannot be a key", event, hint="put it in quotes if it is text")
         key = self._value(event, ())
         if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
             raise self._invalid("merge keys (<<) are not read", event, hint="write the keys out")
@@ -232,14 +299,15 @@ class _Reader:
         self._check_tag(event.tag, event, ("str", "int", "float", "bool", "null"))
         text: str = event.value
         if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
-            raise self._invalid("this text holds a character that no file or command can hold", event)
+            raise self._invalid("no file or command can have a character of this text", event, hint="leave it out")
         if event.tag is None and event.implicit[0]:
             return self._resolved(text, event)
         if event.tag in (None, "!", f"{_CORE}str"):
             return text
         value = self._resolved(text, event)
         if _kind(value) != event.tag.removeprefix(_CORE):
-            raise self._invalid(f"this is not of the type that its tag !!{event.tag.removeprefix(_CORE)} says", event)
+            tag = event.tag.removeprefix(_CORE)
+            raise self._invalid(f"this is not of the type that its tag !!{tag} says", event, hint="leave the tag out")
         return value
 
     def _resolved(self, text: str, event: yaml.Event) -> Json:
@@ -260,9 +328,7 @@ class _Reader:
     def _position(self, mark: _Mark | None) -> Position:
         return Position(self._name, mark.line + 1, mark.column + 1) if mark else Position(self._name, 1, 1)
 
-    def _invalid(
-        self, message: str, event: yaml.Event, *, detail: Sequence[str] = (), hint: str | None = None
-    ) -> Invalid:
+    def _invalid(self, message: str, event: yaml.Event, *, hint: str, detail: Sequence[str] = ()) -> Invalid:
         return Invalid(message, at=self._position(event.start_mark), detail=detail, hint=hint)
 
 

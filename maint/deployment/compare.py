@@ -110,14 +110,8 @@ _COLLECTIONS = frozenset(
 
 
 class _Comparer:
-    """Walks two trees.
-
-    Args:
-        hides: whether either hides a value, so that equal parts have to be looked at too.
-    """
-
     def __init__(self, hides: bool) -> None:
-        self._hides = hides
+        self._hides = hides  # whether either tree hides a value, so that equal parts have to be looked at too
         self.result = Comparison()
 
     def objects(self, before: dict[str, Tree], after: dict[str, Tree], path: Path) -> None:

@@ -73,11 +73,7 @@ class EventParser:
                 raise Misshapen(f"{failure.message}, {within}") from None
 
     def close(self) -> None:
-        """Say that no more blocks follow.
-
-        Raises:
-            WorkFailed: the document is not complete.
-        """
+        """Say that no more blocks follow; raises `WorkFailed` where the document is not complete."""
         try:
             self._parser.close()
         except _PROBLEMS as problem:

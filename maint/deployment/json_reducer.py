@@ -83,11 +83,7 @@ class Reducer:
         self.nulls: list[str] = []
 
     def __call__(self, events: Sequence[Event]) -> None:
-        """Take a batch of events.
-
-        Raises:
-            Misshapen: the document is JSON, but has not the shape that the rules expect.
-        """
+        """Take a batch of events; raises `Misshapen` where a rule meets another shape than it expects."""
         if not self._stack and not self._root and events[0][0] != "start_map":
             raise Misshapen("the document is JSON, but no deployment: its outermost value is not an object")
         try:

@@ -125,11 +125,7 @@ class Judge:
         self._parser.feed(block)
 
     def close(self) -> Verdict:
-        """Say that the document has ended.
-
-        Raises:
-            WorkFailed: it is not complete.
-        """
+        """Return the verdict; raises `WorkFailed` where the document is not complete."""
         self._parser.close()
         self._counts.update(self._redactions.counts())
         return Verdict(self._judgement(), self._summary())

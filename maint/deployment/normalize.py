@@ -27,13 +27,9 @@ class Hidden(str):
 
 
 class Items(dict[str, Tree]):
-    """What was a list, or an object with `items`: its elements by identity.
+    """What was a list, or an object with `items`: its elements by identity."""
 
-    Attributes:
-        fields: the keys of what stood beside `items`, and is not an element.
-    """
-
-    fields: frozenset[str] = frozenset()
+    fields: frozenset[str] = frozenset()  # the keys of what stood beside `items`, and is not an element
 
     def add(self, name: str, value: Tree) -> str:
         """Add an element, return its key: what is there twice must not look as if it were there once."""
@@ -45,13 +41,9 @@ class Items(dict[str, Tree]):
 
 
 class Configuration(dict[str, Tree]):
-    """The tree of a whole document.
+    """The tree of a whole document."""
 
-    Attributes:
-        hides: whether a `Hidden` is in it.
-    """
-
-    hides: bool = True
+    hides: bool = True  # whether a `Hidden` is in it
 
 
 _HIDDEN = Hidden(REDACTED)
@@ -96,12 +88,7 @@ class _Builder:
         self.hides = False
 
     def fields(self, fields: Document, *, holds_items: bool) -> dict[str, Tree]:
-        """Return the tree of an object.
-
-        Args:
-            fields: the object.
-            holds_items: whether its `items` are config items.
-        """
+        """Return the tree of an object; `holds_items` tells whether its `items` are config items."""
         tree: dict[str, Tree] = {}
         for key, value in fields.items():
             if value is None:

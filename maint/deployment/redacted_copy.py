@@ -45,11 +45,7 @@ class RedactedCopy:
         self._ended = False
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, b'' at the end.
-
-        Raises:
-            WorkFailed: the document is not JSON, or not complete.
-        """
+        """Return the next bytes, b'' at the end; raises `WorkFailed` where the document is not whole JSON."""
         while len(self._out) < size and not self._ended:
             block = next(self._blocks, b"")
             if block:
@@ -77,8 +73,6 @@ class _Frame:
 
 
 class _Redactor:
-    """Takes events and writes them, secrets as fingerprints."""
-
     def __init__(self, secrets: SecretIndex, fingerprint: Callable[[str], str], write: Callable[[str], None]) -> None:
         self._fingerprint, self._write = fingerprint, write
         self._pieces: list[str] = []

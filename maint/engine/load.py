@@ -7,15 +7,15 @@ from typing import Annotated
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from maint.config.strict import Duration, decode
+from maint.config.error_messages import decode
+from maint.config.fields import Duration
 from maint.config.suggestions import did_you_mean
 from maint.config.yaml import Document
 from maint.config.yaml import load as load_yaml
 from maint.errors import Invalid, Position
 from maint.model.formatting import parse_duration
 from maint.model.json import Json
-from maint.model.plan import Effect, Phase, Retry
-from maint.model.playbook import Parameter, ParameterType, Playbook, StepText
+from maint.model.plan import Effect, Parameter, ParameterType, Phase, Playbook, Retry, StepText
 from maint.render import expression, template
 from maint.steps.parameter_sources import LISTS
 from maint.steps.registry import STEPS

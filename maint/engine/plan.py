@@ -11,8 +11,7 @@ from maint.engine.load import Library, convert, is_template
 from maint.engine.run_conflicts import refuse_conflicting
 from maint.errors import Invalid, MaintError, Position
 from maint.model.json import Json
-from maint.model.plan import Action, Phase, Plan
-from maint.model.playbook import Playbook, StepText
+from maint.model.plan import Action, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
 from maint.render import expression, holds, template
 from maint.steps.guards import WAIVER

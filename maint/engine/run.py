@@ -145,14 +145,13 @@ class Runner:
         record = self._past.record(index)
         if not record.settled or record.result is None:
             return False
-        work = StepContext(self._journal, index, action, resumed=True, notes=record.notes)
-        if needed and record.result.outcome is not Outcome.SKIPPED and not self._holds(action, work):
+        if needed and record.result.outcome is not Outcome.SKIPPED and not self._holds(index, action):
             return False
         self._remember(action, record.result)
         return True
 
-    def _holds(self, action: Action, work: StepContext) -> bool:
-        return STEPS[action.kind].holds(action, self._site, work)
+    def _holds(self, index: int, action: Action) -> bool:
+        return STEPS[action.kind].holds(action, self._site, self._work(index, action))
 
     def _remember(self, action: Action, result: Result) -> None:
         if action.register is not None:

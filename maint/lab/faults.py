@@ -200,9 +200,16 @@ class FaultBox:
 
     def strikes(self, name: str, call: str = "") -> bool:
         """Return whether a fault hits a call ("METHOD path"), and use it up when it hits once only."""
-        for entry in self.active:
-            if entry[0] == name and (entry[1] in _WHOLES or re.fullmatch(TARGETS[entry[1]], call)):
-                if FAULTS[name].count == ONCE:
-                    self.active.remove(entry)
-                return True
-        return False
+        entry = self._set(name, call)
+        if entry and FAULTS[name].count == ONCE:
+            self.active.remove(entry)
+        return entry is not None
+
+    def waits(self, name: str, call: str) -> bool:
+        """Return whether a fault would hit a call, and leave it set."""
+        return self._set(name, call) is not None
+
+    def _set(self, name: str, call: str) -> tuple[str, str] | None:
+        return next(
+            (e for e in self.active if e[0] == name and (e[1] in _WHOLES or re.fullmatch(TARGETS[e[1]], call))), None
+        )

@@ -1,6 +1,7 @@
 """Durations as people write them (`90s`, `30m`, `24h`, `7d`) and sizes as people read them."""
 
 import re
+from collections.abc import Iterable
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -44,3 +45,50 @@ def show_size(count: int) -> str:
 def show_count(count: int, noun: str) -> str:
     """Return how many there are of something, such as "1 job" and "2 jobs"; `noun` is the word for one."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def fold(names: Iterable[str]) -> str:
+    """Return names with runs of numbers folded, in order, separated by blanks.
+
+    The last number of a name's first part is the one that counts. Numbers fold with others of the same number of
+    digits, so that a range never names a host that is not there.
+    """
+    families: dict[tuple[str, str, int], list[int]] = {}
+    order: list[tuple[str, str, int] | str] = []
+    for name in dict.fromkeys(names):
+        family, number = _family(name)
+        if family is None:
+            order.append(name)
+            continue
+        if family not in families:
+            order.append(family)
+        families.setdefault(family, []).append(number)
+    return " ".join(item if isinstance(item, str) else _spelled(item, sorted(families[item])) for item in order)
+
+
+def _family(name: str) -> tuple[tuple[str, str, int] | None, int]:
+    short, dot, domain = name.partition(".")
+    found = re.fullmatch(r"(.*?)(\d+)(\D*)", short)
+    if found is None or (dot and not short):
+        return None, 0
+    before, digits, after = found.groups()
+    if not before and not after and re.fullmatch(r"[\d.]+", domain):  # an address
+        return None, 0
+    return (before, after + dot + domain, len(digits)), int(digits)
+
+
+def _spelled(family: tuple[str, str, int], numbers: list[int]) -> str:
+    before, after, width = family
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    shown = ",".join(_run(run, width) for run in runs)
+    return f"{before}{shown}{after}" if len(numbers) == 1 else f"{before}[{shown}]{after}"
+
+
+def _run(run: list[int], width: int) -> str:
+    first, last = f"{run[0]:0{width}}", f"{run[-1]:0{width}}"
+    return first if len(run) == 1 else f"{first}-{last}"

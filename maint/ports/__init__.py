@@ -12,10 +12,10 @@ from typing import BinaryIO, Protocol
 
 import msgspec
 
+from maint.config.schema import SiteSettings
 from maint.model.json import Json
 from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
 from maint.model.secret import Secret, SecretBytes
-from maint.model.site import SiteSettings
 from maint.ports.hosts import Fleet as Fleet
 from maint.ports.hosts import Ran as Ran
 from maint.ports.hosts import Shell as Shell
@@ -23,7 +23,6 @@ from maint.ports.hosts import ShellSight as ShellSight
 from maint.ports.streams import Answer as Answer
 from maint.ports.virtual_cluster import VirtualCluster as VirtualCluster
 from maint.ports.virtual_cluster import VirtualClusterSight as VirtualClusterSight
-from maint.ports.work import Work as Work
 
 
 class Clock(Protocol):
@@ -380,3 +379,29 @@ class Site(Sight, Protocol):
     @property
     def state(self) -> Path:
         """The folder of this site's lock, journals, undo objects and keys."""
+
+
+class Work(Protocol):
+    """One action under way: what it wrote down in earlier attempts, and a way to write down more."""
+
+    @property
+    def run(self) -> str:
+        """The id of the run."""
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier attempt of this run had already begun this action."""
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that the playbook allows for this action."""
+
+    @property
+    def answers(self) -> Mapping[str, Json]:
+        """What the operator answered, when the run was taken up, for the branch of this action."""
+
+    def note(self, key: str, value: Json) -> None:
+        """Write down, on disk before this returns; never a secret."""
+
+    def noted(self, key: str) -> Json:
+        """Return what was last written down under a key, None where nothing was."""

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import msgspec
 
+from maint.config.schema import HostSettings
 from maint.model.fleet import Presented, Reply
-from maint.model.site import HostSettings
 from maint.ports.streams import Answer
 
 

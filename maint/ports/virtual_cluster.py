@@ -6,8 +6,8 @@ from typing import BinaryIO, Protocol
 
 import msgspec
 
+from maint.config.schema import VirtualClusterSettings
 from maint.model.json import Json
-from maint.model.site import VirtualClusterSettings
 from maint.model.virtual_cluster import Job, Object, Resource, Run
 from maint.ports.streams import Answer
 

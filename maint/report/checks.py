@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from maint.model.finding import Contact, Finding, State
-from maint.model.host_ranges import fold
+from maint.model.formatting import fold
 from maint.model.json import Json
 from maint.render import from_file
 

@@ -7,13 +7,12 @@ import msgspec
 
 from maint.errors import Refused
 from maint.model.formatting import show_count
-from maint.model.job_definition import sendable_job
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
-from maint.model.virtual_cluster import Job, Object, Resource, part_of, text_of
+from maint.model.virtual_cluster import Job, Object, Resource, part_of, sendable_job, text_of
 from maint.ports import Sight, VirtualClusterSight
 from maint.restore.dag_source import Dag, read_dag
-from maint.snapshots.catalogue import entries, find, newest_restorable
+from maint.snapshots.catalogue import entries, find, newest_restorable, refuse_hidden
 from maint.snapshots.parts import open_object
 from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
 
@@ -75,11 +74,13 @@ def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
     """
     if wanted:
         return find(sight, wanted)
-    for entry in reversed(entries(sight)):
+    listed = entries(sight)
+    for entry in reversed(listed):
         snapshot, failed = entry.snapshot, entry.verified is not None and entry.verified.result is Trust.FAILED
         if snapshot is None or failed or snapshot.purpose is not Purpose.BACKUP or not snapshot.has(part_name(cluster)):
             continue
         if not any(one.name == cluster and one.doubt for one in snapshot.virtual_clusters):
+            refuse_hidden(sight, listed, entry.id)
             return snapshot
     raise Refused(
         f"no snapshot in {sight.store.location} holds virtual cluster {cluster}", hint="`maint backup list` shows all"
@@ -97,8 +98,12 @@ def beside(sight: Sight, snapshot: Snapshot, cluster: str) -> Snapshot | None:
         snapshot: the manager's.
         cluster: the virtual cluster.
     """
-    if snapshot.id != newest_restorable(sight).id:
-        return snapshot if snapshot.has(part_name(cluster)) else None
+    held = snapshot if snapshot.has(part_name(cluster)) else None
+    try:
+        if snapshot.id != newest_restorable(sight).id:
+            return held
+    except Refused:  # a newer one was seen: it was named
+        return held
     try:
         return chosen_cluster(sight, "", cluster)
     except Refused:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
+from maint.config.schema import SiteSettings
 from maint.deployment.compare import VOLATILE, Comparison, Difference, compare, masked, reason
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks
@@ -15,7 +16,6 @@ from maint.errors import Refused
 from maint.model.formatting import show_duration
 from maint.model.json import Json, digest
 from maint.model.manager import Presence
-from maint.model.site import SiteSettings
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.payload import Outgoing
@@ -182,7 +182,7 @@ def secrets_of(settings: SiteSettings) -> list[tuple[str, str]]:
     manager, backup = settings.manager, settings.backup
     references = {
         "manager.password": manager.login.password,
-        "manager.bootstrap.password": manager.bootstrap.password if manager.bootstrap else None,
+        "manager.bootstrap.password": manager.bootstrap.password,
         "backup.identity": backup.identity if backup else None,
         "backup.signing_key": backup.signing_key if backup else None,
         "backup.fingerprint_key": backup.fingerprint_key if backup else None,

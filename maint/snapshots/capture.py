@@ -135,7 +135,7 @@ class _Run:
         """Store all parts and return what the manifest will say."""
         manager, writer = self._site.manager, self._writer
         account = manager.log_in()
-        api = manager.require_api(self._site.settings.manager.deployment_api)
+        api = manager.require_api(self._site.settings.manager.api.deployment)
         release = manager.release()
         yield f"exporting from {self._site.settings.manager.host} (release {release}, API {api}) as {account.name}"
         judge = Judge(account.name, _password(self._site, account), writer.known)

@@ -13,10 +13,10 @@ from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.in_progress import end, unfinished
+from maint.snapshots.in_progress import end, newest_seen, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, decode, is_id, time_of
 from maint.snapshots.parts import listing, read_signed
-from maint.snapshots.records import BYTES, Drill, Hold, Record, drills_in, held, moment, read_records
+from maint.snapshots.records import BYTES, PRUNE, Drill, Hold, Record, drills_in, held, moment, read_records
 
 _TOLD = 3  # snapshots of which it is told why they are not offered
 _UNTRUSTED = "by a key that is not trusted"  # as whoever checks signatures says it
@@ -61,10 +61,14 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def offered(self) -> bool:
         """Whether it may be taken where nobody named one: restorable, no safety copy, nothing found against it."""
-        sound = self.snapshot is not None and self.snapshot.restorable
-        damaged = self.verified is not None and self.verified.result is Trust.FAILED
         backup = self.snapshot is not None and self.snapshot.purpose is Purpose.BACKUP
-        return sound and not damaged and not self.rejected and backup
+        return self.restorable and not self.rejected and backup
+
+    @property
+    def restorable(self) -> bool:
+        """Whether the manager can be rebuilt from it, as far as anyone has looked."""
+        failed = self.verified is not None and self.verified.result is Trust.FAILED
+        return self.snapshot is not None and self.snapshot.restorable and not failed
 
     @property
     def rejected(self) -> bool:
@@ -111,12 +115,42 @@ def newest_restorable(sight: Sight) -> Snapshot:
     listed = entries(sight)
     for entry in reversed(listed):
         if entry.offered and entry.snapshot:
+            refuse_hidden(sight, listed, entry.id)
             return entry.snapshot
+    refuse_hidden(sight, listed, "")
     more = [f"and {len(listed) - _TOLD} older ones"] if len(listed) > _TOLD else []
     raise Refused(
         f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
         detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_TOLD - 1 : -1]), *more],
         hint=_way_on(listed) + "".join(f"; or look into a copy: --store {copy}" for copy in _copies(sight)[:1]),
+    )
+
+
+def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str) -> None:
+    """Refuse a default choice of an older snapshot where a newer one was seen that the store does not show any more.
+
+    Args:
+        sight: the site.
+        listed: what the store shows now.
+        chosen: the id of what would be chosen; "" for none.
+
+    Raises:
+        Refused: the newer one is missing or cannot be believed, and no signed record says that it was removed.
+    """
+    seen = newest_seen(sight)
+    if seen <= chosen or any(one.id == seen and one.snapshot is not None for one in listed):
+        return
+    if any(record.kind == PRUNE and record.snapshot == seen for record in read_records(sight)):
+        return
+    problem = next((one.problem for one in listed if one.id == seen), None)
+    raise Refused(
+        f"snapshot {seen}, which this machine has verified in {sight.store.location}, is "
+        + ("not shown there any more" if problem is None else f"not to be believed any more: {problem}"),
+        detail=[
+            *([f"the newest that could be chosen instead is {chosen}"] if chosen else []),
+            "no signed record says that it was removed; exit code 5: nothing was touched",
+        ],
+        hint="look at the store and its copies (`--store`); to use an older one all the same, name it",
     )
 
 

@@ -90,7 +90,7 @@ def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, whole: bool
 
 def of_server(sight: Sight, *, whole: bool = False) -> Side:
     """Return the live manager's side, as it shows itself now; for the rest see `of_snapshot`."""
-    api = sight.manager.require_api(sight.settings.manager.deployment_api)
+    api = sight.manager.require_api(sight.settings.manager.api.deployment)
     release = sight.manager.release()
     known = SecretIndex()
     with sight.manager.deployment() as answer:

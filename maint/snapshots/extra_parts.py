@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from maint.config.schema import PartsSettings, SiteSettings
 from maint.deployment.judge import DeploymentSummary
 from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, TimedOut
 from maint.model.json import Json
-from maint.model.site import PartsSettings, SiteSettings
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight
 from maint.snapshots.parts import LICENSE, MANAGER_FILES, TRUSTSTORE

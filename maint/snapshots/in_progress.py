@@ -1,31 +1,33 @@
-"""Remember which snapshot is being taken where, so that the next run knows at once what a killed one left.
+"""What this machine and others remember of a store: what is being written there, and what was seen in it.
 
-A file in the state folder, `begun/<id>`, whose content is the store's address. Whoever holds the site's lock knows that
-all of them belong to runs that are over. What other machines left is told by its age (see `catalogue.sweep`).
+In the state folder: `begun/<id>` for each snapshot that is being taken, with the address of the store, and `seen.json`
+with the newest snapshot that was verified in each store. In the store: `<site>/under-way/<id>-<owner>` while files of
+virtual clusters are being stored, for machines that share the store and not the lock.
 """
 
+import json
 import secrets
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
-from maint.errors import StoreFailed
+from maint import files
+from maint.errors import Invalid, StoreFailed
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import is_id, stamp, time_of
+from maint.snapshots.parts import listing
 
 
 def begin(state: Path, snapshot_id: str, location: str) -> None:
-    """Note that a snapshot is being taken into a store."""
-    folder = state / "begun"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (folder / snapshot_id).write_text(location)
+    """Note that a snapshot is being taken into a store; the holder of the site's lock is the only one who does."""
+    files.replace(state / "begun" / snapshot_id, location.encode())
 
 
 def end(state: Path, snapshot_id: str) -> None:
     """Forget it: it is committed, or nothing of it is left."""
-    (state / "begun" / snapshot_id).unlink(missing_ok=True)
+    files.remove(state / "begun" / snapshot_id)
 
 
 def unfinished(state: Path, location: str) -> set[str]:
@@ -33,7 +35,44 @@ def unfinished(state: Path, location: str) -> set[str]:
     folder = state / "begun"
     if not folder.is_dir():
         return set()
-    return {path.name for path in folder.iterdir() if is_id(path.name) and path.read_text() == location}
+    there = [path for path in folder.iterdir() if is_id(path.name)]
+    return {path.name for path in there if path.read_text(errors="replace") == location}
+
+
+def remember_seen(site: Site, snapshot_id: str) -> None:
+    """Remember a snapshot that was just verified in a store, where none that is newer is remembered."""
+    seen = _seen(site)
+    if snapshot_id > seen.get(site.store.location, ""):
+        files.replace(_seen_path(site), json.dumps({**seen, site.store.location: snapshot_id}).encode())
+
+
+def newest_seen(sight: Sight) -> str:
+    """Return the id of the newest snapshot that this machine has verified in a store; "" where it has none.
+
+    Raises:
+        Invalid: the file that says so is damaged.
+    """
+    return _seen(sight).get(sight.store.location, "")
+
+
+def _seen(sight: Sight) -> Mapping[str, str]:
+    path = _seen_path(sight)
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as problem:
+        found = str(problem)
+    if isinstance(found, dict) and all(isinstance(one, str) and is_id(one) for one in found.values()):
+        return found
+    raise Invalid(
+        f"{path} is damaged: which snapshots this machine has seen cannot be told",
+        hint="look with `maint backup list` whether the newest snapshots are there, then remove this file",
+    )
+
+
+def _seen_path(sight: Sight) -> Path:
+    return sight.settings.state / "seen.json"
 
 
 _ABANDONED = timedelta(hours=24)  # no run takes that long, whatever machine it runs on
@@ -46,7 +85,7 @@ def storing(site: Site) -> Iterator[None]:
     Raises:
         StoreFailed: the store says no.
     """
-    for name in site.store.names(_folder(site)):
+    for name in list(listing(site, _folder(site))):
         if _is_ours(site, name) or _is_old(site, name):
             site.store.remove(name)
     mine = f"{_folder(site)}/{stamp(site.clock.now())}-{_owner(site)}"
@@ -62,7 +101,7 @@ def storing(site: Site) -> Iterator[None]:
 
 def others_storing(sight: Sight) -> Sequence[str]:
     """Return since when others, from other machines or state folders, have been storing files."""
-    found = [name for name in sight.store.names(_folder(sight)) if not _is_ours(sight, name)]
+    found = [name for name in listing(sight, _folder(sight)) if not _is_ours(sight, name)]
     return [name.rpartition("/")[2].partition("-")[0] for name in found if not _is_old(sight, name)]
 
 
@@ -87,11 +126,8 @@ def _owner(site: Site) -> str:
 
     Names of machines and paths would not do: containers share both.
     """
-    path = _identity(site)
-    if not path.is_file():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_text(secrets.token_hex(8))
-    return path.read_text()
+    files.create(_identity(site), secrets.token_hex(8).encode())
+    return _identity(site).read_text()
 
 
 def _identity(sight: Sight) -> Path:

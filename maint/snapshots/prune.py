@@ -9,14 +9,13 @@ from maint.ports import Sight, Site
 from maint.snapshots.catalogue import Entry, entries, files, folders
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.records import PRUNE, Record, read_records, write_record
 from maint.snapshots.replicate import SiteWithStore
 from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import collect
 from maint.snapshots.virtual_clusters.document import part_name
 
-PRUNE = "prune"
 _BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 
 
@@ -169,7 +168,9 @@ def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
 def _floor(site: Sight) -> Sequence[Entry]:
     """Return the good snapshots that always stay, the newest first."""
     backup = site.settings.backup
-    fitting = sorted((one for one in entries(site) if good(one)), key=lambda one: one.id, reverse=True)
+    now = site.clock.now()
+    known = [one for one in entries(site) if good(one) and one.snapshot is not None and one.snapshot.taken_at <= now]
+    fitting = sorted(known, key=lambda one: one.id, reverse=True)
     return fitting[: max(backup.minimum if backup else 0, 1)]
 
 

@@ -84,7 +84,9 @@ def _read(sight: Sight, name: str) -> Record | None:
     return Record(read.kind, read.snapshot, read.site, read.at, read.facts)
 
 
+PRUNE = "prune"
 HOLD = "hold"
+_RESTORE_HOLD = timedelta(days=7)  # how long an interrupted restore can count on its snapshot
 RELEASE = "release"
 
 
@@ -134,6 +136,20 @@ def add_hold(site: Site, snapshot_id: str, reason: str, until: datetime | None, 
     now = site.clock.now()
     facts = Hold(reason, now, by, until).to_json()
     return write_record(site, Record(HOLD, snapshot_id, site.settings.name, now, facts))
+
+
+def hold_for_restore(site: Site, snapshot_id: str, run: str) -> None:
+    """Keep what a restore needs from being pruned by any machine that shares the store, once for all its attempts.
+
+    Args:
+        site: the site; its lock is the caller's affair.
+        snapshot_id: what is restored.
+        run: the id of the restoring run.
+    """
+    reason = f"restore {run} has begun, and may have to be resumed"
+    if any(one.reason == reason for one in held(read_records(site)).get(snapshot_id, ())):
+        return
+    add_hold(site, snapshot_id, reason, site.clock.now() + _RESTORE_HOLD, f"run {run}")
 
 
 def release_holds(site: Site, snapshot_id: str, reason: str, by: str) -> str:

@@ -11,11 +11,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from maint.config.schema import SiteSettings
 from maint.deployment.json_events import BLOCK
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.json import Json
 from maint.model.secret import Secret
-from maint.model.site import SiteSettings
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Clock, Manager, Seal, Secrets, Shell, Sign, Site, Store, Undo, VirtualCluster
 from maint.snapshots.catalogue import Entry, entries, files, sweep

@@ -19,8 +19,8 @@ from itertools import islice
 
 import msgspec
 
+from maint.config.schema import Keep
 from maint.errors import Refused
-from maint.model.site import Keep
 from maint.snapshots.records import Hold
 
 OWN_LIFE = timedelta(days=30)  # how long a snapshot stays that is counted by nobody

@@ -9,6 +9,7 @@ the signed manifest, and level 1 proves that these are still the bytes that were
 """
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
 
@@ -19,11 +20,12 @@ from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge, Verdict
 from maint.errors import Invalid, NoKeyFits, WorkFailed
 from maint.model.secret import Secret
-from maint.model.snapshot import Finding, Part, Redaction, Snapshot
+from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
 from maint.snapshots.archive import paths
 from maint.snapshots.catalogue import files, load
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
+from maint.snapshots.in_progress import remember_seen
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, time_of
 from maint.snapshots.parts import (
     DEPLOYMENT,
@@ -130,6 +132,9 @@ def prove_new(
             if broken
             else f"mend what is named, then `maint backup verify {snapshot.id}`",
         )
+    if snapshot.purpose is Purpose.BACKUP:
+        with suppress(OSError):  # the snapshot is there, whatever becomes of this note
+            remember_seen(site, snapshot.id)
     return verification
 
 

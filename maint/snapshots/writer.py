@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from maint.config.schema import SiteSettings
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge, Verdict
@@ -12,7 +13,6 @@ from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.json import Json
-from maint.model.site import SiteSettings
 from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
 from maint.render import from_file

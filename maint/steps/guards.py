@@ -17,7 +17,7 @@ The rules, which the steps keep by themselves, in the plan and again just before
 from collections.abc import Generator, Iterator
 from datetime import timedelta
 
-from maint.config.strict import Duration
+from maint.config.fields import Duration
 from maint.errors import Refused
 from maint.model.formatting import show_duration
 from maint.model.manager import Cluster

@@ -64,7 +64,7 @@ class Airflow:
             "conn_type": "cloudera_data_engineering",
             "host": f"{parts.scheme}://{parts.hostname}{parts.path}",
         }
-        connection |= {"login": "an-access-key", "password": "A" * 43 + "="}
+        connection |= {"login": Path(told["access_key_file"]).read_text(), "password": "A" * 43 + "="}
         self.environment = {
             "PATH": f"{Path(PYTHON).parent}:{os.environ['PATH']}",
             "HOME": str(folder),

@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 import pytest
 
 from maint.adapters.ssh.shell import FabricShell
+from maint.config.schema import HostSettings, ManagerSettings, SiteSettings, SshSettings
 from maint.model.secret import Secret
-from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
 from tests.ports import free_port
 
 LONG = 200.0  # seconds; no more than an end for what never comes
@@ -216,12 +216,12 @@ def make_from(tmp_path: Path) -> Iterator[Callable[..., FabricShell]]:
     shells = []
 
     def shell(ports: Mapping[str, int], *, secret: str = "", **options: Any) -> FabricShell:
-        site = SiteSettings(
+        site = SiteSettings.model_construct(
             name="prod",
-            manager=ManagerSettings(host="cm.example.internal", login=Login("admin", "env:X")),
+            manager=ManagerSettings(host="cm.example.internal", password="env:X"),
             state=tmp_path,
-            ssh=SshSettings(**{"connect_timeout": 20.0, "command_timeout": 20.0} | options),
-            hosts=[HostSettings(name, "127.0.0.1", port) for name, port in ports.items()],
+            ssh=SshSettings.model_construct(**{"connect_timeout": 20.0, "command_timeout": 20.0} | options),
+            hosts=[HostSettings(name=name, address="127.0.0.1", port=port) for name, port in ports.items()],
         )
         shells.append(FabricShell(site, OneSecret(secret)))
         return shells[-1]

@@ -17,8 +17,8 @@ from maint.adapters.ssh.runner import Command
 from maint.adapters.ssh.sftp import Sessions
 from maint.adapters.ssh.shell import FabricShell
 from maint.adapters.ssh.transport import ChannelGuard, SharedTransport, begin, guard_of, transport_factory
+from maint.config.schema import HostSettings, Jump, SshSettings
 from maint.errors import CannotReach
-from maint.model.site import HostSettings, SshSettings
 
 Keep = Callable[..., KeptConnection]
 _DATA = b"\x5e"
@@ -32,8 +32,10 @@ def keep(sshd: Any, relay: Any, tmp_path: Path) -> Iterator[Keep]:
     def kept(**options: Any) -> KeptConnection:
         (tmp_path / "known").write_text(sshd.known_as(relay.port))
         usual = {"user": sshd.user, "key": sshd.key, "known_hosts": tmp_path / "known"}
-        made.append(Connections(SshSettings(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options)))
-        return KeptConnection(made[-1], made[-1].address(HostSettings("one", "127.0.0.1", relay.port)))
+        settings = {"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options
+        made.append(Connections(SshSettings.model_construct(**settings)))
+        host = HostSettings(name="one", address="127.0.0.1", port=relay.port)
+        return KeptConnection(made[-1], made[-1].address(host))
 
     yield kept
     for connections in made:
@@ -181,7 +183,7 @@ def test_what_came_while_its_reader_was_busy_is_not_late(keep: Keep) -> None:
 
 
 def test_a_lost_jump_host_is_named(make: Callable[..., FabricShell], sshd: Any, relay: Any, tmp_path: Path) -> None:
-    way = {"host": "127.0.0.1", "port": relay.port, "user": sshd.user}
+    way = Jump(host="127.0.0.1", port=relay.port, user=sshd.user)
     shell = make(port=sshd.port, known=sshd.known_as(relay.port, sshd.port), jump=way)
 
     def cut() -> None:

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from maint.adapters.clock import SystemClock
 from maint.adapters.virtual_clusters.calls import Calls
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
+from maint.config.schema import VirtualClusterSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.model.json import Json
-from maint.model.site import Login, VirtualClusterSettings
 from maint.ports.virtual_cluster import Content
 
 _BLOCK = 1 << 18  # bytes
@@ -55,12 +55,12 @@ class Size:
 
 def client_of(told: dict[str, Any], folder: Path) -> VirtualClusterClient:
     """Return a client for a virtual cluster as `lab status` tells of it."""
-    login = Login(told["username"], f"file:{told['password_file']}")
     settings = VirtualClusterSettings(
-        told["name"],
-        told["base_url"],
-        told["auth_url"],
-        login,
+        name=told["name"],
+        base_url=told["base_url"],
+        auth_url=told["auth_url"],
+        username=told["username"],
+        password=f"file:{told['password_file']}",
         ca=Path(told["ca"]),
         connect_to=f"127.0.0.1:{urlsplit(told['base_url']).port}",
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 from maint.adapters.clock import SystemClock
 from maint.adapters.manager.client import ManagerClient
 from maint.adapters.seal import AgeSeal
+from maint.config.schema import ManagerSettings
 from maint.config.secrets import ReferencedSecrets
-from maint.model.site import Login, ManagerSettings
 from maint.snapshots.parts import Tally
 from tests.benchmarks.exports import Export
 from tests.benchmarks.measure import run
@@ -32,8 +32,9 @@ def main() -> None:
 
 def _receive(folder: Path, port: int) -> None:
     """Receive and seal an export, and print the most memory that this process ever had, in kB."""
-    login = Login("admin", f"file:{folder}/password")
-    settings = ManagerSettings(host="localhost", login=login, plain_port=1, tls_port=port, ca=folder / "ca.pem")
+    settings = ManagerSettings(
+        host="localhost", password=f"file:{folder}/password", plain_port=1, tls_port=port, ca=folder / "ca.pem"
+    )
     manager = ManagerClient(settings, ReferencedSecrets(folder, {}), SystemClock(), warn=print)
     manager.log_in()
     seal = AgeSeal()

@@ -41,14 +41,15 @@ def _send(folder: Path, url: str, stored: Path, size: int) -> None:
     from maint.adapters.clock import SystemClock
     from maint.adapters.manager.client import ManagerClient
     from maint.adapters.seal import AgeSeal
+    from maint.config.schema import ManagerSettings
     from maint.config.secrets import ReferencedSecrets
     from maint.model.secret import Secret
-    from maint.model.site import Login, ManagerSettings
     from maint.ports import Body
 
     port = int(url.rpartition(":")[2])
-    login = Login("admin", f"file:{folder}/password")
-    settings = ManagerSettings(host="localhost", login=login, plain_port=1, tls_port=port, ca=folder / "ca.pem")
+    settings = ManagerSettings(
+        host="localhost", password=f"file:{folder}/password", plain_port=1, tls_port=port, ca=folder / "ca.pem"
+    )
     manager = ManagerClient(settings, ReferencedSecrets(folder, {}), SystemClock(), warn=print)
     manager.log_in()
     began = time.perf_counter()

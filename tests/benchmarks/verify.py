@@ -21,7 +21,7 @@ def main() -> None:
                     lambda: place.maint("backup", "verify", snapshot, "--level", "3"),  # noqa: B023  # called at once
                     lambda: shell(pipeline),  # noqa: B023
                 )
-                report(f"verify level 3, {size} MB", ours, theirs, wall=0.35, memory=0.1)
+                report(f"verify level 3, {size} MB", ours, theirs, wall=0.5, memory=0.1)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import pytest
 from maint.lab import control
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.model.job_definition import normal_job, normal_resource
+from maint.model.virtual_cluster import normal_job, normal_resource
 from tests.benchmarks.clusters import Size, client_of, content, fill
 from tests.campaigns.size import size
 from tests.steps.operator import Operator

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.model.host_ranges import fold
+from maint.model.formatting import fold
 
 
 @pytest.mark.parametrize(

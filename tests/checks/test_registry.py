@@ -7,11 +7,12 @@ from datetime import date
 import pytest
 
 from maint.checks.check import PHASES
-from maint.checks.evaluate import Acceptance, acceptances, judge
+from maint.checks.evaluate import acceptances, judge
 from maint.checks.registry import CHECKS, QUESTIONS, select
 from maint.checks.script import script
 from maint.checks.sources import SOURCES
 from maint.checks.thresholds import THRESHOLDS, threshold
+from maint.config.schema import Accepted
 from maint.errors import UsageError
 from maint.model.finding import State
 from tests.checks.facts import host, site
@@ -88,7 +89,7 @@ def test_thresholds_follow_the_release() -> None:
 def accepted(until: date, hosts: tuple[str, ...] = ()) -> State:
     known = site()
     host({"swappiness": "60"}, name="a", site=known)
-    rule = Acceptance("os.swappiness", hosts, "agreed", "ops", until)
+    rule = Accepted(check="os.swappiness", hosts=hosts, reason="agreed", owner="ops", until=until)
     (finding,) = judge([CHECKS["os.swappiness"]], known, [rule])
     return finding.state
 

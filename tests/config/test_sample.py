@@ -3,22 +3,19 @@
 import re
 from pathlib import Path
 
-from maint.config import layers, rules, yaml
-from maint.config.reading import read
+from maint.config import precedence, yaml
 from maint.config.sample import reference, sample
-from maint.config.schema import Config
 
 
 def test_the_sample_loads_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(sample())
-    site = layers.load_settings(layers.Flags(config=str(tmp_path / "config.yaml")), {}).site()
+    site = precedence.load_settings(precedence.Flags(config=str(tmp_path / "config.yaml")), {}).site()
     assert (site.name, site.manager.host) == ("prod", "cm.example.internal")
 
 
 def test_the_sample_loads_with_every_key_taken_into_use() -> None:
     document = yaml.load(re.sub(r"(?m)^( *)# ", r"\1", sample()), "sample.yaml")
-    config = read(Config, document)
-    rules.check(config, document)
+    config = precedence.checked(document)
     assert config.sites["prod"].virtual_clusters[0].users[0].name == "etl_user"
 
 

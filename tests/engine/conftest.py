@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from maint.cli.composition import ConfiguredSite
+from maint.config.schema import ManagerSettings, SiteSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.engine.load import Library, load
 from maint.engine.plan import make_plan
@@ -16,7 +17,6 @@ from maint.engine.session import RunSession
 from maint.errors import CannotReach, MaintError, Refused, WorkFailed
 from maint.model.events import Event, Happening
 from maint.model.plan import Action, Effect, Plan
-from maint.model.site import Login, ManagerSettings, SiteSettings
 from maint.ports import Sight, Site, Work
 from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
@@ -106,8 +106,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def site_in(folder: Path) -> ConfiguredSite:
     """Return a site whose manager is never asked."""
-    login = Login("admin", "env:NOTHING")
-    settings = SiteSettings("prod", ManagerSettings("manager.invalid", login), folder / "state")
+    manager = ManagerSettings(host="manager.invalid", password="env:NOTHING")
+    settings = SiteSettings(name="prod", manager=manager, state=folder / "state")
     return ConfiguredSite(settings, ReferencedSecrets(folder, {}), lambda words: None)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maint.config.bundled import playbooks
+from maint.config.resources import playbooks
 from maint.engine.load import Library, load
 from maint.errors import Invalid
 from maint.model.plan import Phase

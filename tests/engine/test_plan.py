@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from maint.engine.load import convert
 from maint.errors import Invalid
-from maint.model.plan import Effect, Phase, Plan
-from maint.model.playbook import ParameterType
+from maint.model.plan import Effect, ParameterType, Phase, Plan
 
 HEAD = "name: x\nsummary: X.\n"
 TARGETS = (

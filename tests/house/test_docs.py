@@ -13,8 +13,8 @@ from typer.main import get_command
 
 from maint.cli.app import app
 from maint.config import sample
-from maint.config.bundled import playbooks
-from maint.config.layers import GENERAL, OVERRIDES
+from maint.config.precedence import GENERAL, OVERRIDES
+from maint.config.resources import playbooks
 from maint.config.secrets import FORMS
 from maint.engine import load
 from maint.errors import MaintError

@@ -26,7 +26,7 @@ sites:
     backup: {{store: {folder}/store, identity: "env:IDENTITY"}}
 """
 NETWORK = {"requests", "urllib3", "paramiko", "fabric", "botocore"}
-SCHEMAS = {"pydantic", "maint.config.mirror", "maint.config.strict"}
+SCHEMAS = {"pydantic", "maint.config.schema", "maint.config.error_messages"}
 PLANS = {"maint.steps.registry", "maint.engine.load", "maint.engine.session", "jinja2", "maint.lab"}
 STRANGERS = {
     "maint.steps.restore.deployment",
@@ -39,21 +39,20 @@ SEALED = {"pyrage", "zstandard", "cryptography"}
 STARTS = {
     "--version": {*NETWORK, *SCHEMAS, *PLANS, "yaml", "cryptography", "rich", "maint.cli.backup.commands"},
     "--help": {*NETWORK, *SCHEMAS, *PLANS, "yaml", "cryptography", "rich", "maint.cli.backup.diff"},
-    "backup list": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.restore.commands"},
+    "backup list": {*NETWORK, *PLANS, "rich", "maint.cli.restore.commands"},
     "backup diff one other": {
         *NETWORK,
-        *SCHEMAS,
         *PLANS,
         "rich",
         "maint.cli.hosts.commands",
         "maint.snapshots.capture",
     },
-    "backup verify one": {*NETWORK, *SCHEMAS, *PLANS, "rich", "maint.cli.hosts.commands", "maint.snapshots.capture"},
+    "backup verify one": {*NETWORK, *PLANS, "rich", "maint.cli.hosts.commands", "maint.snapshots.capture"},
     "backup create": {"paramiko", "fabric", "botocore", "rich", "maint.lab", "maint.snapshots.prune", *STRANGERS},
-    "site list": {*NETWORK, *SCHEMAS, *PLANS, *SEALED, "rich", "ijson", "maint.snapshots"},
+    "site list": {*NETWORK, *PLANS, *SEALED, "rich", "ijson", "maint.snapshots"},
     "playbook plan probe": {*NETWORK, *SEALED, "rich", "maint.lab", "maint.snapshots.prune", *STRANGERS},
-    "host check": {*SCHEMAS, "botocore", "maint.steps.registry", "rich", "maint.lab"},
-    "host check --list": {*NETWORK, *SCHEMAS, "maint.steps.registry", "maint.lab", "yaml", "rich"},
+    "host check": {"botocore", "maint.steps.registry", "rich", "maint.lab"},
+    "host check --list": {*NETWORK, "maint.steps.registry", "maint.lab", "yaml", "rich"},
 }
 
 

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.sign import load_or_make_signer
 from maint.adapters.stores.local import LocalStore
+from maint.config.schema import BackupSettings, ManagerSettings, SiteSettings, SshSettings
 from maint.errors import CannotReach, Invalid
 from maint.model.manager import Account
 from maint.model.secret import Secret
-from maint.model.site import BackupSettings, Login, ManagerSettings, SiteSettings, SshSettings
 from maint.ports import Ran
 
 ROOT = Path(__file__).parents[2]
@@ -203,9 +202,9 @@ class Place:
         self.sign = load_or_make_signer(None, self.state / "keys", ())
         self.fingerprint_key = Secret("ab" * 32)
         self.undo: Any = None
-        self.settings = SiteSettings(
+        self.settings = SiteSettings.model_construct(
             name="prod",
-            manager=ManagerSettings(host="cm.example.internal", login=Login("admin", f"text:{password}")),
+            manager=ManagerSettings.model_construct(host="cm.example.internal", password=f"text:{password}"),
             state=self.state,
             ssh=SshSettings(),
             backup=BackupSettings(store=str(self.root), recipients=(recipient,)),
@@ -218,7 +217,8 @@ class Place:
         return self.root / "prod" / snapshot_id
 
     def manage(self, **changes: Any) -> None:
-        self.settings = replace(self.settings, manager=replace(self.settings.manager, **changes))
+        manager = self.settings.manager.model_copy(update=changes)
+        self.settings = self.settings.model_copy(update={"manager": manager})
 
 
 @pytest.fixture

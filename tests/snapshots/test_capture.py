@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model.secret import Secret
@@ -158,7 +157,9 @@ def test_a_machine_without_the_private_key_takes_verified_backups_and_cannot_ope
 
 
 def test_without_recipients_the_identity_at_hand_is_used_and_without_both_nothing_starts(place: Any, run: Run) -> None:
-    place.settings = replace(place.settings, backup=replace(place.settings.backup, recipients=()))
+    place.settings = place.settings.model_copy(
+        update={"backup": place.settings.backup.model_copy(update={"recipients": ()})}
+    )
     taken = run(take(place))
     assert taken.snapshot.recipients == (place.seal.recipient_of(place.identity),)
     place.keys.clear()

@@ -12,6 +12,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.restore.select_snapshot import chosen, clusters_in, manifest_fact, planned
 from maint.snapshots import diff
+from maint.snapshots.archive import members
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.manifest import MANIFEST
@@ -20,7 +21,6 @@ from maint.snapshots.parts import (
     LICENSE,
     MANAGER_FILES,
     REDACTED_COPY,
-    members,
     open_part,
     read_deployment,
     read_part,

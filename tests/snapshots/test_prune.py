@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
+from maint.config.schema import Keep
 from maint.errors import Refused
-from maint.model.site import Keep
 from maint.model.snapshot import Purpose, Trust
 from maint.snapshots import prune, records
 from maint.snapshots.capture import take
@@ -30,8 +30,8 @@ DAY = timedelta(days=1)
 @pytest.fixture
 def aged(place: Place, run: Callable[..., Any]) -> Place:
     """A site with five daily backups, of which its policy keeps two."""
-    backup = replace(place.settings.backup, keep=Keep(last=2), minimum=1)
-    place.settings = replace(place.settings, backup=backup)
+    backup = place.settings.backup.model_copy(update={"keep": Keep(last=2), "minimum": 1})
+    place.settings = place.settings.model_copy(update={"backup": backup})
     for _ in range(5):
         run(take(place))
         place.clock.time += DAY
@@ -268,3 +268,32 @@ def test_a_snapshot_whose_drill_failed_does_not_count_until_one_passes(aged: Pla
         aged.clock.time += timedelta(seconds=1)
         assert prune.good(entries(aged)[-1]) is counts
         assert prune.candidate(entries(aged)[-1]).damage == (None if counts else "its drill failed")
+
+
+def test_another_machine_keeps_what_a_begun_restore_needs(aged: Place) -> None:
+    oldest, *_ = ids(aged)
+    records.hold_for_restore(aged, oldest, "run-1")
+    records.hold_for_restore(aged, oldest, "run-1")
+    (entry, *_) = entries(aged)
+    assert [one.words for one in entry.holds] == [entry.holds[0].words]
+    aged.settings = replace(aged.settings, state=aged.state / "another")
+    assert oldest not in prune_all(aged)
+    aged.clock.time += 8 * DAY
+    assert oldest in prune_all(aged)
+
+
+def test_a_snapshot_from_the_future_is_not_counted_into_the_floor(aged: Place, run: Callable[..., Any]) -> None:
+    *_, newest = ids(aged)
+    now = aged.clock.time
+    aged.clock.time = now + 400 * DAY
+    future = run(take(aged)).snapshot.id
+    aged.clock.time = now
+    words = list(prune.insist_on_the_floor(aged))
+    assert words == [f"reading {newest}, which stays"]
+    assert future not in " ".join(words)
+
+
+def test_two_records_of_one_millisecond_are_both_kept(aged: Place) -> None:
+    for number in range(3):
+        write_record(aged, Record("note", ids(aged)[0], "prod", aged.clock.now(), {"number": number}))
+    assert [one.facts["number"] for one in read_records(aged) if one.kind == "note"] == [0, 1, 2]

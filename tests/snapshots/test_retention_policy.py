@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from maint.config.schema import Keep
 from maint.errors import Refused
-from maint.model.site import Keep
 from maint.snapshots.records import Hold
 from maint.snapshots.retention_policy import OWN_LIFE, Candidate, Verdict, decide
 

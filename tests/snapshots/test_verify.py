@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 
 from maint.adapters.seal import AgeSeal
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.model.site import Login
 from maint.model.snapshot import Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find, newest_restorable
-from maint.snapshots.manifest import decode
+from maint.snapshots.manifest import MANIFEST, decode
 from maint.snapshots.parts import DEPLOYMENT
+from maint.snapshots.prune import remove
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import record, verdict_of, verify
+from tests.snapshots.liar import Liar
 
 Run = Callable[[Any], Any]
 _LICENSE = '-----BEGIN PGP SIGNED MESSAGE-----\n{{"name" : "x", "uuid" : "u", "expirationDate" : "{day}"}}\n-----BEGIN'
@@ -68,7 +69,7 @@ def test_what_is_in_the_parts_is_found_out_once_for_the_same_bytes_and_password(
     assert verify(place, taken.id) == first
     assert verdict_of(place, taken).summary.administrators
     assert place.seal.opened == once
-    place.manage(login=Login("admin", "text:another"))
+    place.manage(password="text:another")
     assert verify(place, taken.id).findings != first.findings
     assert place.seal.opened == 2 * once
 
@@ -164,11 +165,11 @@ def test_a_key_that_does_not_fit_is_not_verified_deeper_and_never_failed(place: 
 
 
 def test_a_password_that_opens_no_administrator_fails_where_the_rule_is_proven(place: Any, taken: Any) -> None:
-    place.manage(login=type(place.settings.manager.login)("admin", "text:another"))
+    place.manage(username="admin", password="text:another")
     assert "does not open admin" in words(verify(place, taken.id))
-    place.manage(login=type(place.settings.manager.login)("jdoe", "text:another"))
+    place.manage(username="jdoe", password="text:another")
     assert "jdoe is no administrator" in words(verify(place, taken.id))
-    place.manage(login=type(place.settings.manager.login)("ghost", "text:another"))
+    place.manage(username="ghost", password="text:another")
     assert "ghost is not in this snapshot" in words(verify(place, taken.id))
 
 
@@ -203,7 +204,7 @@ def test_a_snapshot_from_the_future_fails(place: Any, taken: Any) -> None:
 
 
 def test_a_password_that_cannot_be_read_fails(place: Any, taken: Any) -> None:
-    place.manage(login=type(place.settings.manager.login)("admin", "env:NOWHERE"))
+    place.manage(username="admin", password="env:NOWHERE")
     assert "cannot be read" in words(verify(place, taken.id))
 
 
@@ -257,3 +258,60 @@ def test_a_part_cannot_lie_outside_its_folder(place: Any, taken: Any, name: str)
     content["parts"][0]["name"] = name
     with pytest.raises(WorkFailed):
         decode(json.dumps(content).encode())
+
+
+def test_a_store_that_hides_the_newest_snapshot_is_found_out(place: Any, taken: Any, run: Run) -> None:
+    place.clock.time += timedelta(days=1)
+    newest = run(take(place)).snapshot
+    honest = place.store
+    place.store = liar = Liar(honest, lambda *_: None)
+    liar.hidden.add(newest.id)
+    with pytest.raises(Refused, match=f"{newest.id}.*not shown there any more") as caught:
+        newest_restorable(place)
+    assert taken.id in " ".join(caught.value.detail)
+    assert find(place, taken.id) == taken, "whoever names it may have it"
+    place.store = honest
+    assert newest_restorable(place) == newest
+
+
+def test_a_store_that_spoils_the_newest_manifest_is_found_out(place: Any, taken: Any, run: Run) -> None:
+    place.clock.time += timedelta(days=1)
+    newest = run(take(place)).snapshot
+    path = place.folder(newest.id) / MANIFEST
+    path.write_bytes(path.read_bytes().replace(b'"site"', b'"sjte"'))
+    with pytest.raises(Refused, match="not to be believed any more"):
+        newest_restorable(place)
+
+
+def test_a_snapshot_that_was_pruned_is_not_missed(place: Any, taken: Any, run: Run) -> None:
+    place.clock.time += timedelta(days=1)
+    newest = run(take(place)).snapshot
+    remove(place, newest.id, ["by hand"])
+    assert newest_restorable(place) == taken
+
+
+def test_a_damaged_note_of_what_was_seen_is_an_error_with_a_way_out(place: Any, taken: Any) -> None:
+    for content in ("", "{", "[]", '{"store": 1}'):
+        (place.state / "seen.json").write_text(content)
+        with pytest.raises(Invalid, match="is damaged"):
+            newest_restorable(place)
+    (place.state / "seen.json").unlink()
+    assert newest_restorable(place) == taken
+
+
+def test_a_backup_that_fails_its_own_verification_is_no_success(place: Any, run: Run) -> None:
+    """Its password could be read while it was taken, and cannot be when it is judged."""
+    resolve, calls = place.secrets.resolve, []
+
+    def once(reference: str) -> Any:
+        calls.append(reference)
+        if len(calls) > 1:
+            raise Invalid("the vault is sealed")
+        return resolve(reference)
+
+    place.secrets.resolve = once
+    with pytest.raises(WorkFailed, match=r"must not be relied on.*vault is sealed"):
+        run(take(place))
+    (entry,) = entries(place)
+    assert not entry.restorable
+    assert entry.verified is not None and entry.verified.result is Trust.FAILED

@@ -1,16 +1,16 @@
 """Stop, start and retire clusters: only states are believed, nothing is sent twice."""
 
 import json
-from types import SimpleNamespace
+import shutil
 
 import pytest
 
 from maint.adapters.clock import SystemClock
-from maint.errors import WorkFailed
+from maint.errors import TimedOut
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
-from maint.steps.manager import clusters
+from maint.steps.manager.commands import wait_until
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
 
@@ -77,6 +77,50 @@ def test_states_are_believed_rather_than_a_command_that_failed(loaded):
     said = stop(loaded)
     states = loaded("cluster", "list", "-o", "json").json["clusters"][0]["states"]
     assert (said.code, states) == (0, ["NA", "STOPPED"])
+    assert "failed" in said.err  # it ended well, and the command that the manager calls failed is mentioned
+
+
+def test_a_command_that_failed_is_sent_anew_on_resume_and_not_waited_for(loaded):
+    loaded.lab.break_("commands", "command-fails-in-child")
+    assert stop(loaded).code == 1
+    assert loaded.sent == [STOP]
+    resumed = loaded("playbook", "resume")
+    assert resumed.code == 0, resumed.err
+    assert "is sent anew" in resumed.err
+    assert loaded.sent == [STOP, STOP]
+
+
+def test_what_resume_would_still_do_is_shown_and_nothing_is_sent(loaded):
+    loaded.lab.break_("commands", "command-fails-in-child")
+    assert stop(loaded).code == 1
+    loaded.forget_requests()
+    shown = loaded("playbook", "resume", "--dry-run", "-o", "json")
+    assert (shown.code, loaded.sent) == (0, [])
+    assert [(action["kind"], action["state"]) for action in shown.json["left"]] == [("cluster.stop", "failed")]
+    assert loaded("playbook", "history", "-o", "json").json["runs"][-1]["state"] == "failed"
+
+
+def test_one_of_several_runs_that_stopped_must_be_named(loaded):
+    loaded.lab.break_("commands", "command-fails-in-child")
+    assert stop(loaded).code == 1
+    loaded.lab.break_("commands", "command-fails-in-child")
+    assert loaded("cluster", "stop", "base", "--yes", "--no-safety-net", "a drill").code == 1
+    runs = [run["id"] for run in loaded("playbook", "history", "-o", "json").json["runs"]][-2:]
+    said = loaded("playbook", "resume")
+    assert said.code == 5
+    assert all(run in said.err for run in runs)
+    assert loaded("playbook", "dismiss", runs[0], "--reason", "typed twice").code == 0
+    assert loaded("playbook", "resume").code == 0
+    nothing = loaded("playbook", "resume")
+    assert (nothing.code, "nothing to take up" in nothing.err) == (0, True)
+
+
+def test_where_no_run_did_any_work_resume_is_no_success(make):
+    operator = make()
+    shutil.rmtree(operator.state / "runs", ignore_errors=True)
+    said = operator("playbook", "resume")
+    assert said.code == 5
+    assert "nothing was done" in said.err
 
 
 @pytest.mark.parametrize(
@@ -203,13 +247,12 @@ def test_an_ecs_cluster_beside_the_base_is_only_a_warning_in_the_plan(loaded):
     assert "ecs-01" in said.out
 
 
-def test_a_cluster_that_a_lost_deletion_left_is_told_once_with_the_answer(monkeypatch):
-    monkeypatch.setattr(clusters, "_SETTLE", 0.5)
-    standing = SimpleNamespace(clusters=lambda: [SimpleNamespace(name="c")])
-    site = SimpleNamespace(manager=standing, clock=SystemClock())
+def test_what_is_waited_for_is_told_once_and_named_when_the_limit_passes():
     shown = []
-    with pytest.raises(WorkFailed, match="still there") as failure:
-        for words in clusters.DeleteCluster()._gone("c", site, ["DELETE /c: 502 Bad Gateway"]):
+    with pytest.raises(TimedOut, match="cluster c is still there after") as failure:
+        for words in wait_until(
+            SystemClock(), 0.5, lambda: ["cluster c is listed"], "cluster c is still there", "look"
+        ):
             shown.append(words)
-    assert shown == ["cluster c is still listed; waiting until it is gone"]
-    assert failure.value.detail == ("DELETE /c: 502 Bad Gateway",)
+    assert shown == ["waiting: cluster c is listed"]
+    assert failure.value.detail == ("cluster c is listed",)

@@ -13,9 +13,9 @@ from maint.adapters.manager.decoding import Fields, items
 from maint.adapters.manager.probe import peer_of
 from maint.adapters.manager.refusals import PROXY, refusal
 from maint.adapters.manager.session import ManagerSession
+from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, Transient, UsageError, WorkFailed
 from maint.model.json import Json
-from maint.model.site import ManagerSettings
 from maint.ports import Clock, Secrets
 
 _AGAIN = 2  # further tries of a read after a 401 to an account that was let in before, or a dropped connection (M2.2)

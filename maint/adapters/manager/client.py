@@ -12,10 +12,10 @@ from maint.adapters.manager import decoding
 from maint.adapters.manager.calls import Calls, lost, segment
 from maint.adapters.manager.reads import Reads
 from maint.adapters.manager.refusals import PROXY
+from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Command, License
-from maint.model.site import ManagerSettings
 from maint.ports import Answer, Body, Clock, Secrets
 from maint.ports.virtual_cluster import Content
 
@@ -73,7 +73,7 @@ class ManagerClient(Reads):
 
     def upload_license(self, content: bytes) -> License:
         """Upload a licence file, bytes unchanged: its line ends are signed (M9)."""
-        path = f"{self._calls.root(self._calls.settings.deployment_api)}/cm/license"
+        path = f"{self._calls.root(self._calls.settings.api.deployment)}/cm/license"
         form = Form(Content(lambda: io.BytesIO(content), len(content)), "license", "license.txt", "text/plain")
         call = self._calls.change("POST", path, body=form, length=form.length, kind=form.type)
         answer = self._calls.done(self._calls.act(call), call)

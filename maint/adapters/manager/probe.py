@@ -5,9 +5,9 @@ import socket
 from maint.adapters.http.answers import NoAnswer
 from maint.adapters.http.request import Call
 from maint.adapters.http.transport import NotSent, Peer, Transport
+from maint.config.schema import ManagerSettings
 from maint.errors import Invalid, WorkFailed
 from maint.model.manager import Door, Presence
-from maint.model.site import ManagerSettings
 
 _PATH = "/api/version"  # an anonymous 401 there proves that the server is up (M2.2)
 

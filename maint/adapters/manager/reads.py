@@ -114,7 +114,7 @@ class Reads:
 
     def license(self) -> License | None:
         """Return the installed licence, or None: 404 with a message is the normal answer without one (M9)."""
-        path = f"{self._calls.root(self._calls.settings.deployment_api)}/cm/license"
+        path = f"{self._calls.root(self._calls.settings.api.deployment)}/cm/license"
         found = self._calls.object_if_known(path)
         return None if found is None else decoding.license(found)
 
@@ -128,7 +128,7 @@ class Reads:
         """
         if self._calls.session.api() < _SINCE_TRUSTSTORE:
             return None
-        pinned = max(self._calls.settings.deployment_api, _SINCE_TRUSTSTORE)
+        pinned = max(self._calls.settings.api.deployment, _SINCE_TRUSTSTORE)
         path = f"{self._calls.root(pinned)}/certs/truststorePassword"
         reply = self._calls.read(path)
         if reply.status in (404, 500):  # without Auto-TLS (M14 U8)
@@ -146,7 +146,7 @@ class Reads:
     @contextmanager
     def deployment(self, *, redacted: bool = False) -> Iterator[Answer]:
         """Stream `GET /cm/deployment` at the pinned version; with `redacted`, its `export_redacted` view (M7)."""
-        root = self._calls.root(self._calls.settings.deployment_api)
+        root = self._calls.root(self._calls.settings.api.deployment)
         path = f"{root}/cm/deployment?view={'export_redacted' if redacted else 'export'}"
         answer = self._calls.stream(path, self._calls.timeouts.export)
         role = "does the account have the role Full Administrator?"
@@ -161,7 +161,7 @@ class Reads:
         return self._calls.json(f"{self._root()}{path}")
 
     def _root(self) -> str:
-        return self._calls.root(self._calls.settings.clusters_api)
+        return self._calls.root(self._calls.settings.api.clusters)
 
     def _listed(self, path: str) -> list[decoding.Fields]:
         return self._calls.objects(f"{self._root()}{path}")
@@ -170,7 +170,7 @@ class Reads:
         """Return the objects of a list that came with API version `first`; none on a server that is older."""
         if self._calls.session.api() < first:
             return []
-        root = self._calls.root(max(self._calls.settings.clusters_api, first))
+        root = self._calls.root(max(self._calls.settings.api.clusters, first))
         return self._calls.objects_if_known(f"{root}{path}")
 
     def _all_commands(self) -> Iterator[list[decoding.Fields]]:

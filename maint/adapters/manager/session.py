@@ -10,9 +10,9 @@ from maint.adapters.http.request import Basic, Call
 from maint.adapters.http.transport import Transport
 from maint.adapters.manager.probe import address, probe
 from maint.adapters.manager.refusals import refusal
+from maint.config.schema import Login, ManagerSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, Transient, WorkFailed
 from maint.model.manager import Account, Door, Presence
-from maint.model.site import Login, ManagerSettings
 from maint.ports import Secrets
 
 _PATH = "/api/version"
@@ -223,8 +223,6 @@ class ManagerSession:
                 f"before a restore only the bootstrap account's password goes in clear; "
                 f"--allow-plain sends that of {self._settings.login.username}, too"
             )
-        if self._settings.bootstrap is None:
-            return "check manager.username and manager.password; a fresh server wants manager.bootstrap"
         return "check manager.password and manager.bootstrap.password; a restore brings back its snapshot's accounts"
 
 

@@ -16,9 +16,9 @@ from paramiko.ssh_exception import AuthenticationException, SSHException
 
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
 from maint.adapters.ssh.transport import ChannelRefused, connect_socket, transport_factory
+from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, MaintError
 from maint.files import read_private
-from maint.model.site import HostSettings, SshSettings
 
 # Without a handler, paramiko's tracebacks would reach the terminal; what failed is told by our exceptions.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -54,7 +54,7 @@ class Connections:
         once: whether a jump host that could not be reached is not tried again.
 
     Raises:
-        Invalid: the private key cannot be used, or others can read its file; or the jump host has no name.
+        Invalid: the private key cannot be used, or others can read its file.
     """
 
     def __init__(self, settings: SshSettings, home: Path | None = None, *, once: bool = False) -> None:
@@ -221,18 +221,9 @@ class Connections:
 
 
 def jump_address(settings: SshSettings) -> Address | None:
-    """Return where the jump host is, None where there is none.
-
-    Raises:
-        Invalid: it has no name.
-    """
+    """Return where the jump host is, None where there is none."""
     jump = settings.jump
-    if not jump:
-        return None
-    if "host" not in jump:
-        raise Invalid("ssh.jump names no host", hint="ssh: {jump: {host: bastion.example.internal}}")
-    host = str(jump["host"])
-    return Address(host, host, int(jump.get("port", 22)), str(jump.get("user", settings.user)))
+    return Address(jump.host, jump.host, jump.port, jump.user or settings.user) if jump else None
 
 
 def alive(connection: Connection) -> bool:

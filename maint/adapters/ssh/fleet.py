@@ -15,9 +15,9 @@ from maint.adapters.ssh.connections import BROKEN, JUMP_LOST, Address, Connectio
 from maint.adapters.ssh.known_hosts import recorded_name
 from maint.adapters.ssh.runner import SHELL, Command
 from maint.adapters.ssh.sudo import Sudo, ssh_settings
+from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Interrupted, LoginRefused, MaintError, TimedOut
 from maint.model.fleet import Presented, Reply
-from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Secrets
 
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from maint.adapters.ssh.connections import BROKEN, JUMP_LOST, Connections, KeptC
 from maint.adapters.ssh.runner import Command, Lost
 from maint.adapters.ssh.sudo import Sudo, ssh_settings
 from maint.adapters.ssh.transport import terminate
+from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, WorkFailed
-from maint.model.site import HostSettings, SiteSettings
 from maint.ports import Answer, Ran, Secrets
 
 MISSING = 44  # status of the script that reads a file, where there is none

@@ -4,9 +4,9 @@ import secrets
 import shlex
 import threading
 
+from maint.config.schema import SiteSettings, SshSettings
 from maint.errors import Invalid, LoginRefused
 from maint.model.secret import Secret
-from maint.model.site import SiteSettings, SshSettings
 from maint.ports import Secrets
 
 

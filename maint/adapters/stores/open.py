@@ -6,11 +6,10 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
-from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
+from maint.config.schema import BackupSettings, HostSettings, SshSettings
 from maint.errors import Invalid
-from maint.model.site import BackupSettings, HostSettings, SshSettings
 from maint.ports import Secrets, Store
 
 
@@ -71,18 +70,17 @@ def _open_sftp(location: str, access: Access | None) -> Store:
         raise Invalid(f"{location!r} names no host or no folder", hint="write sftp://USER@HOST/srv/maint")
     ssh = given.ssh or SshSettings(user=getpass.getuser())
     own = given.backup.sftp
-    settings = replace(
-        ssh,
-        user=unquote(parts.username) if parts.username else ssh.user,
-        key=own.key or ssh.key,
-        known_hosts=own.known_hosts or ssh.known_hosts,
-        jump=None,  # the way to the site's hosts; not to a backup host
-        sudo=False,
-    )
+    changes = {
+        "user": unquote(parts.username) if parts.username else ssh.user,
+        "key": own.key or ssh.key,
+        "known_hosts": own.known_hosts or ssh.known_hosts,
+        "jump": None,  # the way to the site's hosts; not to a backup host
+        "sudo": False,
+    }
+    settings = ssh.model_copy(update=changes)
     connections = Connections(settings)
-    kept = KeptConnection(
-        connections, connections.address(HostSettings(parts.hostname, parts.hostname, parts.port or 22))
-    )
+    host = HostSettings.model_construct(name=parts.hostname, address=parts.hostname, port=parts.port or 22)
+    kept = KeptConnection(connections, connections.address(host))
     root = path.removeprefix("/~/") if path.startswith("/~/") else path
     return SftpStore(Sessions(kept, settings.command_timeout), root, location)
 

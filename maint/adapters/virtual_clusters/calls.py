@@ -17,10 +17,10 @@ from maint.adapters.http.request import JSON, Bearer, Call, Form, Timeouts
 from maint.adapters.http.transport import NotSent, Peer, Transport, Untrusted
 from maint.adapters.virtual_clusters.refusals import PROXY, Missing, is_missing, is_passing, refusal
 from maint.adapters.virtual_clusters.tokens import Tokens
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import AnswerMissing, CannotReach, MaintError, TimedOut
 from maint.model.formatting import show_duration
 from maint.model.json import Json
-from maint.model.site import VirtualClusterSettings
 from maint.model.virtual_cluster import Object
 from maint.ports import Clock, Secrets
 from maint.retry import delays

@@ -12,9 +12,8 @@ from msgspec import Struct
 from maint.adapters.http.answers import unexpected
 from maint.adapters.virtual_clusters.calls import Calls
 from maint.errors import WorkFailed
-from maint.model.job_definition import covers, normal_job
 from maint.model.json import Json
-from maint.model.virtual_cluster import Job, Object, part_of
+from maint.model.virtual_cluster import Job, Object, covers, normal_job, part_of
 
 _LIMIT = 100  # more is not allowed
 _OVERLAP = 10  # items that may go between two pages without a fresh start

@@ -9,8 +9,7 @@ from maint.adapters.virtual_clusters.calls import Calls
 from maint.adapters.virtual_clusters.jobs import Listing
 from maint.adapters.virtual_clusters.refusals import Missing
 from maint.errors import Invalid
-from maint.model.job_definition import covers, normal_resource
-from maint.model.virtual_cluster import Object, Resource
+from maint.model.virtual_cluster import Object, Resource, covers, normal_resource
 from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content
 

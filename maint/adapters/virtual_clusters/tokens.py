@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from maint.adapters.http.answers import Reply, parse
 from maint.adapters.http.request import Basic
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused
 from maint.model.json import Json
 from maint.model.secret import Secret
-from maint.model.site import VirtualClusterSettings
 from maint.ports import Clock, Secrets
 
 _EARLY = 300.0  # seconds left at which the official client renews; short-lived tokens at half of their life

@@ -10,11 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from msgspec.structs import replace
-
-from maint.config.secrets import FACTORY
+from maint.config.schema import Login, ManagerSettings, SiteSettings
 from maint.errors import WorkFailed
-from maint.model.site import Login, SiteSettings
 from maint.ports import Clock, Secrets
 
 if TYPE_CHECKING:
@@ -105,18 +102,18 @@ class LabRehearsal:
     def _client(self, lab: "Simulator", api: int) -> "ManagerClient":
         from maint.adapters.manager.client import ManagerClient
 
-        settings = replace(
-            self._settings.manager,
+        own = self._settings.manager
+        settings = ManagerSettings(
             host="127.0.0.1",
             plain_port=lab.server.plain_port,
             tls_port=lab.server.tls_port,
-            bootstrap=Login("admin", FACTORY),
+            username=own.username,
+            password=own.password,
             ca=lab.bundle,
-            deployment_api=api,
-            insecure=False,
-            allow_plain=True,  # nothing leaves this machine
+            api=own.api.model_copy(update={"deployment": api}),
         )
-        return ManagerClient(settings, self._secrets, self._clock, warn=lambda _: None)  # see `allow_plain`
+        # In clear where it must be: nothing leaves this machine.
+        return ManagerClient(settings.in_clear(), self._secrets, self._clock, warn=lambda _: None)  # see `allow_plain`
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def row(entry: Entry) -> list[str]:
         note = f"{note}; NOT WHOLE: {', '.join(doubtful)}"
     if entry.rejected:
         note = f"{note}; ITS DRILL FAILED".lstrip("; ")
-    return [entry.id, snapshot.purpose.value, "yes" if snapshot.restorable else "no", checked, size, note]
+    return [entry.id, snapshot.purpose.value, "yes" if entry.restorable else "no", checked, size, note]
 
 
 def as_json(entry: Entry) -> dict[str, Json]:
@@ -45,7 +45,7 @@ def as_json(entry: Entry) -> dict[str, Json]:
     drilled: Json = None
     if entry.drilled is not None:
         drilled = {"at": show_time(entry.drilled.at), "passed": entry.drilled.passed, "reason": entry.drilled.reason}
-    return {**_facts(snapshot), "verified": verified, "drilled": drilled}
+    return {**_facts(snapshot), "restorable": entry.restorable, "verified": verified, "drilled": drilled}
 
 
 def _facts(snapshot: Snapshot) -> dict[str, Json]:

@@ -24,10 +24,9 @@ def schema_of(what: str) -> dict[str, Json]:
         UsageError: neither.
     """
     if what == "config":
-        from maint.config.mirror import mirror
         from maint.config.schema import Config
 
-        return {"$schema": _DRAFT, **mirror(Config).model_json_schema()}
+        return {"$schema": _DRAFT, **Config.model_json_schema()}
     if what == "output":
         return _output()
     raise UsageError(f"there is no schema of {what!r}", hint="there is one of config, and one of output")

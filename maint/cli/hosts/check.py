@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from maint.checks.check import RUNNING, Check
-from maint.checks.evaluate import Acceptance, acceptances, judge
+from maint.checks.evaluate import acceptances, judge
 from maint.checks.facts import ManagerFacts, SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.gather import Enquiry, ask_manager, gather, profiles_of, setting_of
@@ -17,11 +17,11 @@ from maint.checks.registry import CHECKS, QUESTIONS, select
 from maint.cli.composition import ConfiguredSite
 from maint.cli.flags import Flags
 from maint.cli.screen import Screen, table
+from maint.config.schema import Accepted, HostSettings
 from maint.errors import Interrupted, Invalid, MaintError, UsageError
 from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
 from maint.model.json import Json
-from maint.model.site import HostSettings
 from maint.report import checks as reports
 
 OUTPUTS = ("table", "json", "yaml", "junit", "nagios")
@@ -113,7 +113,7 @@ def _refuse_asking(wish: Wish) -> None:
         raise UsageError(f"{given[0]} has no part in judging kept facts", hint="leave it out, or leave out --facts")
 
 
-def _kept(wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance], str]:
+def _kept(wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
     try:
         text = Path(wish.facts).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -157,7 +157,7 @@ def _only(site: SiteFacts, wish: Wish) -> None:
 
 def _gathered(
     flags: Flags, screen: Screen, wish: Wish, stopped: Callable[[Interrupted], None] | None
-) -> tuple[SiteFacts, Sequence[Check], Sequence[Acceptance], str]:
+) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
     from maint.cli.hosts.inventory import choose, inventory
     from maint.cli.open_site import limit_of, opened
 
@@ -166,7 +166,7 @@ def _gathered(
     with opened(flags) as (configured, _):
         settings = configured.settings
         hosts = choose(inventory(configured, wish.hosts_from), wish.hosts, wish.hosts_in)
-        for strange in [item["check"] for item in settings.accepted if item["check"] not in CHECKS]:
+        for strange in [item.check for item in settings.accepted if item.check not in CHECKS]:
             screen.warn(f"accepted: there is no check {strange!r}, so this accepts nothing; --list shows all checks")
         setting = setting_of(settings, wish.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
@@ -174,22 +174,14 @@ def _gathered(
         site = _asked(configured, enquiry, limit_of(flags), _teller(screen, hosts), stopped)
         _warn_of_logins(screen, site)
         if wish.save:
-            listed: list[Json] = [dict(item) for item in _plain(settings.accepted)]
+            listed: list[Json] = [item.model_dump(mode="json") for item in settings.accepted]
             more: dict[str, Json] = {"site": settings.name, "checks": [c.id for c in checks], "accepted": listed}
             _save(Path(wish.save), to_json(site, more))
-        return site, checks, acceptances(settings.accepted), settings.name
+        return site, checks, settings.accepted, settings.name
 
 
 def _ids(wish: Wish) -> Sequence[str]:
     return ["ecs.plan"] if wish.plan and not wish.chosen else wish.ids
-
-
-def _plain(accepted: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, Json]]:
-    return [
-        {key: [str(v) for v in value] if isinstance(value, tuple | list) else None if value is None else str(value)
-         for key, value in item.items()}
-        for item in accepted
-    ]  # fmt: skip
 
 
 def _asked(

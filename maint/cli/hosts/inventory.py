@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from msgspec.structs import replace
-
 from maint.cli.composition import ConfiguredSite
+from maint.config.schema import HostSettings
 from maint.config.suggestions import did_you_mean
 from maint.errors import Invalid, UsageError
-from maint.model.site import HostSettings
 
 SOURCES = ("config", "manager", "snapshot")
 _ECS = {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}
@@ -41,7 +39,9 @@ def _from_manager(site: ConfiguredSite) -> Sequence[HostSettings]:
     for host in site.manager.hosts():
         cluster = kinds.get(host.cluster or "")
         groups = () if cluster is None else ("ecs",) if cluster.is_ecs else ("base",)
-        found.append(HostSettings(host.hostname, host.address or host.hostname, None, groups))
+        found.append(
+            HostSettings.model_construct(name=host.hostname, address=host.address or host.hostname, groups=groups)
+        )
     return _known(site, found)
 
 
@@ -60,7 +60,7 @@ def _from_snapshot(site: ConfiguredSite) -> Sequence[HostSettings]:
     for host in items_of(document.get("hosts")):
         name = text_of(host, "hostname")
         groups = _groups(roles.get(text_of(host, "hostId"), set()))
-        found.append(HostSettings(name, text_of(host, "ipAddress") or name, None, groups))
+        found.append(HostSettings.model_construct(name=name, address=text_of(host, "ipAddress") or name, groups=groups))
     return _known(site, found)
 
 
@@ -80,7 +80,7 @@ def _known(site: ConfiguredSite, found: Iterable[HostSettings]) -> Sequence[Host
         groups = tuple(dict.fromkeys([*(known.groups if known else ()), *host.groups]))
         if own in (host.name, host.address):
             groups = tuple(dict.fromkeys(["manager", *groups]))
-        merged.append(replace(known or host, groups=groups))
+        merged.append((known or host).model_copy(update={"groups": groups}))
     return merged
 
 

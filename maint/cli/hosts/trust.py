@@ -8,10 +8,10 @@ from maint.cli.flags import Flags
 from maint.cli.hosts.inventory import choose, inventory
 from maint.cli.open_site import limit_of, opened
 from maint.cli.screen import Screen, ask_change, table
+from maint.config.schema import HostSettings
 from maint.engine.lock import site_lock
 from maint.errors import Invalid
 from maint.model.fleet import Presented, Standing
-from maint.model.site import HostSettings
 
 _DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
 
@@ -47,7 +47,8 @@ def _with_jump(site: ConfiguredSite, hosts: Sequence[HostSettings]) -> Sequence[
     jump = jump_address(site.settings.ssh) if site.settings.ssh else None
     if jump is None or any((host.address, host.port or 22) == (jump.host, jump.port) for host in hosts):
         return hosts
-    return [HostSettings(jump.name, jump.host, jump.port), *hosts]
+    own = HostSettings.model_construct(name=jump.name, address=jump.host, port=jump.port)
+    return [own, *hosts]
 
 
 def _advice(one: Presented) -> str:

@@ -22,12 +22,12 @@ from maint.cli.schedule.units import (
     writable,
 )
 from maint.cli.screen import Screen, confirm, plan_text, table
-from maint.config.layers import OVERRIDES
+from maint.config.precedence import OVERRIDES
+from maint.config.schema import SiteSettings
 from maint.engine.lock import make_state_folder
 from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
-from maint.model.site import SiteSettings
 
 
 def form_of(form: str, *, user: bool = False, folder: Path | None = None) -> str:

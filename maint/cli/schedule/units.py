@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from maint.cli.schedule.calendar import Calendar
-from maint.config.layers import Settings
+from maint.config.precedence import Settings
+from maint.config.schema import BackupSettings, SiteSettings
 from maint.errors import Refused, WorkFailed
-from maint.model.site import BackupSettings, SiteSettings
 from maint.render import from_file
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
@@ -188,7 +188,7 @@ def references(site: SiteSettings) -> Mapping[str, str]:
     manager, backup, ssh = site.manager, site.backup, site.ssh
     found = {
         "manager.password": manager.login.password,
-        "manager.bootstrap.password": manager.bootstrap.password if manager.bootstrap else None,
+        "manager.bootstrap.password": manager.bootstrap.password,
         "ssh.sudo.password": ssh.sudo_password if ssh else None,
         "backup.identity": backup.identity if backup else None,
         "backup.signing_key": backup.signing_key if backup else None,
@@ -203,7 +203,7 @@ def references(site: SiteSettings) -> Mapping[str, str]:
 
 def _s3_keys(backup: BackupSettings, store: str) -> Mapping[str, str]:
     bucket = store.removeprefix("s3://").partition("/")[0]
-    where = f"backup.s3.buckets.{bucket}" if bucket in backup.s3.buckets else "backup.s3"
+    where = f"backup.s3.buckets.{bucket}" if backup.s3.own(bucket) else "backup.s3"
     own = backup.s3.of(bucket)
     return {f"{where}.access_key": own.access_key, f"{where}.secret_key": own.secret_key}
 
@@ -228,8 +228,8 @@ def refuse_impossible(site: SiteSettings, wanted: Wanted) -> None:
 
 def _credentials(settings: Settings, site: SiteSettings) -> Iterator[tuple[str, tuple[str, Path]]]:
     """Yield, for each secret in a file, the variable that replaces its reference, its credential, and the file."""
-    from maint.config.layers import OVERRIDES
     from maint.config.paths import expanded
+    from maint.config.precedence import OVERRIDES
 
     variables = {key: variable for variable, key in OVERRIDES.items()}
     for key, reference in references(site).items():

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 from maint.cli.paths import state_home
 from maint.config import yaml
 from maint.config.fields import endpoint, url
+from maint.config.schema import ManagerSettings, Site, SiteSettings, VirtualClusterSettings
 from maint.errors import Invalid
-from maint.model.site import Login, ManagerSettings, SiteSettings, VirtualClusterSettings
 from maint.model.virtual_cluster import is_cluster_name
 
 SITE = "cde"
-_NO_MANAGER = ManagerSettings("manager.invalid", Login("admin", "prompt:Password of the manager's account"))
+_NO_MANAGER = ManagerSettings(host="manager.invalid", password="prompt:Password of the manager's account")
 _VARIABLES = {
     "user": "CDE_USER",
     "vcluster-endpoint": "CDE_VCLUSTER_ENDPOINT",
@@ -37,17 +37,19 @@ def vendor_site(environ: Mapping[str, str]) -> SiteSettings | None:
     address = _endpoint(said["vcluster-endpoint"], path)
     if not said.get("user"):
         raise Invalid(f"{path} names no user", hint="add `user:`, or export CDE_USER")
-    cluster = VirtualClusterSettings(
+    cluster = VirtualClusterSettings.model_construct(
         name=_name(address),
         base_url=address,
         auth_url=gateway_of(address),
-        login=Login(said["user"], _password(said)),
+        username=said["user"],
+        password=_password(said),
         connect_to=_way(said["connect_to"], path) if said.get("connect_to") else None,
         ca=Path(said["tls-ca-certs"]).expanduser().absolute() if said.get("tls-ca-certs") else None,
-        insecure=said.get("tls-insecure", "").lower() in ("true", "yes", "1"),
     )
+    if said.get("tls-insecure", "").lower() in ("true", "yes", "1"):
+        cluster = cluster.unverified()
     state = state_home() / SITE / (urlsplit(address).netloc.replace(":", "_") or "unknown")
-    return SiteSettings(SITE, _NO_MANAGER, state, virtual_clusters=(cluster,))
+    return SiteSettings.of(Site(manager=_NO_MANAGER, virtual_clusters=(cluster,)), name=SITE, state=state)
 
 
 def _said(path: Path, environ: Mapping[str, str]) -> dict[str, str]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from maint.errors import UsageError
-from maint.model.job_definition import UNSCHEDULED
 from maint.model.json import Json
+from maint.model.virtual_cluster import UNSCHEDULED
 
 YES_NO = {"true": True, "false": False, "yes": True, "no": False}
 

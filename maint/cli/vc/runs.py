@@ -36,7 +36,7 @@ def list_runs(
 
 
 def _ended(raw: "Json") -> str:
-    from maint.model.job_definition import ZERO_TIME
+    from maint.model.virtual_cluster import ZERO_TIME
 
     text = str(raw.get("ended", "")) if isinstance(raw, dict) else ""
     return "" if text == ZERO_TIME else text

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -107,6 +108,18 @@ def prepare(spec: Doc, mount: Path, seen_at: str, work: Path) -> Application:
     # A file:// address is Spark's business and may point anywhere below the mount.
     literal = any(PREFIX in str(text) for text in told) or _named_in_code(mount)
     return Application(command, _environment(spec, seen_at, work), literal)
+
+
+def lacking(errors: Path) -> str:
+    """Return in words what a driver has missed, by what it wrote to its standard error; "" for nothing."""
+    said = errors.read_text(errors="replace")[-4000:]
+    if "No module named 'pyspark'" in said:
+        return ": the application needs PySpark, which the lab's Python lacks (pip install 'maint[spark]')"
+    if module := re.search(r"No module named '([\w.]+)'", said):
+        return f": the lab's Python lacks {module[1]}, and the lab does not really build environments"
+    if "JAVA_GATEWAY_EXITED" in said or "JAVA_HOME is not set" in said:
+        return ": PySpark needs Java, which this machine lacks"
+    return ""
 
 
 def _named_in_code(mount: Path) -> bool:

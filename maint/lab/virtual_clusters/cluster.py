@@ -86,6 +86,11 @@ class Cluster:
         with self._world.lock:
             return self._world.faults.strikes(fault, call)
 
+    def waits(self, fault: str, call: str) -> bool:
+        """Return whether a fault would hit a call, and leave it set."""
+        with self._world.lock:
+            return self._world.faults.waits(fault, call)
+
     def now(self) -> datetime:
         """Return the time."""
         return self._clock()

@@ -112,7 +112,10 @@ class Engine:
         if killed.is_set():
             return runs.KILLED
         if status != 0:
-            runs.write_log(cluster, run, runs.SUBMITTER, f"ERROR submitter: driver exited with code {status}\n")
+            lacking = application.lacking(outputs[1])
+            runs.write_log(
+                cluster, run, runs.SUBMITTER, f"ERROR submitter: driver exited with code {status}{lacking}\n"
+            )
             return runs.FAILED
         runs.write_log(cluster, run, runs.SUBMITTER, "INFO submitter: application finished\n")
         return runs.UNKNOWN if cluster.strikes("vc-run-unknown") else runs.SUCCEEDED

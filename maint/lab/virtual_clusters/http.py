@@ -1,21 +1,20 @@
 """HTTPS on loopback for all names of a service: the gateway's, the virtual clusters', the control plane's."""
 
-import contextlib
 import re
 import ssl
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler
 from typing import BinaryIO, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from maint.lab import http_server
 from maint.lab.http_server import Listener, RequestLog
 from maint.lab.virtual_clusters.api.answer import Admitted, admit, handle, throttled
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.gateway import Gateway
 from maint.lab.virtual_clusters.messages import ApiError, Request, Response, html
 
-_PIECE = 1 << 18
+_PIECE = 1 << 18  # bytes of a stream that leave at once
 _MOST_JSON = 1 << 24
 _BOUNDARY = re.compile(r'boundary="?([^";,]{1,200})"?', re.IGNORECASE)
 _HEAD = 1 << 14
@@ -116,40 +115,32 @@ class Port(Listener):
         super().__init__(port, Exchange, names.context, names.log)
 
 
-class Exchange(BaseHTTPRequestHandler):
+class Exchange(http_server.Exchange):
     """One connection, request after request."""
 
-    protocol_version = "HTTP/1.1"
-    timeout = 600
     server: Port
+    server_name = "istio-envoy"
 
-    def do_GET(self) -> None:
+    def respond(self) -> None:
         """Answer a request."""
-        self._left = self._announced()
-        request = self._request()
         try:
-            response = self._answer(request)
+            response = self._answer(self._request())
         except BadForm as error:
             response = ApiError(400, str(error)).response()
-        self._log(request, response)
-        if response.lost:
-            self.close_connection = True
-        else:
-            self._drain()
-            self._send(response)
-        if response.stream:
-            response.stream.close()
+        self.note(0 if response.lost else response.status, "answer lost" if response.lost else "")
+        try:
+            if response.lost:
+                self.close_connection = True
+            else:
+                self.drain()
+                self._send(response)
+        finally:
+            if response.stream:
+                response.stream.close()
 
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
-
-    def version_string(self) -> str:
-        """Return what the header `Server` says."""
-        return "istio-envoy"
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
-        """Keep quiet: the request log is elsewhere."""
-
-    # -- in
+    def refuse(self, status: int, message: str) -> None:
+        """Send an error as the API spells it."""
+        self._send(ApiError(status, message).response())
 
     def _request(self) -> Request:
         split = urlsplit(self.path)
@@ -172,66 +163,25 @@ class Exchange(BaseHTTPRequestHandler):
 
     def _within(self, cluster: Cluster, admitted: Admitted) -> Response:
         limit = int(cluster.switches.number("vc-upload-max-bytes"))
-        if limit and (self._left or 0) > limit:
+        if limit and self.length > limit:
             self.close_connection = True
             return html(413, "413 Request Entity Too Large")
         if admitted.uploads:
             kind = admitted.request.headers.get("content-type", "")
-            staged = cluster.files.stage(form_part(self._received(), kind))
+            staged = cluster.files.stage(form_part(self.received(), kind))
             request = replace(admitted.request, upload=staged)
         else:
             request = replace(admitted.request, content=self._whole())
         return handle(cluster, Admitted(request, admitted.handler, admitted.uploads))
 
-    def _announced(self) -> int | None:
-        """Return how many bytes the body has, None where it comes in chunks."""
-        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
-            return None
-        return int(self.headers.get("Content-Length") or 0)
-
     def _whole(self) -> bytes:
         found = b""
-        for piece in self._received():
+        for piece in self.received():
             found += piece
             if len(found) > _MOST_JSON:
                 self.close_connection = True
                 raise BadForm("the body is too large")
         return found
-
-    def _received(self) -> Iterator[bytes]:
-        """Yield the body as it comes."""
-        if self._left is None:
-            yield from self._chunks()
-            self._left = 0
-        while self._left:
-            piece = self.rfile.read1(min(self._left, _PIECE))
-            if not piece:
-                self.close_connection = True
-                raise BadForm("unexpected EOF")
-            self._left -= len(piece)
-            yield piece
-
-    def _chunks(self) -> Iterator[bytes]:
-        while size := int(self.rfile.readline(64).split(b";")[0].strip() or b"0", 16):
-            while size:
-                piece = self.rfile.read1(min(size, _PIECE))
-                if not piece:
-                    raise BadForm("unexpected EOF")
-                size -= len(piece)
-                yield piece
-            self.rfile.readline(8)
-        while self.rfile.readline(1024).strip():
-            pass  # trailers
-
-    def _drain(self) -> None:
-        """Take in the rest of a body, so that the answer reaches its sender."""
-        if self.close_connection:
-            return
-        with contextlib.suppress(BadForm):
-            for _ in self._received():
-                pass
-
-    # -- out
 
     def _send(self, response: Response) -> None:
         body = b"" if response.stream else response.body()
@@ -246,9 +196,9 @@ class Exchange(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        if response.stream:
+        if response.stream and self.command != "HEAD":
             self._stream(response.stream, response.length, response.damage)
-        elif response.status != 204:
+        elif response.status != 204 and self.command != "HEAD":
             self.wfile.write(body)
 
     def _stream(self, stream: BinaryIO, length: int, damage: str) -> None:
@@ -259,8 +209,3 @@ class Exchange(BaseHTTPRequestHandler):
             if damage == "flip" and not left:
                 piece = piece[:-1] + bytes([piece[-1] ^ 1])
             self.wfile.write(piece)
-
-    def _log(self, request: Request, response: Response) -> None:
-        remark = "answer lost" if response.lost else ""
-        port = int(self.server.server_address[1])
-        self.server.names.log.add(port, request.method, self.path, 0 if response.lost else response.status, remark)

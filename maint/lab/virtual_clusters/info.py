@@ -9,7 +9,7 @@ from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters.cluster import Cluster, Identity
 from maint.lab.virtual_clusters.create import FACTS
 from maint.lab.virtual_clusters.gateway import User
-from maint.lab.virtual_clusters.service import Service
+from maint.lab.virtual_clusters.service import ACCESS_KEY, Service
 from maint.lab.virtual_clusters.utility import SCRIPT
 
 _LOST = "lost.json"
@@ -67,6 +67,7 @@ def _status(service: Service, cluster: Cluster, ca: Path) -> Doc:
         "username": user.name,
         "password_file": str(service.folder / "passwords" / user.name),
         "ca": str(ca),
+        "access_key_file": str(service.folder / ACCESS_KEY),
         "cdp_endpoint": f"https://{pki.LOOPBACK[1]}:{service.port}",
         "connect_to": _connect_to(service),
     }

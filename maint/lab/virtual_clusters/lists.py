@@ -143,6 +143,7 @@ def _text(value: Any) -> str:  # Any: what JSON can spell
 
 _DEFAULT, _MOST = 20, 100
 _DERIVED = ("signature", "nextexecution", "latestruninfo")
+_SHIFTS = ("vc-pages-repeat", "vc-pages-skip")
 _FLAGS = ("true", "false", "1", "0", "")
 
 
@@ -158,6 +159,9 @@ def page(
     """
     found = _chosen(request, entries, view, order)
     limit, offset = _numbers(cluster, request)
+    # A list of one page gets a second one, so that it can shift between them.
+    if not offset and any(cluster.waits(fault, request.call) for fault in _SHIFTS):
+        limit = min(limit, max(1, (len(found) + 1) // 2))
     total, begin = _shifted(cluster, request, len(found), offset)
     shown = [view(entry) for entry in found[begin : begin + limit]]
     meta: Doc = {"hasNext": offset + limit < total, "limit": limit, "offset": offset}

@@ -1,6 +1,7 @@
 """A Data Engineering service: its gateway, its virtual clusters, the one port they share, and what time brings."""
 
 import json
+import secrets
 import shutil
 import ssl
 import threading
@@ -23,6 +24,7 @@ from maint.lab.virtual_clusters.engine import Engine
 from maint.lab.virtual_clusters.gateway import Gateway, TokenSigner, User, Users
 from maint.lab.virtual_clusters.http import Port
 
+ACCESS_KEY = "access-key"  # the file with the id of the first user's
 _TICK = 0.2  # seconds
 
 
@@ -186,13 +188,20 @@ class Service:
         return str(self._facts["domain"])
 
     def _gateway(self) -> Gateway:
-        people = Users([User(**person) for person in self._facts["people"]])
+        people = Users([User(**person) for person in self._facts["people"]], self._access_key())
         mint = TokenSigner(bytes.fromhex(self._facts["secret"]), f"https://service.cde-{self.id}.{self._domain}")
         certificate = "".join(self.tls_pair[0].read_text().split("-----")[2].split())
         return Gateway(
             mint, people, lambda: self._world.switches, self._strikes, lambda: datetime.now(UTC),
             self.id, str(self._facts["environment"]), certificate, self._told,
         )  # fmt: skip
+
+    def _access_key(self) -> str:
+        """Return the id of the access key, which is in a file for its owner alone; made where there is none yet."""
+        path = self.folder / ACCESS_KEY
+        if not path.exists():
+            write_whole(path, secrets.token_hex(16).encode(), 0o600)
+        return path.read_text()
 
     def _told(self) -> dict[str, tuple[str, str]]:
         return {each.identity.name: (each.identity.id, self.addresses(each)[0]) for each in self.clusters()}

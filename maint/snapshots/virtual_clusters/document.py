@@ -7,10 +7,9 @@ from typing import Any, Literal
 import msgspec
 
 from maint.errors import WorkFailed
-from maint.model.job_definition import normal_job, normal_resource
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot, StoredFile
-from maint.model.virtual_cluster import File, Job, Object, Resource
+from maint.model.virtual_cluster import File, Job, Object, Resource, normal_job, normal_resource
 from maint.ports import VirtualClusterSight
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 

@@ -26,7 +26,7 @@ from maint.steps.ecs.survey import (
 from maint.steps.guards import keep, plan_to_keep, prove_cluster
 from maint.steps.hosts.fan_out import ask_script, host_list, map_hosts, run_script, script, texts
 from maint.steps.manager.clusters import ClusterArguments, DeleteArguments, proof_words, proven
-from maint.steps.manager.commands import pauses
+from maint.steps.manager.commands import polls
 from maint.steps.step import Progress, Step, done, unchanged
 
 _LIMIT = 900.0  # seconds for scripts and packages on one host
@@ -234,7 +234,7 @@ def _reboot(site: Site, host: str) -> None:
 
 def _await(site: Site, before: Mapping[str, str], limit: float) -> Generator[str, None, None]:
     begun = site.clock.monotonic()
-    for pause in pauses():
+    for pause in polls():
         now = yield from _boots(site, list(before))
         away = [host for host, boot in now.items() if boot in ("", before[host])]
         if not away:

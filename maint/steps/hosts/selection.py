@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from maint.config.schema import HostSettings
 from maint.config.suggestions import did_you_mean
 from maint.errors import Invalid
 from maint.model.manager import Host
-from maint.model.site import HostSettings
 from maint.ports import Sight
 from maint.steps.manager.server import require_ssh
 from maint.steps.step import Arguments

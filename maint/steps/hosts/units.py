@@ -11,7 +11,7 @@ from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.ecs.cluster import items_of
 from maint.steps.hosts.fan_out import host_list, map_hosts, map_hosts_now, output_of, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as
-from maint.steps.manager.commands import pauses
+from maint.steps.manager.commands import polls
 from maint.steps.manager.server import START_LIMIT, UNIT, await_version, require_ssh
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
@@ -245,7 +245,7 @@ _LOOK = f"on these hosts: systemctl status {AGENT}; then `maint playbook resume`
 def _awaited(site: Site, hosts: Sequence[str], limit: float, seen: list[str]) -> Generator[str, None, None]:
     """Wait until no agent is missing; `seen` holds those that were missing last."""
     begun = site.clock.monotonic()
-    for pause in pauses():
+    for pause in polls():
         seen[:] = yield from _missing(site, hosts)
         if not seen:
             return

@@ -4,14 +4,14 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import TypeVar
 
 from maint.config.suggestions import did_you_mean
-from maint.errors import AnswerMissing, Refused, TimedOut, WorkFailed
+from maint.errors import AnswerMissing, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Cluster, Command
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen
 from maint.steps.guards import Kept, Proven, cluster_proof, keep, plan_to_keep, prove_cluster, put_proof
-from maint.steps.manager.commands import finish, patiently, pauses
+from maint.steps.manager.commands import run_command, wait_until
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 _LIMIT = 3600.0  # seconds; stopping a base cluster takes minutes, and no upper bound is published
@@ -106,54 +106,43 @@ class _Switch(Step[C]):
         if not self.missing(site.manager, name):
             return unchanged(f"cluster {name} is {self.wanted} already")
         limit = work.timeout or _LIMIT
-        sent = yield from self._sent(action, site, work)
-        finished = (yield from finish(site.manager, site.clock, sent, limit)) if sent else None
+        if any(service.state == self.moving for service in site.manager.services(name)):
+            finished = None  # somebody's command moves them: their states tell how it ends
+        else:
+            finished = yield from run_command(
+                site,
+                work,
+                limit,
+                under_way=lambda: self._under_way(site.manager, name),
+                send=lambda: site.manager.cluster_command(name, self.verb),
+                guard=lambda: self.guard(action, site),
+            )
         missing = self.missing(site.manager, name)
-        if finished is not None and finished.success is False and missing:
+        failed = finished is not None and finished.success is False
+        if finished is not None and failed and missing:
             raise WorkFailed(
                 f"the manager did not {self.verb} cluster {name}",
                 detail=[finished.reason, *missing],
                 hint="mend what it names, then `maint playbook resume`",
             )
-        yield from self._settle(name, site, _SETTLE if finished else limit)
+        yield from wait_until(
+            site.clock,
+            _SETTLE if finished else limit,
+            lambda: self.missing(site.manager, name),
+            f"cluster {name} is not {self.wanted}",
+            "look at the manager, then `maint playbook resume`",
+        )
+        if finished is not None and failed:
+            return done(
+                f"cluster {name} is {self.wanted}, although the manager calls its command {finished.name}"
+                f" ({finished.id}) failed: {finished.reason}"
+            )
         return done(f"cluster {name} is {self.wanted}")
-
-    def _sent(self, action: Action, site: Site, work: Work) -> Generator[str, None, Command | None]:
-        """Return the command under way: the one an earlier life sent, else a new one; None: only states tell."""
-        name, noted = str(action.arguments["cluster"]), work.noted("command")
-        if isinstance(noted, int):
-            return site.manager.command(noted)
-        if any(service.state == self.moving for service in site.manager.services(name)):
-            return None
-        if under_way := self._under_way(site.manager, name):
-            yield f"the manager is at it already: command {under_way.name} ({under_way.id}) is waited for"
-            return under_way
-        yield from self.guard(action, site)
-        try:
-            command = site.manager.cluster_command(name, self.verb)
-        except AnswerMissing:
-            return None
-        if command.active:
-            work.note("command", command.id)
-        return command
 
     def _under_way(self, manager: ManagerSight, name: str) -> Command | None:
         """Return the very command as the manager runs it now: the states lag behind one whose answer was lost."""
         active = (one for one in manager.active_commands(name) if one.active)
         return next((one for one in active if one.name.lower() == self.verb), None)
-
-    def _settle(self, name: str, site: Site, limit: float) -> Generator[str, None, None]:
-        """Wait until the services are where they should be."""
-        begun = site.clock.monotonic()
-        for pause in pauses():
-            missing = yield from patiently(site.clock, lambda: self.missing(site.manager, name))
-            if not missing:
-                return
-            if site.clock.monotonic() - begun > limit:
-                hint = "look at the manager, then `maint playbook resume`"
-                raise TimedOut(f"cluster {name} is not {self.wanted}", detail=missing, hint=hint)
-            yield f"waiting for {len(missing)} services"
-            site.clock.sleep(pause)
 
 
 class StopCluster(_Switch[StopArguments]):
@@ -258,21 +247,14 @@ class DeleteCluster(Step[DeleteArguments]):
         except AnswerMissing as failure:
             lost.append(failure.message)
             yield f"{failure.message}; looking whether the cluster is gone"
-        yield from self._gone(name, site, lost)
+        yield from wait_until(
+            site.clock,
+            _SETTLE,
+            lambda: [f"cluster {name} is still listed" for one in manager.clusters() if one.name == name],
+            "; ".join([*lost, f"cluster {name} is still there"]),
+            "look at the manager's log, then `maint playbook resume`",
+        )
         return done(f"cluster {name} is deleted; its hosts stay registered, their disks as they were; {kept}")
-
-    def _gone(self, name: str, site: Site, lost: list[str]) -> Generator[str, None, None]:
-        """Wait until a cluster is no longer listed; `lost` says why the answer to its deletion is missing."""
-        begun = site.clock.monotonic()
-        for number, pause in enumerate(pauses()):
-            if all(cluster.name != name for cluster in site.manager.clusters()):
-                return
-            if site.clock.monotonic() - begun > _SETTLE:
-                hint = "look at the manager's log, then `maint playbook resume`"
-                raise WorkFailed(f"cluster {name} is still there", detail=lost, hint=hint)
-            if number == 0:
-                yield f"cluster {name} is still listed; waiting until it is gone"
-            site.clock.sleep(pause)
 
 
 def refuse_dependants(manager: ManagerSight, cluster: Cluster) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Generator, Iterable, Sequence
 
 from pydantic import Field
 
-from maint.errors import AnswerMissing, Refused, TimedOut, WorkFailed
+from maint.errors import AnswerMissing, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Role
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.steps.manager.commands import finish, pauses
+from maint.steps.manager.commands import finish, polls, wait_until
 from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
 
 _LIMIT = 1800.0  # seconds
@@ -61,13 +61,19 @@ class StartManagement(Step[RolesArguments]):
             return skipped("nothing of that kind here")
         idle = _idle(site, wanted)
         if idle and work.noted(_SENT):
-            yield "an earlier life of this run has sent the command; looking whether the roles move"
+            yield "an earlier attempt has sent the command; looking whether the roles move"
             idle = _idle_after_all(site, wanted)
         if idle:
             work.note(_SENT, True)
             yield f"starting {', '.join(sorted(role.type for role in idle))}"
             yield from _start(site, [role.name for role in idle], work.timeout or _LIMIT)
-        yield from _await(site, wanted, work.timeout or _LIMIT)
+        yield from wait_until(
+            site.clock,
+            work.timeout or _LIMIT,
+            lambda: _missing(site, wanted),
+            "the management service is not up",
+            "`maint playbook resume` looks again",
+        )
         return done(f"{len(idle)} roles started") if idle else unchanged("all of them run already")
 
 
@@ -96,19 +102,19 @@ def _idle(site: Site, names: Sequence[str]) -> list[Role]:
 def _idle_after_all(site: Site, names: Sequence[str]) -> list[Role]:
     """Return the roles that stay idle for as long as their states may lag behind a command."""
     begun = site.clock.monotonic()
-    for pause in pauses():
+    for pause in polls():
         idle = _idle(site, names)
         if not idle or site.clock.monotonic() - begun > LAG:
             return idle
         site.clock.sleep(pause)
-    raise AssertionError("the pauses never end")
+    raise AssertionError("polling never ends")
 
 
 def _start(site: Site, names: Sequence[str], limit: float) -> Generator[str, None, None]:
     try:
         commands = site.manager.management_command("start", names)
-    except AnswerMissing:
-        yield "the answer did not come; looking at the roles' states"
+    except AnswerMissing as error:
+        yield f"{error.message}; looking at the roles' states"
         return
     for command in commands:
         finished = yield from finish(site.manager, site.clock, command, limit)
@@ -122,20 +128,8 @@ def _start(site: Site, names: Sequence[str], limit: float) -> Generator[str, Non
                 )
 
 
-def _await(site: Site, names: Sequence[str], limit: float) -> Generator[str, None, None]:
-    begun = site.clock.monotonic()
-    for pause in pauses():
-        waiting = [
-            f"{role.type} is {role.state}" for role in _roles(site, names) if role.state not in ("STARTED", "NA")
-        ]
-        if not waiting:
-            return
-        if site.clock.monotonic() - begun > limit:
-            raise TimedOut(
-                "the management service is not up", detail=waiting, hint="`maint playbook resume` looks again"
-            )
-        yield f"waiting for {len(waiting)} roles"
-        site.clock.sleep(pause)
+def _missing(site: Site, names: Sequence[str]) -> list[str]:
+    return [f"{role.type} is {role.state}" for role in _roles(site, names) if role.state not in ("STARTED", "NA")]
 
 
 def _texts(value: Json) -> list[str]:

@@ -8,12 +8,14 @@ from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
-from maint.steps.manager.commands import pauses
+from maint.steps.manager.commands import polls
 from maint.steps.step import NoArguments, Progress, Step, done
 
 UNIT = "cloudera-scm-server"
 LOG = "/var/log/cloudera-scm-server/cloudera-scm-server.log"
 _SHOW = f"systemctl show {UNIT} -p InvocationID,ActiveEnterTimestamp,MainPID"
+_BEFORE = "before restart"  # the note of what systemd said then
+_IN_VAIN = "waited in vain"
 START_LIMIT = 900.0  # seconds; a server takes about two minutes (contract section 3)
 
 
@@ -59,8 +61,54 @@ def invocations(site: Sight) -> dict[str, Json]:
     return found
 
 
-def restart(site: Site, work: Work, key: str = "before restart") -> Generator[str, None, None]:
-    """Restart the server on every manager host, each once for all lives of a run.
+def restart_and_wait(
+    site: Site, work: Work, limit: float, *, tls: bool | None = None, key: str = _BEFORE
+) -> Generator[str, None, int]:
+    """Restart the server, once for all attempts of a run, and wait until its API answers.
+
+    Where an earlier attempt waited in vain, what was wrong has been mended since: a server that still does not answer
+    is restarted again.
+
+    Args:
+        site: the site.
+        work: keeps what systemd said before, and that the wait was in vain.
+        limit: seconds to wait for the API.
+        tls: whether only an answer on the TLS port counts; None: where its settings say that it is to serve.
+        key: the name of that note.
+
+    Returns:
+        N of the `vN` it answers.
+
+    Raises:
+        TimedOut: it did not come up.
+        WorkFailed: it could not be restarted.
+        CannotReach: it came up, with a certificate that is not to be trusted.
+    """
+    tls = serves_tls_next(site, work) if tls is None else tls
+    if work.noted(key) != _IN_VAIN or not _serves(site, tls):
+        yield from restart(site, work, key)
+    try:
+        return (yield from await_version(site, limit, tls=tls))
+    except (TimedOut, DeadlinePassed):
+        work.note(key, _IN_VAIN)
+        raise
+
+
+def _stores_tls(manager: ManagerSight) -> bool:
+    try:
+        return manager.settings().get("WEB_TLS", "").lower() == "true"
+    except (CannotReach, WorkFailed):
+        return False
+
+
+def _serves(site: Site, tls: bool = False) -> bool:
+    """Whether the server answers on the port where its settings, or the caller, want it."""
+    door = site.manager.presence().door
+    return door is Door.TLS or (door is Door.PLAIN and not tls and not _stores_tls(site.manager))
+
+
+def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, None]:
+    """Restart the server on every manager host, each once for all attempts of a run.
 
     Args:
         site: the site.
@@ -135,7 +183,7 @@ def await_version(site: Site, limit: float, *, tls: bool | None = None) -> Gener
 def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generator[str, None, int]:
     """Do the waiting of `await_version`; what was seen last stands at the end of `seen`."""
     begun = site.clock.monotonic()
-    for pause in pauses():
+    for pause in polls():
         site.manager.forget_login()
         presence = site.manager.presence()
         if presence.chain is not None:
@@ -157,7 +205,7 @@ def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generato
             raise TimedOut(words, detail=[seen[-1]], hint=_LOG_HINT)
         yield f"waiting for the manager: {seen[-1]}"
         site.clock.sleep(pause)
-    raise AssertionError("the pauses never end")
+    raise AssertionError("polling never ends")
 
 
 _LOG_HINT = f"see {LOG} on its host, and whether the keystore files are there; then `maint playbook resume`"
@@ -180,15 +228,20 @@ class RestartServer(Step[NoArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Restart and wait."""
-        tls = serves_tls_next(site, work)
-        yield from restart(site, work)
         try:
-            version = yield from await_version(site, work.timeout or START_LIMIT, tls=tls)
+            version = yield from restart_and_wait(site, work, work.timeout or START_LIMIT)
         except CannotReach:
             if site.manager.presence().chain is None:
                 raise
             return done("restarted; its TLS port answers, and `tls.verify` judges its certificate")
         return done(f"restarted; API v{version} answers")
+
+    def holds(self, action: Action, site: Site, work: Work) -> bool:
+        """Whether the restarted server serves as its settings want it; else it is restarted once more."""
+        if _serves(site):
+            return True
+        work.note(_BEFORE, _IN_VAIN)
+        return False
 
 
 def require_ssh(sight: Sight, what: str = "the manager's host") -> None:

@@ -7,7 +7,7 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.restore.select_snapshot import chosen
 from maint.snapshots.verify import verdict_of
-from maint.steps.manager.server import START_LIMIT, await_version, require_ssh, restart
+from maint.steps.manager.server import START_LIMIT, await_version, require_ssh, restart_and_wait
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
@@ -76,6 +76,5 @@ class SwitchTls(Step[NoArguments]):
         presence = site.manager.presence()
         if presence.door is Door.TLS and presence.chain is None:
             return unchanged(f"TLS port {site.settings.manager.tls_port} serves already, chain verified")
-        yield from restart(site, work)
-        version = yield from await_version(site, work.timeout or START_LIMIT, tls=True)
+        version = yield from restart_and_wait(site, work, work.timeout or START_LIMIT, tls=True)
         return done(f"TLS port {site.settings.manager.tls_port} serves API v{version}, chain verified")

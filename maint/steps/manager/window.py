@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 
 from maint import files
+from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Instance
 from maint.model.plan import Action, Effect
-from maint.model.site import HostSettings, SiteSettings
 from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
 from maint.steps.manager import java_options
 from maint.steps.manager.server import UNIT, await_version, require_ssh

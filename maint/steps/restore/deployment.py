@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterable
 
 from pydantic import Field
 
+from maint.errors import WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
@@ -12,9 +13,10 @@ from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.preview import meaning, tree_of_server
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.restore.subset import refuse_existing
+from maint.snapshots.records import hold_for_restore
 from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
 from maint.steps.manager.server import require_ssh
-from maint.steps.restore.put_outcome import Added, Fate, Replaced, look
+from maint.steps.restore.put_outcome import Added, PutOutcome, Replaced, look
 from maint.steps.restore.send_deployment import LIMIT, send, settled
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
@@ -65,7 +67,7 @@ class PutDeployment(Step[PutArguments]):
         out = outgoing_of(action, site)
         name, evidence, limit = out.snapshot.id, Replaced(out.tree(site)), work.timeout or LIMIT
         if work.noted("sent") is not None:
-            if (yield from settled(site, work, out, evidence, limit)) is Fate.APPLIED:
+            if (yield from settled(site, work, out, evidence)) is PutOutcome.APPLIED:
                 return done(f"snapshot {name} is in force: it was applied although its answer was lost")
             yield "it was not applied and can no longer arrive; sending it again"
         elif look(site, evidence.wanted).proves:
@@ -113,7 +115,7 @@ class AddClusters(Step[AddArguments]):
         names, limit = out.edit.choice.clusters, work.timeout or LIMIT
         evidence = Added(names)
         if work.noted("sent") is not None:
-            if (yield from settled(site, work, out, evidence, limit)) is Fate.APPLIED:
+            if (yield from settled(site, work, out, evidence)) is PutOutcome.APPLIED:
                 return done(f"cluster {', '.join(names)} is there: it was added although its answer was lost")
             yield "it was not added and can no longer arrive; sending it again"
         kept = yield from _guard(action, site, work, out.snapshot.id)
@@ -130,7 +132,12 @@ def facts_of(sight: Sight, snapshot: Snapshot) -> dict[str, Json]:
 def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[str, None, str]:
     yield f"proving that snapshot {snapshot} can be restored"
     yield put_proof(site, snapshot).words
-    return (yield from keep(action, site, work))
+    kept = yield from keep(action, site, work)
+    try:
+        hold_for_restore(site, snapshot, work.run)
+    except WorkFailed as failure:  # a store that cannot be written keeps nobody from what is in it
+        yield f"snapshot {snapshot} could not be held against pruning by other machines: {failure.message}"
+    return kept
 
 
 def outgoing_of(action: Action, sight: Sight) -> Outgoing:

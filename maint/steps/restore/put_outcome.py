@@ -1,7 +1,6 @@
 """Decide by reading whether a deployment that was sent has been applied (contract section 8, ladder item 7)."""
 
 from collections.abc import Generator, Sequence
-from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
@@ -14,11 +13,11 @@ from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.ports import Sight, Site, Work
 from maint.restore.preview import tree_of_server
-from maint.steps.manager.commands import pauses
+from maint.steps.manager.commands import polls
 from maint.steps.manager.server import invocations
 
 
-class Fate(StrEnum):
+class PutOutcome(StrEnum):
     """What became of a deployment that was sent."""
 
     APPLIED = "applied"
@@ -107,15 +106,13 @@ def baseline(site: Site, evidence: Evidence) -> dict[str, Json]:
     return {**evidence.before(site), "servers": invocations(site) if site.settings.ssh else {}}
 
 
-def fate(site: Site, work: Work, evidence: Evidence, limit: float) -> Fate:
-    """Say what became of the deployment that this action sent, in this life of the run or in an earlier one.
+def put_outcome(site: Site, work: Work, evidence: Evidence) -> PutOutcome:
+    """Say what became of the deployment that this action sent, in this attempt or an earlier one.
 
     Args:
         site: the site.
-        work: holds `before` (see `baseline`), `sent` (when sending began), `last block` (just before the end left)
-            and `refused` (the server's own no).
+        work: holds `before` (see `baseline`), `refused` (the server's own no) and `restarted since`.
         evidence: what tells.
-        limit: seconds that the call was given.
     """
     before = work.noted("before")
     assert isinstance(before, dict)  # written before anything was sent
@@ -124,13 +121,12 @@ def fate(site: Site, work: Work, evidence: Evidence, limit: float) -> Fate:
     except LoginRefused:
         raise
     except (CannotReach, Transient):
-        return Fate.OPEN
+        return PutOutcome.OPEN
     if there:
-        return Fate.APPLIED
-    ended = work.noted("last block") is None or any(
-        work.noted(key) is not None for key in ("refused", "restarted since")
-    )
-    return Fate.NEVER if ended or _restarted(site, before) or _over(site, work, limit) else Fate.OPEN
+        return PutOutcome.APPLIED
+    # A server may commit at the closing brace, and goes on when its client is gone: time alone proves nothing.
+    over = any(work.noted(key) is not None for key in ("refused", "restarted since"))
+    return PutOutcome.NEVER if over or _restarted(site, before) else PutOutcome.OPEN
 
 
 def _restarted(site: Site, before: dict[str, Json]) -> bool:
@@ -145,29 +141,23 @@ def _restarted(site: Site, before: dict[str, Json]) -> bool:
     return all(words and words != known.get(host) for host, words in now.items())
 
 
-def _over(site: Site, work: Work, limit: float) -> bool:
-    sent = datetime.fromisoformat(str(work.noted("sent")))
-    return site.clock.now() > sent + timedelta(seconds=limit)
-
-
-def await_fate(site: Site, work: Work, evidence: Evidence, limit: float, patience: float) -> Generator[str, None, Fate]:
+def await_outcome(site: Site, work: Work, evidence: Evidence, patience: float) -> Generator[str, None, PutOutcome]:
     """Look until it is settled, or until patience is at its end: then it may still arrive.
 
     Args:
         site: the site.
-        work: see `fate`.
+        work: see `put_outcome`.
         evidence: what tells.
-        limit: seconds that the call was given.
         patience: seconds to look.
     """
     begun = site.clock.monotonic()
-    for pause in pauses():
-        decided = fate(site, work, evidence, limit)
-        if decided is not Fate.OPEN or site.clock.monotonic() - begun > patience:
+    for pause in polls():
+        decided = put_outcome(site, work, evidence)
+        if decided is not PutOutcome.OPEN or site.clock.monotonic() - begun > patience:
             return decided
         yield (
             "looking whether the deployment was applied; it may still be under way, "
             f"and is looked for {show_duration(patience)} at most"
         )
         site.clock.sleep(pause)
-    raise AssertionError("the pauses never end")
+    raise AssertionError("polling never ends")

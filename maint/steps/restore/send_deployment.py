@@ -2,37 +2,49 @@
 
 from collections.abc import Generator
 
-from maint.errors import AnswerMissing, CannotReach, LoginRefused, WorkFailed
+from maint.errors import AnswerMissing, CannotReach, Refused, WorkFailed
 from maint.ports import Body, Site, Work
 from maint.restore.payload import Outgoing
-from maint.steps.manager.server import START_LIMIT, await_version, restart, serves_tls_next
-from maint.steps.restore.put_outcome import Evidence, Fate, await_fate, baseline, fate
+from maint.steps.manager.server import START_LIMIT, restart_and_wait
+from maint.steps.restore.put_outcome import Evidence, PutOutcome, await_outcome, baseline, put_outcome
 
 LIMIT = 3600.0  # seconds; the call has no progress and big sites take long (contract section 14, U16)
+ANSWER = "applied"  # what `maint playbook resume --set` answers where nobody else can tell
 PATIENCE = 30.0  # seconds to look at least for a deployment whose answer is missing
-_STANDING = {Fate.NEVER: "was not applied", Fate.OPEN: "was not applied so far"}
+_STANDING = {PutOutcome.NEVER: "was not applied", PutOutcome.OPEN: "was not applied so far"}
 
 
-def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float) -> Generator[str, None, Fate]:
-    """Say what became of what an earlier life sent; a restart makes sure that it can no longer arrive.
+def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence) -> Generator[str, None, PutOutcome]:
+    """Say what became of what an earlier attempt sent; only a restart makes sure that it can no longer arrive.
 
     Args:
         site: the site.
-        work: where sending was written down.
+        work: where sending was written down; the operator may have answered whether it was applied.
         out: what was sent.
         evidence: what tells whether it was applied.
-        limit: seconds that the call was given.
+
+    Raises:
+        Refused: it might still arrive, and the server cannot be restarted from here.
     """
-    yield "an earlier life of this run has sent the deployment; looking what became of it"
-    decided = yield from await_fate(site, work, evidence, limit, _patience(out))
-    if decided is Fate.OPEN:
-        yield "it is not there yet and might still arrive; a restart of the server rolls back what is under way"
-        tls = serves_tls_next(site, work)
-        yield from restart(site, work, "restart to settle")
-        yield from await_version(site, START_LIMIT, tls=tls)
-        work.note("restarted since", True)
-        decided = yield from await_fate(site, work, evidence, limit, limit)
-    return decided
+    yield "an earlier attempt has sent the deployment; looking what became of it"
+    decided = yield from await_outcome(site, work, evidence, _patience(out))
+    if decided is not PutOutcome.OPEN:
+        return decided
+    answer = work.answers.get(ANSWER)
+    if isinstance(answer, bool):
+        return PutOutcome.APPLIED if answer else PutOutcome.NEVER
+    if not site.settings.ssh:
+        refusal = Refused(
+            "a deployment was sent, its answer is missing, and it might still arrive",
+            detail=["a restart of the server would settle it, and the config has no `ssh:` to do that"],
+            hint="restart the server and look at its clusters",
+        )
+        refusal.needs = (ANSWER,)
+        raise refusal
+    yield "it is not there yet and might still arrive; a restart of the server rolls back what is under way"
+    yield from restart_and_wait(site, work, START_LIMIT, key="restart to settle")
+    work.note("restarted since", True)
+    return (yield from await_outcome(site, work, evidence, _patience(out)))
 
 
 def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float) -> Generator[str, None, str]:
@@ -42,36 +54,35 @@ def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float
         WorkFailed: the server said no, or the answer is missing and it was not applied.
     """
     work.note("before", baseline(site, evidence))
-    work.note("last block", None)
     work.note("refused", None)
     work.note("restarted since", None)
     work.note("sent", site.clock.now().isoformat())
     yield f"sending {out.length} bytes"
     try:
-        _put(site, work, out, limit)
+        _put(site, out, limit)
     except AnswerMissing as error:
         yield f"{error.message}; looking whether it was applied"
-        decided = yield from await_fate(site, work, evidence, limit, _patience(out))
-        if decided is not Fate.APPLIED:
+        decided = yield from await_outcome(site, work, evidence, _patience(out))
+        if decided is not PutOutcome.APPLIED:
             raise WorkFailed(
                 f"the deployment was sent, its answer never came, and it {_STANDING[decided]}",
                 detail=[error.message, *error.detail],
                 hint="`maint playbook resume` looks again, and sends it again only when it can no longer arrive",
             ) from error
         return "is in force; the answer was lost, a read shows it applied"
-    except (WorkFailed, LoginRefused) as error:
+    except (WorkFailed, CannotReach) as error:  # the server's own no, or nothing has left
         work.note("refused", error.message)
-        if fate(site, work, evidence, limit) is Fate.APPLIED:
+        if put_outcome(site, work, evidence) is PutOutcome.APPLIED:
             return f"is in force, although the server answered: {error.message}"
         raise
     site.manager.forget_login()
     return "was applied"
 
 
-def _put(site: Site, work: Work, out: Outgoing, limit: float) -> None:
+def _put(site: Site, out: Outgoing, limit: float) -> None:
     api = int(out.snapshot.versions["api"].lstrip("v"))
     with out.open(site) as stream:
-        body = Body(stream.read, out.length, lambda: work.note("last block", site.clock.now().isoformat()))
+        body = Body(stream.read, out.length)
         answer = site.manager.put_deployment(body, api=api, delete_current=out.whole, timeout=limit)
     try:
         while answer.read(1 << 18):

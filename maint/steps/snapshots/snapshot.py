@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 
-from maint.config.strict import Duration
+from maint.config.fields import Duration
 from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_size
 from maint.model.json import Json
@@ -64,7 +64,8 @@ class TakeSnapshot(Step[TakeArguments]):
         words = described(snapshot)
         if action.arguments["unredacted"] and not snapshot.restorable:
             raise _unrestorable(snapshot, words)
-        accepted = site.settings.backup is not None and site.settings.backup.on_redacted == "accept"
+        redacted = snapshot.judgement.redaction is Redaction.REDACTED  # nothing else is meant by on_redacted
+        accepted = redacted and site.settings.backup is not None and site.settings.backup.on_redacted == "accept"
         partly = purpose is Purpose.BACKUP and not snapshot.restorable and not accepted
         if purpose is Purpose.BACKUP and (without := lacking(site.settings, snapshot)):
             words, partly = f"{words}; without {', '.join(without)}, which the config demands", True
@@ -81,17 +82,22 @@ def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
         return WorkFailed(
             "the export is not restorable although the redaction window is open", detail=[words], hint=hint
         )
-    hint = f"`maint backup show {snapshot.id}` names each broken rule: mend that in the manager, then export again"
     return WorkFailed(
         "the export is not restorable: its secrets can be read, but the manager's data does not hang together",
         detail=[words],
-        hint=hint,
+        hint=_broken_hint(snapshot),
     )
 
 
 def _hint(snapshot: Snapshot) -> str:
     """Return how to get what a snapshot lacks, nothing where it lacks nothing."""
-    return _REDACTED if not snapshot.restorable else LACKING if shortcomings(snapshot) else ""
+    if snapshot.restorable:
+        return LACKING if shortcomings(snapshot) else ""
+    return _REDACTED if snapshot.judgement.redaction is Redaction.REDACTED else _broken_hint(snapshot)
+
+
+def _broken_hint(snapshot: Snapshot) -> str:
+    return f"`maint backup show {snapshot.id}` names each broken rule: mend that in the manager, then export again"
 
 
 class RequireArguments(Arguments):

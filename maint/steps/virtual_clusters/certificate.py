@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import Invalid, Refused
 from maint.model.certificate import covers, end_of, first_of
 from maint.model.secret import SecretBytes
-from maint.model.site import VirtualClusterSettings
 from maint.ports import Secrets, Site, Work
 from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address
 from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet

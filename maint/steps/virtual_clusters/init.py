@@ -7,12 +7,12 @@ import ssl
 from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
 
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import MaintError, WorkFailed
 from maint.files import replace
 from maint.model.certificate import covers, end_of, fingerprint, first_of, names_of
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.site import VirtualClusterSettings
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.certificate import SOON, Pair, keep_shared, lasting, pair_of, put_shared_back

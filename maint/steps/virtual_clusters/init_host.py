@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from maint.config.schema import SiteSettings, VirtualClusterSettings
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.model.site import SiteSettings, VirtualClusterSettings
 from maint.ports import Ran, Shell, ShellSight, Sight
 from maint.steps.virtual_clusters.step import own_prefix
 

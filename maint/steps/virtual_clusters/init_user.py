@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.errors import Invalid, MaintError, Refused, WorkFailed
 from maint.files import write_all
 from maint.model.formatting import show_count
@@ -18,7 +19,6 @@ from maint.model.json import Json
 from maint.model.keytab import BadKeytab, Key, newest_usable, parse
 from maint.model.plan import Action, Effect
 from maint.model.secret import SecretBytes
-from maint.model.site import VirtualClusterSettings, VirtualClusterUser
 from maint.ports import Secrets, Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.init import InitArguments

@@ -6,9 +6,8 @@ from typing import cast
 from pydantic import Field, JsonValue
 
 from maint.errors import Refused, WorkFailed
-from maint.model.job_definition import covers, normal_job, sendable_job
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import Job, Object
+from maint.model.virtual_cluster import Job, Object, covers, normal_job, sendable_job
 from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of

@@ -6,11 +6,11 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused, MaintError, Refused, Unfinished, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.site import VirtualClusterSettings
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.restore.conflicts import Resolution, beside, chosen_cluster, dags_of, decide, left_out
 from maint.restore.select_snapshot import chosen

@@ -6,10 +6,9 @@ from typing import cast
 
 from maint.errors import MaintError, Refused, WorkFailed
 from maint.model.formatting import show_count
-from maint.model.job_definition import covers, normal_job, sendable_job, sendable_resource
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import File, Object, Resource
+from maint.model.virtual_cluster import File, Object, Resource, covers, normal_job, sendable_job, sendable_resource
 from maint.ports import Sight, Site, Undo, VirtualCluster, Work
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.steps.step import Progress, done, skipped, unchanged

@@ -8,9 +8,8 @@ from pydantic import Field, JsonValue
 
 from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_count, show_size
-from maint.model.job_definition import covers, normal_resource
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import Object
+from maint.model.virtual_cluster import Object, covers, normal_resource
 from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
 from maint.steps.step import Progress, done, unchanged

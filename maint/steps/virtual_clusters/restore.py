@@ -9,11 +9,19 @@ from pydantic import Field
 
 from maint.errors import Conflict, MaintError, Refused, WorkFailed
 from maint.model.formatting import show_count
-from maint.model.job_definition import covers, normal_job, normal_resource, sendable_resource
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import StoredFile
-from maint.model.virtual_cluster import READY, File, Job, Resource
+from maint.model.virtual_cluster import (
+    READY,
+    File,
+    Job,
+    Resource,
+    covers,
+    normal_job,
+    normal_resource,
+    sendable_resource,
+)
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.ports.virtual_cluster import Content
 from maint.restore.conflicts import (

@@ -5,10 +5,10 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused, MaintError, WorkFailed
 from maint.model.formatting import show_duration
 from maint.model.plan import Action, Effect
-from maint.model.site import VirtualClusterSettings
 from maint.model.virtual_cluster import Object
 from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content

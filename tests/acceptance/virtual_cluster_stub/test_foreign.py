@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from maint.adapters.seal import AgeSeal
-from maint.model.job_definition import normal_job
+from maint.model.virtual_cluster import normal_job
 from tests.acceptance.virtual_cluster_stub.stub import PASSWORD, USER, Foreign, Temper, serve
 from tests.steps.operator import Said, maint
 

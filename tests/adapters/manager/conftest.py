@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 import trustme
-from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.http.request import Timeouts
 from maint.adapters.manager.client import ManagerClient
+from maint.config.schema import ManagerSettings
 from maint.model.secret import Secret
-from maint.model.site import Login, ManagerSettings
 from tests.ports import closed_port
 
 PASSWORD = "päss:w0rd-of-the-site"  # invented
@@ -52,8 +51,9 @@ class Bench:
     warnings: list[str] = field(default_factory=list)
     timeouts: Timeouts = CALM
 
-    def client(self, **changes: object) -> ManagerClient:
-        settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # tests name real fields
+    def client(self, *, allow_plain: bool = False, **changes: object) -> ManagerClient:
+        settings = self.settings.model_copy(update=changes)
+        settings = settings.in_clear() if allow_plain else settings
         return ManagerClient(settings, Vault(), self.clock, warn=self.warnings.append, timeouts=self.timeouts, pause=3)
 
 
@@ -104,14 +104,14 @@ def tls(tls_server: Callable[[trustme.LeafCert], HTTPServer], authority: trustme
 @pytest.fixture
 def bench(plain: HTTPServer) -> Bench:
     """A manager whose plain port answers; its TLS port is closed."""
-    login = Login("admin", REFERENCE)
-    return Bench(ManagerSettings("127.0.0.1", login, plain_port=plain.port, tls_port=closed_port()))
+    ports = {"plain_port": plain.port, "tls_port": closed_port()}
+    return Bench(ManagerSettings.model_construct(host="127.0.0.1", password=REFERENCE, **ports))
 
 
 @pytest.fixture
 def secure(bench: Bench, tls: HTTPServer, ca_file: Path) -> Bench:
     """A manager whose TLS port answers with a trusted chain."""
-    bench.settings = replace(bench.settings, tls_port=tls.port, ca=ca_file)
+    bench.settings = bench.settings.model_copy(update={"tls_port": tls.port, "ca": ca_file})
     return bench
 
 

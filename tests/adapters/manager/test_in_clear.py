@@ -8,12 +8,12 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from maint.adapters.manager.session import PlainUse
+from maint.config.schema import Bootstrap
 from maint.errors import Invalid, LoginRefused, Refused
 from maint.model.secret import Secret
-from maint.model.site import Login
 from tests.adapters.manager.conftest import PASSWORD, Bench
 
-BOOTSTRAP = Login("setup", "bootstrap-pässword")
+BOOTSTRAP = Bootstrap.model_construct(username="setup", password="bootstrap-pässword")
 RESTORE = PlainUse("the plan restores a deployment", bootstrap_only=True)
 
 

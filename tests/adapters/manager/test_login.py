@@ -4,11 +4,11 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from maint.config.schema import Bootstrap
 from maint.errors import Invalid, LoginRefused, WorkFailed
-from maint.model.site import Login
 from tests.adapters.manager.conftest import PASSWORD, Bench
 
-BOOTSTRAP = Login("setup", "bootstrap-pässword")
+BOOTSTRAP = Bootstrap.model_construct(username="setup", password="bootstrap-pässword")
 
 
 def _allow(server: HTTPServer, *accounts: tuple[str, str]) -> None:
@@ -85,7 +85,7 @@ def test_cookies_are_never_sent_back(bench: Bench, plain: HTTPServer) -> None:
 def test_a_colon_in_an_account_name_is_refused(bench: Bench, plain: HTTPServer) -> None:
     _allow(plain)
     with pytest.raises(Invalid, match="colon"):
-        bench.client(login=Login("a:b", "x")).log_in()
+        bench.client(username="a:b", password="x").log_in()
 
 
 @pytest.mark.parametrize("text", ["v49", '"v49"', " v49\r\n", '"v49"\n', "\ufeffv49"])

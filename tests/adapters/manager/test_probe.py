@@ -166,7 +166,8 @@ def test_a_manager_that_is_up_is_knocked_at_once(bench: Bench, plain: HTTPServer
 
 def test_insecure_warns_for_every_connection(bench: Bench, tls: HTTPServer) -> None:
     tls.expect_request("/api/version").respond_with_data("v49")
-    client = bench.client(tls_port=tls.port, plain_port=closed_port(), insecure=True)
+    bench.settings = bench.settings.unverified()
+    client = bench.client(tls_port=tls.port, plain_port=closed_port())
     client.log_in()
     client.api_version()
     assert len(bench.warnings) == len(tls.log) == 3

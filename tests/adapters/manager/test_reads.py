@@ -8,6 +8,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from maint.adapters.manager import decoding
+from maint.config.schema import Api
 from maint.errors import CannotReach, LoginRefused, Transient, UsageError, WorkFailed
 from maint.model.json import Json
 from tests.adapters.manager.conftest import Bench
@@ -158,7 +159,7 @@ def test_without_auto_tls_there_is_no_truststore_password(bench: Bench, server: 
 
 def test_an_api_below_41_is_not_asked_for_what_it_lacks(bench: Bench, plain: HTTPServer) -> None:
     plain.expect_request("/api/version").respond_with_data("v40")
-    client = bench.client(clusters_api=40, deployment_api=40)
+    client = bench.client(api=Api.model_construct(clusters=40, deployment=40))
     assert client.truststore_password() is None
     assert client.instances() == []
     assert {request.path for request, _ in plain.log} == {"/api/version"}

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 import pytest
 
 from maint.adapters.ssh.fleet import FabricFleet
+from maint.config.schema import HostSettings, ManagerSettings, SiteSettings, SshSettings
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh.server import SshLab, write_private
 from maint.model.secret import Secret
-from maint.model.site import HostSettings, Login, ManagerSettings, SiteSettings, SshSettings
 from tests.ports import free_port
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
@@ -60,13 +60,14 @@ class Ground:
     def fleet(self, ports: Mapping[str, int] | None = None, **options: Any) -> tuple[FabricFleet, list[HostSettings]]:
         """Return a fleet and its hosts; without `ports`, all of them."""
         heard, secrets, stopped = (options.pop(name, None) for name in ("heard", "secrets", "stopped"))
-        hosts = [HostSettings(name, "127.0.0.1", port) for name, port in (ports or self.ports).items()]
+        chosen = ports or self.ports
+        hosts = [HostSettings(name=name, address="127.0.0.1", port=port) for name, port in chosen.items()]
         usual = {"user": self.user, "key": self.key, "known_hosts": self.known_hosts}
-        settings = SiteSettings(
+        settings = SiteSettings.model_construct(
             name="prod",
-            manager=ManagerSettings(host="cm.example.internal", login=Login("admin", "env:X")),
+            manager=ManagerSettings(host="cm.example.internal", password="env:X"),
             state=self.known_hosts.parent,
-            ssh=SshSettings(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options),
+            ssh=SshSettings.model_construct(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options),
             hosts=hosts,
         )
         return FabricFleet(settings, secrets or OneSecret(), heard=heard, stopped=stopped), hosts

@@ -82,9 +82,8 @@ def test_what_is_no_ssh_server_is_named(openssh: Ground, silent: Callable[..., i
 
 
 def test_a_name_without_an_address_is_told(openssh: Ground) -> None:
-    from msgspec.structs import replace
 
     fleet, hosts = openssh.fleet({"nowhere": 22})
-    gone = [replace(hosts[0], address="nowhere.invalid")]
+    gone = [hosts[0].model_copy(update={"address": "nowhere.invalid"})]
     (reply,) = fleet.ask(gone, {"nowhere": b""})
     assert "resolved" in str(reply.reason)

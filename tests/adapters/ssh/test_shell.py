@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from maint.adapters.ssh.shell import MISSING, FabricShell, read_script, write_script
+from maint.config.schema import Jump, Sudo
 from maint.errors import CannotReach, Invalid, LoginRefused, TimedOut, WorkFailed
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change owners")
@@ -233,7 +234,7 @@ def test_a_host_is_reached_through_a_jump_host(make: Make, sshd: Any, relay: Any
     shell = make(
         port=sshd.port,
         known=sshd.known_as(relay.port, sshd.port),
-        jump={"host": "127.0.0.1", "port": relay.port, "user": sshd.user},
+        jump=Jump(host="127.0.0.1", port=relay.port, user=sshd.user),
     )
     assert shell.ask("one", "echo in").out == b"in\n"
     assert shell.ask("two", "cat", stdin=b"x" * 300_000).out == b"x" * 300_000
@@ -243,7 +244,7 @@ def test_a_host_is_reached_through_a_jump_host(make: Make, sshd: Any, relay: Any
 
 
 def test_a_jump_hosts_key_is_checked_too(make: Make, sshd: Any, relay: Any) -> None:
-    shell = make(known=sshd.known_as(), jump={"host": "127.0.0.1", "port": relay.port, "user": sshd.user})
+    shell = make(known=sshd.known_as(), jump=Jump(host="127.0.0.1", port=relay.port, user=sshd.user))
     with pytest.raises(CannotReach, match="not known"):
         shell.ask("one", "true")
 
@@ -268,7 +269,7 @@ def account(sshd: Any) -> Iterator[str]:
 
 @ROOT_ONLY
 def test_sudo_makes_a_command_root_and_its_input_stays_its_own(make: Make, account: str) -> None:
-    shell = make(user=account, sudo=True, sudo_password="env:X", secret="pass word")
+    shell = make(user=account, sudo=Sudo(password="env:X"), secret="pass word")
     for _ in range(2):  # the second time sudo may not ask again
         ran = shell.run("one", "id -u; cat", stdin=b"line one\nline two")
         assert (ran.out, ran.err, ran.status) == (b"0\nline one\nline two", b"", 0)
@@ -280,13 +281,13 @@ def test_sudo_makes_a_command_root_and_its_input_stays_its_own(make: Make, accou
 def test_a_rule_without_password_does_not_hand_the_password_to_the_command(make: Make, sshd: Any) -> None:
     if not shutil.which("sudo"):
         pytest.skip("sudo is not installed")
-    shell = make(sudo=True, sudo_password="env:X", secret="canary")
+    shell = make(sudo=Sudo(password="env:X"), secret="canary")
     assert shell.run("one", "cat", stdin=b"content").out == b"content"
 
 
 @ROOT_ONLY
 def test_a_wrong_sudo_password_is_a_refused_login_and_nothing_runs(make: Make, account: str, tmp_path: Path) -> None:
-    shell = make(user=account, sudo=True, sudo_password="env:X", secret="wrong")
+    shell = make(user=account, sudo=Sudo(password="env:X"), secret="wrong")
     with pytest.raises(LoginRefused, match="did not accept") as refusal:
         shell.run("one", f"touch {tmp_path}/ran", stdin=b"content")
     assert "wrong" not in repr(refusal.value) + str(refusal.value.detail)

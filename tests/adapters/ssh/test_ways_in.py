@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from maint.config.schema import HostSettings, Jump, Sudo
 from maint.errors import Invalid
 from maint.model.fleet import Reply
-from maint.model.site import HostSettings
 from tests.adapters.conftest import Relay
 from tests.adapters.ssh.conftest import SSHD, Ground, OneSecret, made, missing, wait_for_banner
 from tests.ports import free_port
@@ -27,9 +27,9 @@ def asked(ground: Ground, script: bytes = WHO, **options: Any) -> list[Reply]:
     return list(fleet.ask(hosts, {host.name: script for host in hosts}))
 
 
-def jump(ground: Ground, **more: object) -> dict[str, object]:
+def jump(ground: Ground, **more: object) -> Jump:
     """Return the first host as the one to go through."""
-    return {"host": "127.0.0.1", "port": next(iter(ground.ports.values())), **more}
+    return Jump.model_construct(host="127.0.0.1", port=next(iter(ground.ports.values())), **more)
 
 
 def test_all_hosts_are_reached_through_a_jump_host(ground: Ground) -> None:
@@ -39,14 +39,14 @@ def test_all_hosts_are_reached_through_a_jump_host(ground: Ground) -> None:
 
 def test_a_jump_host_that_does_not_answer_is_the_reason_for_each_host(openssh: Ground, filtered: int) -> None:
     ports = dict.fromkeys((f"n{number}" for number in range(20)), 22)
-    replies = asked(openssh, ports=ports, jump={"host": "127.0.0.1", "port": filtered}, connect_timeout=1.5)
+    replies = asked(openssh, ports=ports, jump=Jump(host="127.0.0.1", port=filtered), connect_timeout=1.5)
     for reply in replies:
         assert str(reply.reason).startswith("no way through the jump host 127.0.0.1")
         assert "no answer within 1.5 s" in str(reply.reason)
 
 
 def test_a_run_that_ends_does_not_wait_for_a_jump_host(openssh: Ground, filtered: int) -> None:
-    fleet, hosts = openssh.fleet(jump={"host": "127.0.0.1", "port": filtered}, connect_timeout=600.0)
+    fleet, hosts = openssh.fleet(jump=Jump(host="127.0.0.1", port=filtered), connect_timeout=600.0)
     replies = list(fleet.ask(hosts, {host.name: WHO for host in hosts}, timeout=0.5))
     assert {"limit" in str(reply.reason) for reply in replies} == {True}
 
@@ -81,7 +81,7 @@ def test_a_lost_jump_host_is_not_blamed_on_the_hosts_behind_it(openssh: Ground, 
     cutter = threading.Thread(target=cut)
     cutter.start()
     try:
-        way = {"host": "127.0.0.1", "port": relay.port}
+        way = Jump(host="127.0.0.1", port=relay.port)
         replies = asked(openssh, script, known_hosts=tmp_path / "known", jump=way, command_timeout=50.0)
     finally:
         cutter.join()
@@ -92,7 +92,7 @@ def test_a_lost_jump_host_is_not_blamed_on_the_hosts_behind_it(openssh: Ground, 
 def test_the_key_of_a_jump_host_is_shown_although_it_is_not_known_yet(openssh: Ground, tmp_path: Path) -> None:
     (tmp_path / "known").touch()
     fleet, hosts = openssh.fleet(known_hosts=tmp_path / "known", jump=jump(openssh))
-    first, *others = fleet.keys([HostSettings("bastion", "127.0.0.1", hosts[0].port), *hosts[1:]])
+    first, *others = fleet.keys([HostSettings(name="bastion", address="127.0.0.1", port=hosts[0].port), *hosts[1:]])
     assert first.fingerprint.startswith("SHA256:")
     assert {
         "maint host trust 127.0.0.1" in str(reply.hint)
@@ -111,7 +111,7 @@ def test_a_jump_host_that_forbids_forwarding_is_told_with_what_to_look_at(openss
     process = subprocess.Popen([str(SSHD), "-D", "-f", tmp_path / "config"], stderr=subprocess.DEVNULL)
     try:
         wait_for_banner(port)
-        way = {"host": "127.0.0.1", "port": port}
+        way = Jump(host="127.0.0.1", port=port)
         replies = asked(openssh, known_hosts=tmp_path / "known", jump=way)
     finally:
         process.terminate()
@@ -153,7 +153,7 @@ def test_sudo_makes_the_script_root_and_its_password_is_looked_up_once(
 ) -> None:
     secrets = OneSecret("pass word")
     way = jump(openssh, user=openssh.user) if through else None
-    replies = asked(openssh, user=account, sudo=True, sudo_password="env:X", secrets=secrets, jump=way)
+    replies = asked(openssh, user=account, sudo=Sudo(password="env:X"), secrets=secrets, jump=way)
     assert [(reply.out, reply.reason) for reply in replies] == [(b"0\n", None)] * len(openssh.ports)
     assert secrets.asked == 1
 
@@ -163,7 +163,7 @@ def test_a_wrong_sudo_password_is_told_for_each_host_and_nothing_runs(
 ) -> None:
     script = f"touch {tmp_path}/ran\n".encode()
     replies = asked(
-        openssh, script, user=account, sudo=True, sudo_password="env:X", secrets=OneSecret("canary"),
+        openssh, script, user=account, sudo=Sudo(password="env:X"), secrets=OneSecret("canary"),
         jump=jump(openssh, user=openssh.user),
     )  # fmt: skip
     for reply in replies:
@@ -179,7 +179,7 @@ def test_a_sudo_password_that_cannot_be_looked_up_is_told_before_anybody_is_aske
             raise Invalid(f"{reference} is not set")
 
     with pytest.raises(Invalid, match="env:X is not set"):
-        asked(openssh, sudo=True, sudo_password="env:X", secrets=Nothing())
+        asked(openssh, sudo=Sudo(password="env:X"), secrets=Nothing())
 
 
 Sign = Callable[..., Path]

@@ -16,9 +16,9 @@ from pytest_httpserver import HTTPServer
 
 from maint.adapters.stores.open import Access, open_store
 from maint.adapters.stores.stored_files import is_left_over, staging_name
+from maint.config.schema import BackupSettings, S3Settings, SftpSettings, SshSettings
 from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret
-from maint.model.site import BackupSettings, S3Settings, SftpSettings, SshSettings
 from maint.ports import Store
 
 BIG = 40_000_000
@@ -55,9 +55,12 @@ def opened_from(words: Any) -> Store:
     """Open a store: its location, then key and known hosts, or an endpoint."""
     location, *how = words
     if location.startswith("s3:"):
-        backup = BackupSettings(location, s3=S3Settings(how[0], access_key="some-id", secret_key="some-secret"))
+        s3 = S3Settings.model_construct(endpoint=how[0], access_key="some-id", secret_key="some-secret")
+        backup = BackupSettings.model_construct(store=location, s3=s3)
     else:
-        backup = BackupSettings(location, sftp=SftpSettings(Path(how[0]), Path(how[1])))
+        backup = BackupSettings.model_construct(
+            store=location, sftp=SftpSettings(key=Path(how[0]), known_hosts=Path(how[1]))
+        )
     return open_store(location, Access(backup, SshSettings(connect_timeout=20.0, command_timeout=20.0), Values()))
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from maint.adapters.stores.local import LocalStore
 from maint.adapters.stores.open import Access, open_store
+from maint.config.schema import BackupSettings, S3Settings, SftpSettings, SshSettings
 from maint.errors import Invalid
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh.server import SshLab
 from maint.model.secret import Secret
-from maint.model.site import BackupSettings, S3Settings, SftpSettings, SshSettings
 from maint.ports import Store
 
 KINDS = ("local", "openssh", "lab", "s3")
@@ -45,7 +45,7 @@ def openssh(sshd: Any, tmp_path: Path) -> Iterator[Store]:
     known.write_text(sshd.known_as())
     with tempfile.TemporaryDirectory() as folder:
         location = f"sftp://{sshd.user}@127.0.0.1:{sshd.port}{folder}/deep/store"
-        yield opened(location, sftp=SftpSettings(sshd.key, known))
+        yield opened(location, sftp=SftpSettings(key=sshd.key, known_hosts=known))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def lab(tmp_path: Path) -> Iterator[Store]:
     host, port = lab.endpoints["one"]
     try:
         location = f"sftp://{lab.user}@{host}:{port}/srv/maint"
-        yield opened(location, sftp=SftpSettings(lab.key_file, lab.known_hosts_file))
+        yield opened(location, sftp=SftpSettings(key=lab.key_file, known_hosts=lab.known_hosts_file))
     finally:
         lab.stop()
 
@@ -64,7 +64,7 @@ def lab(tmp_path: Path) -> Iterator[Store]:
 def s3(object_store: str) -> Store:
     return opened(
         f"s3://backups/{os.urandom(4).hex()}/maint",
-        s3=S3Settings(endpoint=object_store, access_key="some-id", secret_key="some-secret"),
+        s3=S3Settings.model_construct(endpoint=object_store, access_key="some-id", secret_key="some-secret"),
     )
 
 

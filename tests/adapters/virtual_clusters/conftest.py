@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.http.request import Timeouts
 from maint.adapters.virtual_clusters.calls import Calls, Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
+from maint.config.schema import VirtualClusterSettings
 from maint.model.secret import Secret
-from maint.model.site import Login, VirtualClusterSettings
 from maint.ports.virtual_cluster import Content
 from tests.adapters.manager.conftest import Patient, authority, ca_file, raw, tls_server
 from tests.adapters.virtual_clusters.operator import VcOperator
@@ -47,7 +46,7 @@ class Bench:
     warnings: list[str] = field(default_factory=list)
 
     def client(self, patience: Patience | None = None, **changes: object) -> VirtualClusterClient:
-        settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # tests name real fields
+        settings = self.settings.model_copy(update=changes)
         limits = Timeouts(connect=60, read=60, write=60)
         calls = Calls(settings, Vault(), self.clock, warn=self.warnings.append, timeouts=limits, patience=patience)
         return VirtualClusterClient(calls)
@@ -71,8 +70,14 @@ def api(server: HTTPServer) -> Api:
 def bench(api: Api, server: HTTPServer) -> Bench:
     """A virtual cluster that answers without TLS."""
     address = f"http://127.0.0.1:{server.port}"
-    login = Login("etl_user", "file:password")
-    return Bench(api, VirtualClusterSettings("default-vc", f"{address}/dex/api/v1", address, login))
+    settings = VirtualClusterSettings(
+        name="default-vc",
+        base_url=f"{address}/dex/api/v1",
+        auth_url=address,
+        username="etl_user",
+        password="file:password",
+    )
+    return Bench(api, settings)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from maint.adapters.virtual_clusters.calls import Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.errors import AnswerMissing, Conflict, Invalid, LoginRefused, WorkFailed
-from maint.model.job_definition import UNSCHEDULED
+from maint.model.virtual_cluster import UNSCHEDULED
 from maint.ports.virtual_cluster import Start
 from tests.adapters.virtual_clusters.conftest import Bench, content, spark
 from tests.adapters.virtual_clusters.server import Api

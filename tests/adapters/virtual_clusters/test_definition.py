@@ -4,8 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.model.job_definition import UNSCHEDULED, covers, normal_job, normal_resource, same_time, sendable_job
-from maint.model.virtual_cluster import Job, Resource, is_cluster_name, joint_signature, signature_of
+from maint.model.virtual_cluster import (
+    UNSCHEDULED,
+    Job,
+    Resource,
+    covers,
+    is_cluster_name,
+    joint_signature,
+    normal_job,
+    normal_resource,
+    same_time,
+    sendable_job,
+    signature_of,
+)
 
 LISTED = {
     "name": "j",

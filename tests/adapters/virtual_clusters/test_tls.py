@@ -51,8 +51,9 @@ def test_an_unknown_authority_is_not_trusted_and_the_way_out_is_told(bench: Benc
 def test_verification_is_off_only_where_the_settings_say_so_and_each_client_warns(
     bench: Bench, named: Settings
 ) -> None:
+    bench.settings = bench.settings.unverified()
     for number in (1, 2):
-        assert bench.client(insecure=True, **named).info()
+        assert bench.client(**named).info()
         assert len(bench.warnings) == number
     assert HOST in bench.warnings[0]
 

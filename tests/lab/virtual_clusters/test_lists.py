@@ -123,6 +123,18 @@ def test_pages_shift_while_they_are_read(loaded):
     assert skipped[0] == healed[1]
 
 
+@pytest.mark.parametrize("fault", ["vc-pages-repeat", "vc-pages-skip"])
+def test_a_list_of_one_page_can_shift_too(loaded, fault):
+    whole = [job["name"] for job in loaded.get("/jobs")["jobs"]]
+    loaded.strike(fault)
+    first = loaded.get("/jobs?limit=100")
+    assert first["meta"]["hasNext"] and len(first["jobs"]) == (len(whole) + 1) // 2
+    second = loaded.get(f"/jobs?limit=100&offset={len(first['jobs'])}")
+    read = [job["name"] for job in (*first["jobs"], *second["jobs"])]
+    assert len(read) == len(whole) + (1 if fault == "vc-pages-repeat" else -1) and set(read) <= set(whole)
+    assert [job["name"] for job in loaded.get("/jobs")["jobs"]] == whole
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

@@ -30,7 +30,7 @@ def wait(api, run, *, until=FINAL):
 def lives(process):
     """Whether a process is there and is no zombie; it may go between any two looks."""
     try:
-        return bool(Path(f"/proc/{application}/cmdline").read_bytes())
+        return bool(Path(f"/proc/{process}/cmdline").read_bytes())
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -294,3 +294,24 @@ def test_a_log_may_never_come(running):
     number = start(running, "j")
     wait(running, number)
     assert running.ask("GET", f"/job-runs/{number}/logs?type=driver/stdout").status == 404
+
+
+def test_the_example_jobs_run_without_spark(make_api):
+    api = make_api(engine=True, loaded=True, **FAST)
+    if not application.caging_works(api.cluster.folder):
+        pytest.skip("this system allows no private mount namespaces")
+    api.cluster.set_kerberos("etl_user", "etl_user@EXAMPLE.COM")
+    for job, words in {"orders-ingest": "INGESTED 3\n", "order-report": "north 1\nsouth 2\nREPORT DONE\n"}.items():
+        run = start(api, job)
+        assert wait(api, run)["status"] == "succeeded", log(api, run, "driver/stderr")
+        assert log(api, run) == words
+
+
+@pytest.mark.parametrize(
+    ("module", "word"), [("pyspark", "maint[spark]"), ("pandas_of_nobody", "lacks pandas_of_nobody")]
+)
+def test_a_package_that_is_not_there_is_named(running, tmp_path, module, word):
+    python(running, "j", f"raise ModuleNotFoundError(\"No module named '{module}'\")\n")
+    run = start(running, "j")
+    assert wait(running, run)["status"] == "failed"
+    assert word in log(running, run, "submitter/stderr")

@@ -6,10 +6,12 @@ import socket
 import ssl
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 import requests
 
+from maint.lab.http_server import read_requests
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.virtual_clusters.create import BadName
@@ -95,7 +97,7 @@ def test_the_lab_tells_where_its_virtual_cluster_is(lab):
 
 
 def test_the_toolkit_reads_its_configuration(lab):
-    from maint.config.layers import Flags, load_settings
+    from maint.config.precedence import Flags, load_settings
 
     site = load_settings(Flags(config=lab.folder / "config.yaml"), {}).site("lab")
     (cluster,) = site.virtual_clusters
@@ -134,10 +136,27 @@ def test_a_token_expires_and_tells_when_in_the_chosen_form(lab, client, form, to
     assert client.send("GET", "/info").status_code == 200
 
 
+def signed(key):
+    """The headers of a request that is signed with an access key."""
+    sign = base64.urlsafe_b64encode(json.dumps({"access_key_id": key, "auth_method": "ed25519v1"}).encode()).decode()
+    return {"x-altus-date": "Wed, 12 Mar 2025 09:31:00 GMT", "x-altus-auth": f"{sign}.c2ln"}
+
+
+@pytest.mark.parametrize("key", ["any", "", "é", None])
+def test_an_access_key_that_nobody_was_given_opens_nothing(client, key):
+    url = f"{client.told['cdp_endpoint']}/api/v1/iam/generateWorkloadAuthToken"
+    answer = requests.post(url, json={"workloadName": "DE"}, headers=signed(key), verify=client.told["ca"], timeout=100)
+    assert (answer.status_code, answer.json()["code"]) == (401, "UNAUTHENTICATED")
+
+
+def test_only_its_owner_can_read_the_access_key(client):
+    path = Path(client.told["access_key_file"])
+    assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text()) == 32
+
+
 def test_an_access_key_leads_to_the_same_token(client):
     told = client.told
-    sign = base64.urlsafe_b64encode(json.dumps({"access_key_id": "any", "auth_method": "ed25519v1"}).encode()).decode()
-    headers = {"x-altus-date": "Wed, 12 Mar 2025 09:31:00 GMT", "x-altus-auth": f"{sign}.c2ln"}
+    headers = signed(Path(told["access_key_file"]).read_text())
 
     def control(call, body):
         url = f"{told['cdp_endpoint']}/api/v1/{call}"
@@ -174,6 +193,46 @@ def test_a_large_file_goes_in_and_out_in_pieces(client, tmp_path):
     with pytest.raises(requests.exceptions.ChunkedEncodingError):
         client.send("GET", "/resources/big/a/b.bin")
     assert client.send("DELETE", "/resources/big").status_code == 204
+
+
+def asked(client):
+    """The last request that the lab has noted."""
+    return read_requests(client.lab.folder / "requests.jsonl")[-1]
+
+
+def test_a_failure_within_is_answered_and_noted(client, lab, monkeypatch, capfd):
+    (cluster,) = lab.service.clusters()
+
+    def broken(*_, **__):
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "job_view", broken)
+        answer = client.send("GET", "/jobs")
+    assert (answer.status_code, answer.json()["status"]) == (500, "error")
+    assert asked(client)["status"] == 500
+    assert "a bug" in capfd.readouterr().err
+    assert client.send("GET", "/info").status_code == 200
+
+
+def test_a_length_that_is_no_number_is_refused(client):
+    answer = client.send("POST", "/jobs", headers={"Content-Length": "abc"}, data=b"")
+    assert (answer.status_code, asked(client)["status"]) == (400, 400)
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "PATCH"])
+def test_methods_that_a_path_does_not_know_are_refused_and_noted(client, method):
+    answer = client.send(method, "/jobs")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, POST")
+    noted = asked(client)
+    assert (noted["method"], noted["status"]) == (method, 405)
+
+
+def test_what_is_no_object_is_refused_by_the_control_plane(client):
+    url = f"{client.told['cdp_endpoint']}/api/v1/de/describeVc"
+    headers = signed(Path(client.told["access_key_file"]).read_text())
+    answer = requests.post(url, json=[1], headers=headers, verify=client.told["ca"], timeout=100)
+    assert (answer.status_code, answer.json()) == (200, {"vc": {}})
 
 
 def test_an_upload_may_come_in_chunks_or_not_at_all(client):

@@ -13,7 +13,7 @@ import pytest
 
 from maint.lab.siteconfig import SITE
 from maint.lab.virtual_clusters.cluster import Cluster
-from maint.model.job_definition import normal_job
+from maint.model.virtual_cluster import normal_job
 from tests.restore.recovery.conftest import FIRST, SECOND
 from tests.steps.operator import Operator, Said
 

@@ -5,11 +5,10 @@ import tarfile
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
+from maint.config.schema import HostSettings, PartsSettings
 from maint.errors import WorkFailed
 from maint.model.secret import Secret
-from maint.model.site import HostSettings, PartsSettings
 from maint.model.snapshot import Trust
 from maint.snapshots.archive import Kind, members, paths
 from maint.snapshots.capture import take
@@ -29,8 +28,8 @@ FILES = {
 
 
 def choose(place: Any, **parts: bool) -> None:
-    backup = replace(place.settings.backup, parts=PartsSettings(**parts))
-    place.settings = replace(place.settings, backup=backup)
+    backup = place.settings.backup.model_copy(update={"parts": PartsSettings(**parts)})
+    place.settings = place.settings.model_copy(update={"backup": backup})
 
 
 def everything_on_disk(place: Any) -> bytes:
@@ -63,8 +62,10 @@ def test_the_truststore_password_is_a_part_of_its_own(place: Any, run: Any) -> N
 
 def test_of_several_manager_hosts_it_is_said_whose_files_are_not_kept(place: Any, run: Any) -> None:
     place.shell.present = dict(FILES)
-    hosts = tuple(HostSettings(name, f"{name}.example.internal", groups=("manager",)) for name in ("cm-1", "cm-2"))
-    place.settings = replace(place.settings, hosts=hosts)
+    hosts = tuple(
+        HostSettings(name=name, address=f"{name}.example.internal", groups=("manager",)) for name in ("cm-1", "cm-2")
+    )
+    place.settings = place.settings.model_copy(update={"hosts": hosts})
     snapshot = run(take(place)).snapshot
     assert f"{MANAGER_FILES}: those of cm-2 are not kept" in snapshot.uncovered
     assert "those of cm-2" in (place.folder(snapshot.id) / "RESTORE.txt").read_text()

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.http.request import Timeouts
 from maint.adapters.undo_store import SealedUndo
 from maint.adapters.virtual_clusters.calls import Calls, Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
+from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.model.json import Json
 from maint.model.secret import Secret
-from maint.model.site import Login, VirtualClusterSettings, VirtualClusterUser
 from tests.adapters.virtual_clusters.conftest import Hurried
 from tests.adapters.virtual_clusters.server import PASSWORD, Api
 from tests.snapshots.conftest import EXAMPLE, Place, run
@@ -58,12 +57,18 @@ class Ground(Place):
         self.undo = SealedUndo(self.state, self.seal)
 
     def add(self, address: str, name: str = VC, **more: Any) -> VirtualClusterClient:
-        users = (VirtualClusterUser("etl_user", "etl_user@EXAMPLE.COM", "file:keytab"),)
+        users = (VirtualClusterUser(name="etl_user", principal="etl_user@EXAMPLE.COM", keytab="file:keytab"),)
         settings = VirtualClusterSettings(
-            name, f"{address}/dex/api/v1", address, Login("etl_user", "file:p"), users=users, **more
+            name=name,
+            base_url=f"{address}/dex/api/v1",
+            auth_url=address,
+            username="etl_user",
+            password="file:p",
+            users=users,
+            **more,
         )
         known = [one for one in self.settings.virtual_clusters if one.name != name]
-        self.settings = replace(self.settings, virtual_clusters=(*known, settings))
+        self.settings = self.settings.model_copy(update={"virtual_clusters": (*known, settings)})
         limits = Timeouts(connect=60, read=60, write=60)
         client = VirtualClusterClient(
             Calls(settings, Vault(), Hurried(), warn=print, timeouts=limits, patience=Patience(attempts=1))

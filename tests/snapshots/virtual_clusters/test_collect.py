@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
+from maint.config.schema import Keep
 from maint.errors import StoreFailed
-from maint.model.site import Keep
 from maint.model.snapshot import Judgement, Purpose, Redaction, Snapshot, StoredFile, Trust
 from maint.ports.streams import Cut
 from maint.snapshots import prune, records
@@ -156,7 +155,7 @@ def test_a_backup_on_another_machine_makes_it_wait_and_a_dead_one_for_a_day(plac
     stored(place, 1)
     other: Any = Place.__new__(Place)
     other.__dict__ |= place.__dict__
-    other.settings = replace(place.settings, state=tmp_path / "elsewhere")
+    other.settings = place.settings.model_copy(update={"state": tmp_path / "elsewhere"})
     with storing(other):
         assert unused(place).waits
         assert unused(other).names  # its own flag is no obstacle: whoever holds the lock knows what its own are
@@ -200,7 +199,9 @@ def test_each_copy_keeps_what_its_own_snapshots_need(place: Place, tmp_path: Pat
 def test_a_dry_run_counts_them_and_a_pruning_removes_them(ground: Ground, api: Api, run: Run) -> None:
     backup = ground.settings.backup
     assert backup is not None
-    ground.settings = replace(ground.settings, backup=replace(backup, keep=Keep(last=1), minimum=0))
+    ground.settings = ground.settings.model_copy(
+        update={"backup": backup.model_copy(update={"keep": Keep(last=1), "minimum": 0})}
+    )
     run(take(ground))
     files = len(there(ground))
     api.files["etl-scripts"]["basket.py"] = b"changed"
@@ -220,7 +221,9 @@ def test_a_dry_run_counts_them_and_a_pruning_removes_them(ground: Ground, api: A
 def test_a_held_snapshot_keeps_its_files(place: Place) -> None:
     backup = place.settings.backup
     assert backup is not None
-    place.settings = replace(place.settings, backup=replace(backup, keep=Keep(last=1), minimum=0))
+    place.settings = place.settings.model_copy(
+        update={"backup": backup.model_copy(update={"keep": Keep(last=1), "minimum": 0})}
+    )
     held = commit(place, [1])
     records.add_hold(place, held, "audit", None, "ops")
     place.clock.time += timedelta(days=60)

@@ -8,8 +8,8 @@ import pytest
 
 from maint.errors import Conflict, MaintError, Refused
 from maint.model.events import Result
-from maint.model.job_definition import normal_job, normal_resource
 from maint.model.snapshot import Snapshot
+from maint.model.virtual_cluster import normal_job, normal_resource
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document

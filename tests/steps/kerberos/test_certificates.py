@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from cryptography import x509
 
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import Refused, WorkFailed
 from maint.lab import pki
 from maint.model.certificate import covers, end_of, first_of, names_of
-from maint.model.site import Login, VirtualClusterSettings
 from maint.steps.virtual_clusters.init import _served
 from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address, Found, address_of, require_ingress
 from tests.adapters.virtual_clusters.conftest import Hurried
@@ -64,7 +64,13 @@ class Looking:
 def looked(**shown):
     """Wait for both names to show what they should; `own` and `shared` are what they do show."""
     url = f"https://{HOST}/dex/api/v1"
-    settings = VirtualClusterSettings("default-vc", url, "https://service.example.internal", Login("u", "file:p"))
+    settings = VirtualClusterSettings(
+        name="default-vc",
+        base_url=url,
+        auth_url="https://service.example.internal",
+        username="u",
+        password="file:p",
+    )
     address = address_of(settings)
     held = {address.certificate_secret: b"own", SHARED_SECRET: b"shared"}
     names = {"own": address.host, "shared": address.gateway}

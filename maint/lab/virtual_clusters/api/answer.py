@@ -1,6 +1,5 @@
 """From a request to its answer: who is let in, what faults do, who answers which call (J3)."""
 
-import contextlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -88,7 +87,8 @@ def admit(cluster: Cluster, gateway: Gateway, request: Request) -> Admitted | Re
     path = request.path.removeprefix(PREFIX).rstrip("/")
     found = find(request.method, path)
     if found is None:
-        return ApiError(405 if known(path) else 404, "no such call").response()
+        allowed = ", ".join(known(path))
+        return ApiError(405 if allowed else 404, "no such call").response({"Allow": allowed} if allowed else {})
     uploads = any(request.method == method and path.startswith(start) for method, start in _UPLOADS)
     return Admitted(replace(request, user=user, sees=sees, parts=found[1]), found[0], uploads)
 
@@ -96,14 +96,14 @@ def admit(cluster: Cluster, gateway: Gateway, request: Request) -> Admitted | Re
 def handle(cluster: Cluster, admitted: Admitted) -> Response:
     """Return the answer to a request whose body arrived whole."""
     request = admitted.request
-    with cluster.lock:
-        try:
+    try:
+        with cluster.lock:
             response = admitted.handler(cluster, request)
-        except ApiError as error:
-            response = error.response()
-    if request.upload:
-        with contextlib.suppress(FileNotFoundError):  # a resource took it
-            request.upload.path.unlink()
+    except ApiError as error:
+        response = error.response()
+    finally:
+        if request.upload:
+            request.upload.path.unlink(missing_ok=True)  # unless a resource took it
     return _ending(cluster, request, response)
 
 
@@ -158,9 +158,9 @@ def find(method: str, path: str) -> tuple[Handler, dict[str, str]] | None:
     return None
 
 
-def known(path: str) -> bool:
-    """Return whether a path answers to any method."""
-    return any(find(method, path) for method in ("GET", "POST", "PUT", "PATCH", "DELETE"))
+def known(path: str) -> list[str]:
+    """Return the methods that a path answers to."""
+    return [method for method in ("GET", "POST", "PUT", "PATCH", "DELETE") if find(method, path)]
 
 
 def _pattern(spelled: str) -> re.Pattern[str]:

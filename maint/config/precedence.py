@@ -6,15 +6,15 @@ from pathlib import Path
 
 import msgspec
 
-from maint.config import rules, sites, yaml
+from maint.config import yaml
+from maint.config.error_messages import decode, inside, members
+from maint.config.fields import Place
 from maint.config.paths import config_file, expanded, state_folder
-from maint.config.reading import read
-from maint.config.schema import Config
-from maint.config.suggestions import did_you_mean, dotted
+from maint.config.schema import BrokenRule, Config, Site, SiteSettings, broken_rules
+from maint.config.suggestions import KeyPath, did_you_mean, dotted
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position
 from maint.model.json import Json
-from maint.model.site import SiteSettings
 
 GENERAL: dict[str, str] = {
     "MAINT_CONFIG": "the configuration file (--config)",
@@ -54,7 +54,7 @@ OVERRIDES: dict[str, str] = {
 }
 """Variables that replace one key of the site at hand; a password is still a reference, never the value."""
 
-_NUMBERS = frozenset({"plain_port", "tls_port", "port", "at_once", "minimum"})
+_HINT = "maint help configuration describes every key; maint config validate looks at the file again"
 _NO_CONFIG_HINT = "maint config init writes a first configuration; maint lab up brings up a manager to try things on"
 
 
@@ -87,7 +87,7 @@ class _Loaded(msgspec.Struct, frozen=True):
     path: Path
     document: Document
     config: Config
-    replaced: Mapping[yaml.Path, str]
+    replaced: Mapping[KeyPath, str]
 
 
 class Settings:
@@ -145,9 +145,7 @@ class Settings:
             # Whoever types a path means it from where they are; a path in the file is meant from the file.
             return Path(expanded(given, self._environ)).absolute()
         loaded = self._required()
-        if loaded.config.state:
-            return self._place(loaded.config.state)
-        return state_folder(loaded.path, self._environ)
+        return loaded.config.state or state_folder(loaded.path, self._environ)
 
     def site(self, name: str | None = None) -> SiteSettings:
         """Return a site's settings.
@@ -166,9 +164,9 @@ class Settings:
             )
         if chosen not in loaded.config.sites:
             guess = did_you_mean(chosen, self.names)
-            hint = f"did you mean {guess}?" if guess else None
+            hint = f"did you mean {guess}?" if guess else "choose one of them: --site NAME"
             raise Invalid(f"there is no site {chosen!r}", detail=[f"configured: {', '.join(self.names)}"], hint=hint)
-        return sites.settings(chosen, loaded.config.sites[chosen], state=self.state, place=self._place)
+        return SiteSettings.of(loaded.config.sites[chosen], name=chosen, state=self.state / chosen)
 
     def secret_variables(self) -> frozenset[str]:
         """Return the environment variables that hold secrets, so that programs we start do not inherit them."""
@@ -185,20 +183,17 @@ class Settings:
         given, giver = self._state
         origin = giver if given else self._origin(("state",)) if loaded.config.state else "default"
         found = [Origin("state", str(self.state), origin)]
-        whole = loaded.config.model_dump()
+        whole = loaded.config.model_dump(mode="json")
         for path, value in _leaves(whole["sites"], ("sites",)):
             shown = loaded.document.at(path) if path in loaded.document else value
             found.append(Origin(dotted(path), shown, self._origin(path)))
         return found
 
-    def _origin(self, path: yaml.Path) -> str:
+    def _origin(self, path: KeyPath) -> str:
         loaded = self._required()
         if path in loaded.replaced:
             return loaded.replaced[path]
         return str(loaded.document.where(path)) if path in loaded.document else "default"
-
-    def _place(self, path: str) -> Path:
-        return self.folder / expanded(path, self._environ)
 
     def _required(self) -> _Loaded:
         if self._loaded is None:
@@ -222,15 +217,36 @@ def load_settings(flags: Flags, environ: Mapping[str, str]) -> Settings:
 def _read(path: Path, flags: Flags, environ: Mapping[str, str]) -> _Loaded:
     document = yaml.read(path)
     chosen = flags.site or environ.get("MAINT_SITE") or _only(_site_names(document))
-    replaced: dict[yaml.Path, str] = {}
+    replaced: dict[KeyPath, str] = {}
     if chosen in _site_names(document):
         for key, (value, giver) in _given(flags, environ).items():
-            where: yaml.Path = ("sites", str(chosen), *key.split("."))
+            where: KeyPath = ("sites", str(chosen), *key.split("."))
             document = document.with_value(where, value, Position(giver, 1, 1))
             replaced[where] = giver
-    config = read(Config, document)
-    rules.check(config, document)
+    config = checked(document, lambda text: path.parent / expanded(text, environ))
     return _Loaded(path, document, config, replaced)
+
+
+def checked(document: Document, place: Place | None = None) -> Config:
+    """Return the configuration that a document holds.
+
+    Args:
+        place: turns a path of the document into an absolute one.
+
+    Raises:
+        Invalid: a key is wrong, or a rule between keys is broken; one error at the first place, the others as details.
+    """
+    config = decode(Config, document, hint=_HINT, context=place)
+    broken = [rule for name, site in config.sites.items() for rule in broken_rules(site, ("sites", name))]
+    if broken:
+        first, *others = broken
+        detail = [f"{document.where(rule.path)}: {_told(rule)}" for rule in others]
+        raise Invalid(_told(first), at=document.where(first.path), detail=detail, hint=first.hint)
+    return config
+
+
+def _told(rule: BrokenRule) -> str:
+    return f"{dotted(rule.path)}: {rule.words}"
 
 
 def _given(flags: Flags, environ: Mapping[str, str]) -> dict[str, tuple[Json, str]]:
@@ -242,8 +258,10 @@ def _given(flags: Flags, environ: Mapping[str, str]) -> dict[str, tuple[Json, st
 
 
 def _typed(key: str, text: str) -> Json:
-    is_number = key.rpartition(".")[2] in _NUMBERS and re.fullmatch(r"[0-9]{1,9}", text)
-    return int(text) if is_number else text
+    kinds: list[object] = [Site]
+    for step in key.split("."):
+        kinds = members(inner for kind in kinds for inner in inside(kind, step))
+    return int(text) if int in kinds and re.fullmatch(r"[0-9]{1,9}", text) else text
 
 
 def _site_names(document: Document) -> tuple[str, ...]:
@@ -255,7 +273,7 @@ def _only(names: tuple[str, ...]) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _leaves(value: Json, path: yaml.Path) -> list[tuple[yaml.Path, Json]]:
+def _leaves(value: Json, path: KeyPath) -> list[tuple[KeyPath, Json]]:
     items: list[tuple[str | int, Json]] = []
     if isinstance(value, dict):
         items = list(value.items())

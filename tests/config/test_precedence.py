@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from maint.config.layers import OVERRIDES, Flags, load_settings
 from maint.config.paths import config_file, state_folder
+from maint.config.precedence import OVERRIDES, Flags, load_settings
 from maint.config.sample import reference
 from maint.errors import Invalid
 

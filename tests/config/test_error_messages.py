@@ -9,7 +9,8 @@ import pytest
 from pydantic import Field
 
 from maint.config import yaml
-from maint.config.strict import Duration, Strict, decode
+from maint.config.error_messages import decode
+from maint.config.fields import Duration, Strict
 from maint.config.suggestions import did_you_mean, dotted
 from maint.errors import Invalid
 

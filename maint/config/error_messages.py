@@ -1,25 +1,17 @@
 """Turn a YAML document into a pydantic model, and pydantic's complaints into words with file, line and column."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from maint.config.annotations import inside, keys, members
-from maint.config.durations import DURATION_SCHEMA, seconds
-from maint.config.suggestions import did_you_mean, dotted
-from maint.config.yaml import Document, Path
+from maint.config.suggestions import KeyPath, did_you_mean, dotted
+from maint.config.yaml import Document
 from maint.errors import Invalid, Position
 from maint.model.json import Json
-
-
-class Strict(BaseModel):
-    """A model that accepts nothing it does not know, converts nothing, and never changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
-
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -31,15 +23,15 @@ class _Whole:
 _FROM_DOCUMENT: Final = _Whole()
 
 
-Duration = Annotated[
-    float,
-    BeforeValidator(seconds),
-    WithJsonSchema(DURATION_SCHEMA),
-]
-"""Seconds, written as `90s` or as a plain number."""
-
-
-def decode(model: type[M], document: Document, path: Path = (), *, value: Json | _Whole = _FROM_DOCUMENT) -> M:
+def decode(
+    model: type[M],
+    document: Document,
+    path: KeyPath = (),
+    *,
+    value: Json | _Whole = _FROM_DOCUMENT,
+    hint: str | None = None,
+    context: object = None,
+) -> M:
     """Read a part of a document as a model.
 
     Args:
@@ -47,6 +39,8 @@ def decode(model: type[M], document: Document, path: Path = (), *, value: Json |
         document: where the values stand.
         path: the part to read.
         value: read this instead of what stands at the path (a rendered copy of it, say); the path still tells where.
+        hint: the next step where a mistake has none of its own.
+        context: what validators of the model are given.
 
     Raises:
         Invalid: one error at the first wrong place; further ones are detail lines with places of their own.
@@ -54,10 +48,10 @@ def decode(model: type[M], document: Document, path: Path = (), *, value: Json |
     data = document.at(path) if isinstance(value, _Whole) else value
     try:
         # JSON mode is what makes strictness useful: text may become a path, a date or an enum, but never a number.
-        return model.model_validate_json(json.dumps(data))
+        return model.model_validate_json(json.dumps(data), context=context)
     except ValidationError as error:
         complaints = error.errors(include_url=False, include_input=False)
-    raise _as_invalid(_Reading(model, document, path, data), complaints)
+    raise _as_invalid(_Reading(model, document, path, data), complaints, hint)
 
 
 class _Complaint:
@@ -66,7 +60,7 @@ class _Complaint:
     def __init__(
         self,
         at: Position,
-        path: Path,
+        path: KeyPath,
         words: str,
         hint: str | None = None,
         *,
@@ -77,7 +71,7 @@ class _Complaint:
         self.path = path
         self.words = words
         self.hint = hint
-        self.subject: Path = path if key is None else (*path, key)
+        self.subject: KeyPath = path if key is None else (*path, key)
         self.guess = guess
 
     @property
@@ -95,7 +89,7 @@ class _Complaint:
 class _Reading:
     """What was being read, so that a complaint can be placed."""
 
-    def __init__(self, model: type[BaseModel], document: Document, path: Path, data: Json) -> None:
+    def __init__(self, model: type[BaseModel], document: Document, path: KeyPath, data: Json) -> None:
         self.model = model
         self.document = document
         self.path = path
@@ -117,7 +111,7 @@ class _Reading:
             return _Complaint(self.document.where(path[:-1]), path[:-1], f"the key {name!r} is missing", key=name)
         return _Complaint(self.document.where(path, key=is_key), path, _words(error, self._value(inner)))
 
-    def _walk(self, location: Sequence[str | int], *, absent: bool) -> tuple[Path, Sequence[str]]:
+    def _walk(self, location: Sequence[str | int], *, absent: bool) -> tuple[KeyPath, Sequence[str]]:
         """Return the location without pydantic's labels of union members, and the keys known at its last step.
 
         A label is told from a key by looking: nothing of that name is there. `absent`: the last step is a missing key.
@@ -137,7 +131,7 @@ class _Reading:
             value = _inner(value, step)
         return tuple(path), known
 
-    def _value(self, path: Path) -> Json:
+    def _value(self, path: KeyPath) -> Json:
         value = self.data
         for step in path:
             value = _inner(value, step)
@@ -225,11 +219,11 @@ def _described(value: Json) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), "something else")
 
 
-def _as_invalid(reading: _Reading, errors: Sequence[ErrorDetails]) -> Invalid:
+def _as_invalid(reading: _Reading, errors: Sequence[ErrorDetails], hint: str | None) -> Invalid:
     complaints = _merged(_pertinent([reading.complaint(error) for error in errors]))
     first, *others = sorted(complaints, key=lambda complaint: complaint.order)
     detail = [f"{other.at}: {other.line}" + (f" ({other.hint})" if other.hint else "") for other in others]
-    return Invalid(first.line, at=first.at, detail=detail, hint=first.hint)
+    return Invalid(first.line, at=first.at, detail=detail, hint=first.hint or hint)
 
 
 def _pertinent(complaints: Sequence[_Complaint]) -> list[_Complaint]:
@@ -250,7 +244,7 @@ def _outdone(one: _Complaint, other: _Complaint) -> bool:
 
 def _merged(complaints: Sequence[_Complaint]) -> list[_Complaint]:
     """Make one complaint of those that the members of a union raised about the same value."""
-    by_place: dict[tuple[Position, Path], _Complaint] = {}
+    by_place: dict[tuple[Position, KeyPath], _Complaint] = {}
     extra: list[_Complaint] = []
     for complaint in complaints:
         known = by_place.setdefault((complaint.at, complaint.path), complaint)
@@ -263,3 +257,31 @@ def _merged(complaints: Sequence[_Complaint]) -> list[_Complaint]:
         else:
             extra.append(complaint)
     return [*by_place.values(), *extra]
+
+
+def keys(model: type[BaseModel]) -> list[str]:
+    """Return the keys of a model as they are written in a file."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def inside(annotation: object, step: str | int) -> list[object]:
+    """Return the types that a key or index leads to."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [field.annotation for name, field in annotation.model_fields.items() if step in (name, field.alias)]
+    arguments = get_args(annotation)
+    if not arguments:
+        return []
+    return [arguments[0] if isinstance(step, int) else arguments[-1]]
+
+
+def members(annotations: Iterable[object]) -> list[object]:
+    """Take unions and `Annotated` apart, until only plain types are left."""
+    found: list[object] = []
+    for annotation in annotations:
+        if get_origin(annotation) is Annotated:
+            found += members(get_args(annotation)[:1])
+        elif get_origin(annotation) in (Union, UnionType):
+            found += members(get_args(annotation))
+        else:
+            found.append(annotation)
+    return found

@@ -1,0 +1,71 @@
+"""Which licence a restore uploads: one rule, asked at the time of use."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.errors import Invalid, Refused
+from maint.model.manager import License
+from maint.restore.select_snapshot import usable_license
+from maint.snapshots.capture import take
+
+Run = Callable[[Any], Any]
+TODAY, PAST, NEXT = "2026-11-21", "2026-11-20", "2027-01-01"
+
+
+def text(uuid: str, day: str) -> bytes:
+    return f'{{"name": "x", "uuid": "{uuid}", "expirationDate": "{day}"}}'.encode()
+
+
+@pytest.fixture
+def offered(place: Any, run: Run, tmp_path: Path) -> Callable[..., Any]:
+    """Give the manager, the config and a snapshot a licence each, by the days on which they expire."""
+
+    def give(own: str = "", config: str = "", part: str = "") -> Any:
+        path = tmp_path / "license.txt"
+        path.write_bytes(text("part", part)) if part else path.unlink(missing_ok=True)
+        place.manage(license=path)
+        snapshot = run(take(place)).snapshot
+        path.write_bytes(text("config", config)) if config else path.unlink(missing_ok=True)
+        place.manager.license = lambda: License("x", "own", own) if own else None
+        return snapshot
+
+    return give
+
+
+@pytest.mark.parametrize(
+    ("own", "config", "part", "wanted"),
+    [
+        (NEXT, NEXT, NEXT, "own"),
+        (PAST, NEXT, NEXT, "config"),
+        ("", TODAY, NEXT, "config"),
+        (PAST, PAST, NEXT, "part"),
+        ("", "", NEXT, "part"),
+        ("", NEXT, PAST, "config"),
+    ],
+)
+def test_the_first_in_date_counts(
+    place: Any, offered: Callable[..., Any], own: str, config: str, part: str, wanted: str
+) -> None:
+    found = usable_license(place, snapshot=offered(own, config, part))
+    assert found.text.uuid == wanted
+    assert (found.content is None) == (wanted == "own")
+
+
+def test_a_named_file_always_counts(place: Any, offered: Callable[..., Any], tmp_path: Path) -> None:
+    snapshot, named = offered(NEXT, NEXT, NEXT), tmp_path / "named.txt"
+    named.write_bytes(text("named", NEXT))
+    assert usable_license(place, file=str(named), snapshot=snapshot).text.uuid == "named"
+    named.write_bytes(text("named", PAST))
+    with pytest.raises(Refused, match="out of date"):
+        usable_license(place, file=str(named), snapshot=snapshot)
+    with pytest.raises(Invalid, match="cannot be read"):
+        usable_license(place, file=str(tmp_path / "none.txt"), snapshot=snapshot)
+
+
+def test_where_none_is_in_date_each_is_named(place: Any, offered: Callable[..., Any]) -> None:
+    with pytest.raises(Refused, match="no licence in date") as caught:
+        usable_license(place, snapshot=offered(PAST, PAST, PAST))
+    assert [line.rpartition(" ")[2] for line in caught.value.detail] == [PAST] * 3
