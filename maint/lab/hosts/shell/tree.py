@@ -312,6 +312,14 @@ class Tree:
         with self._lock, _renamed(path):
             self._real(self.canonical(path, follow=False)).symlink_to(target)
 
+    def hard_link(self, target: str, path: str) -> None:
+        """Give a regular file a second name."""
+        with self._lock, _renamed(path):
+            old, new = self.canonical(target, follow=False), self.canonical(path, follow=False)
+            os.link(self._real(old), self._real(new), follow_symlinks=False)
+            if owned := self._owned.get(old):
+                self._owned.set(new, owned)
+
     def link_text(self, path: str) -> str:
         """Return what a symbolic link says; EINVAL where it is none."""
         with self._lock, _renamed(path):
