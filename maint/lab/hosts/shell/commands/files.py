@@ -105,16 +105,17 @@ def mv(call: Call) -> int:
 
 
 def ln(call: Call) -> int:
-    """`ln -s [-fn] TARGET LINK`."""
+    """`ln [-sfn] TARGET LINK`."""
     options = call.options("sfn")
     text, place = _target(call, options.operands, follow="n" not in options)
-    if "s" not in options:
-        raise NotSimulated("ln without -s")
 
     def link(_: str) -> None:
         if "f" in options and call.files.exists(place, follow=False):
             call.files.remove(place)
-        call.files.link(text, place)
+        if "s" in options:
+            call.files.link(text, place)
+        else:
+            call.files.hard_link(call.path(text), place)
 
     return call.each([text], link)
 
