@@ -32,7 +32,7 @@ from maint.lab.virtual_clusters.utility import KUBECTL, UTILITY, Utility, master
 
 
 class Lab:
-    """A lab in a folder; what is there from an earlier life is used again.
+    """A lab in a folder; what is there from an earlier start is used again.
 
     Args:
         folder: made when it does not exist.

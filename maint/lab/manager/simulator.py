@@ -49,7 +49,7 @@ class Storage:
 
 
 class Simulator:
-    """A manager in a folder that `create` wrote; what is there from an earlier life is used again.
+    """A manager in a folder that `create` wrote; what is there from an earlier start is used again.
 
     Args:
         folder: the lab's.
