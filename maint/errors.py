@@ -26,13 +26,7 @@ from dataclasses import dataclass
 
 
 class MaintError(Exception):
-    """A failure that was foreseen.
-
-    Args:
-        message: what failed, in one line.
-        detail: why, one line each.
-        hint: what to do next.
-    """
+    """A failure that was foreseen: what failed, why (`detail`, one line each), and what to do next (`hint`)."""
 
     exit_code = 1
     needs: Sequence[str] = ()  # what `maint playbook resume --set` may answer, by key
@@ -58,15 +52,11 @@ class DeadlinePassed(MaintError):
 
 
 class Transient(WorkFailed):
-    """An answer that may be another one a moment later (contract section 2.2, 2.4)."""
+    """An answer that may be another one a moment later (M2.2, M2.4)."""
 
 
 class AnswerMissing(WorkFailed):
-    """A change was sent and its answer never came.
-
-    Args:
-        whole: whether the last block of the body had left.
-    """
+    """A change was sent and its answer never came; `whole`: the last block of the body had left."""
 
     def __init__(self, message: str, *, whole: bool, detail: Sequence[str] = (), hint: str | None = None) -> None:
         super().__init__(message, detail=detail, hint=hint)
@@ -81,7 +71,7 @@ class Unfinished(WorkFailed):
     """A run has come as far as it can: it waits for something that only a person can do, and is taken up then.
 
     Args:
-        needs: what `maint playbook resume --set` may be told, by key.
+        needs: what `maint playbook resume --set` may answer, by key.
     """
 
     def __init__(
@@ -169,11 +159,7 @@ class Differences(MaintError):
 
 
 class Interrupted(MaintError):
-    """A signal ended the run.
-
-    Args:
-        signal_number: SIGHUP (1), SIGINT (2) or SIGTERM (15); the exit code is 128 more.
-    """
+    """A signal, SIGHUP (1), SIGINT (2) or SIGTERM (15), ended the run; the exit code is 128 more."""
 
     def __init__(self, signal_number: int, *, hint: str | None = None) -> None:
         super().__init__("interrupted", hint=hint)

@@ -20,10 +20,7 @@ def fields(value: Json | Fields) -> Fields:
 
 
 def items(value: Json) -> list[Fields] | None:
-    """Return the objects of `{"items": […]}` or of a bare list, None where the value is neither.
-
-    What has no value is left out (M2.3), so that `{}` is an empty list; an object with other fields is not one.
-    """
+    """Return the objects of `{"items": […]}` or of a bare list, None for others; `{}` is an empty list (M2.3)."""
     listed = value.get("items", None if value else []) if isinstance(value, Mapping) else value
     if not isinstance(listed, list):
         return None

@@ -81,7 +81,7 @@ class Resources:
         return self._calls.done(self._calls.delete(self._file(resource, path)), landed)
 
     def _file(self, resource: str, path: str) -> str:
-        """Return a file's address; `.` and `..` would lead elsewhere on the way."""
+        # `.` and `..` would lead elsewhere on the way.
         if not path or any(part in ("", ".", "..") for part in path.split("/")):
             raise Invalid(f"{path!r} is not the path of a file in a resource", hint="such as lib/tools.py")
         return self._calls.url("resources", resource, path=path)

@@ -97,18 +97,14 @@ class Runs:
             self._calls.act(self._calls.post(_RUNS, str(run_id), "kill"), landed)
 
     def _newest(self, job: str) -> list[Run]:
-        """Return the newest runs of a job; all of them where the server does not sort as it is asked."""
+        # All runs where the server does not sort as it is asked.
         items, more = _NEWEST_FIRST.page(self._calls, [f"job[eq]{job}"], _NEWEST)
         found = [Run(raw) for raw in items]
         rising = len(found) > 1 and found[0].id < found[-1].id
         return list(self.runs([f"job[eq]{job}"])) if rising and more else found
 
     def _started(self, start: Start, after: int) -> Run | None:
-        """Look for the run that a start made, for a while: it may take a moment to be listed.
-
-        Raises:
-            AnswerMissing: there are several, and nothing tells which.
-        """
+        # The run that a start made may take a moment to be listed.
         for pause in _SHOWS_UP:
             self._calls.clock.sleep(pause)
             fresh = [run for run in self._newest(start.job) if run.id > after]
@@ -140,12 +136,11 @@ def _request(start: Start) -> dict[str, Json]:
 
 
 def _is_start(reply: Reply) -> bool:
-    """Whether an answer means that the run was started; a repeated `requestID` is told the run's number (J3.5)."""
+    # A repeated `requestID` is answered with the run's number (J3.5).
     return reply.good or (reply.status == 409 and _number(reply.content) is not None)
 
 
 def _number(content: bytes) -> int | None:
-    """Return the `id` of an answer, None where it has none."""
     with suppress(ValueError, TypeError):
         value = parse(content)
         found = value.get("id") if isinstance(value, Mapping) else None
@@ -154,7 +149,7 @@ def _number(content: bytes) -> int | None:
 
 
 def _is_empty(value: Json) -> bool:
-    """Whether an answer without kinds of log says that there are none: nothing, or empty lists."""
+    # No kinds of log: nothing, or empty lists.
     return not value or (isinstance(value, Mapping) and any(inner in (None, []) for inner in value.values()))
 
 

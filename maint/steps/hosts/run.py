@@ -17,21 +17,13 @@ _KEPT = 64 * 1024  # bytes of a host's output that are registered
 
 
 class RunArguments(HostsArguments):
-    """What is run, and what is known of it.
+    """What is run, and what is known of it."""
 
-    Attributes:
-        command: for the host's `/bin/sh`.
-        reads: it changes nothing.
-        unless: another one that changes nothing, and ends well where nothing is to be done.
-        repeatable: doing it twice is as good as once.
-        output: what it prints is registered.
-    """
-
-    command: str
-    reads: bool = False
-    unless: str = ""
-    repeatable: bool = False
-    output: bool = False
+    command: str  # for the host's `/bin/sh`
+    reads: bool = False  # it changes nothing
+    unless: str = ""  # another one that changes nothing, and ends well where nothing is to be done
+    repeatable: bool = False  # doing it twice is as good as once
+    output: bool = False  # what it prints is registered
 
 
 class RunCommand(Step[RunArguments]):
@@ -96,7 +88,6 @@ class RunCommand(Step[RunArguments]):
 
 
 def _told_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) -> Generator[str, None, None]:
-    """Carry on, and tell of all hosts on which it failed, in whichever way."""
     failure: MaintError | None = None
     try:
         yield from running

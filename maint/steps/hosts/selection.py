@@ -21,12 +21,7 @@ class HostsArguments(Arguments):
 
 
 def chosen_hosts(sight: Sight, args: HostsArguments, otherwise: Sequence[str] = ()) -> list[str]:
-    """Return the names of the hosts that are meant, in the order of the config.
-
-    Args:
-        sight: the site.
-        args: what was asked for.
-        otherwise: the hosts that are meant where neither hosts nor groups are named.
+    """Return the names of the hosts that are meant, in the order of the config; `otherwise` where none are named.
 
     Raises:
         Invalid: a host or group is not in the config, or none is named.

@@ -64,20 +64,14 @@ def invocations(site: Sight) -> dict[str, Json]:
 def restart_and_wait(
     site: Site, work: Work, limit: float, *, tls: bool | None = None, key: str = _BEFORE
 ) -> Generator[str, None, int]:
-    """Restart the server, once for all attempts of a run, and wait until its API answers.
+    """Restart the server, once for all attempts of a run, and return N of the `vN` that its API answers.
 
-    Where an earlier attempt waited in vain, what was wrong has been mended since: a server that still does not answer
-    is restarted again.
+    A server for which an earlier attempt waited in vain is restarted again: what was wrong has been mended since.
 
     Args:
-        site: the site.
-        work: keeps what systemd said before, and that the wait was in vain.
+        work: keeps, under `key`, what systemd said before, and that the wait was in vain.
         limit: seconds to wait for the API.
         tls: whether only an answer on the TLS port counts; None: where its settings say that it is to serve.
-        key: the name of that note.
-
-    Returns:
-        N of the `vN` it answers.
 
     Raises:
         TimedOut: it did not come up.
@@ -102,19 +96,12 @@ def _stores_tls(manager: ManagerSight) -> bool:
 
 
 def _serves(site: Site, tls: bool = False) -> bool:
-    """Whether the server answers on the port where its settings, or the caller, want it."""
     door = site.manager.presence().door
     return door is Door.TLS or (door is Door.PLAIN and not tls and not _stores_tls(site.manager))
 
 
 def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, None]:
-    """Restart the server on every manager host, each once for all attempts of a run.
-
-    Args:
-        site: the site.
-        work: keeps what systemd said before, so that a resumed run sees whether the restart has happened.
-        key: the name of that note.
-    """
+    """Restart the server on every manager host, once for all attempts of a run; `key` names the note about it."""
     before = work.noted(key)
     now = invocations(site)
     if not isinstance(before, dict):
@@ -157,15 +144,10 @@ def _wants_tls(site: Site) -> bool:
 
 
 def await_version(site: Site, limit: float, *, tls: bool | None = None) -> Generator[str, None, int]:
-    """Wait until the API answers.
+    """Wait so many seconds until the API answers, and return N of its `vN`.
 
     Args:
-        site: the site.
-        limit: seconds.
         tls: whether only an answer on the TLS port counts; None: where a CA is configured.
-
-    Returns:
-        N of the `vN` it answers.
 
     Raises:
         TimedOut: it did not come up.
@@ -181,7 +163,7 @@ def await_version(site: Site, limit: float, *, tls: bool | None = None) -> Gener
 
 
 def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generator[str, None, int]:
-    """Do the waiting of `await_version`; what was seen last stands at the end of `seen`."""
+    # What was seen last stands at the end of `seen`.
     begun = site.clock.monotonic()
     for pause in polls():
         site.manager.forget_login()
@@ -245,15 +227,7 @@ class RestartServer(Step[NoArguments]):
 
 
 def require_ssh(sight: Sight, what: str = "the manager's host") -> None:
-    """Refuse where hosts cannot be reached over SSH.
-
-    Args:
-        sight: the site.
-        what: what must be worked on.
-
-    Raises:
-        Refused: the config has no `ssh`.
-    """
+    """Refuse where the config has no `ssh`; `what` is what must be worked on."""
     if sight.settings.ssh is None:
         raise Refused(
             f"site {sight.settings.name} has no `ssh:` in its config, and {what} must be worked on",

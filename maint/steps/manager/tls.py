@@ -1,4 +1,4 @@
-"""TLS: make a stored WEB_TLS effective, wait for the TLS port, verify its chain (contract sections 2.1 and 8.4)."""
+"""TLS: make a stored WEB_TLS effective, wait for the TLS port, verify its chain (M2.1, M8.4)."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The password of the shared truststore: hand it over safely, and prove that it opens the truststore (contract 11)."""
+"""The password of the shared truststore: hand it over safely, and prove that it opens the truststore (M11)."""
 
 import os
 import shlex
@@ -25,11 +25,7 @@ _FIND_KEYTOOL = (
 
 
 def fetch(manager: ManagerSight) -> Secret:
-    """Return the password.
-
-    Raises:
-        WorkFailed: the manager has none to give.
-    """
+    """Return the password; WorkFailed where the manager has none to give."""
     password = manager.truststore_password()
     if password is None:
         raise WorkFailed(

@@ -141,16 +141,11 @@ def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[s
 
 
 def outgoing_of(action: Action, sight: Sight) -> Outgoing:
-    """Return the document that a planned action sends.
-
-    Raises:
-        Refused: the snapshot must never be restored.
-    """
+    """Return the document that a planned action sends; Refused where its snapshot must never be restored."""
     return outgoing(sight, planned(sight, action), Edit.from_json(action.arguments["edit"]))
 
 
 def _told(edit: Edit) -> str:
-    """Return what a plan's line says about an edit."""
     words = [f"; host {change.old_name} becomes {change.new_name}" for change in edit.changes]
     if edit.leftovers:
         words.append(f"; {len(edit.leftovers)} texts still name an old host")

@@ -1,4 +1,4 @@
-"""Put the manager's own files back on its host: those that a snapshot keeps and the host lacks (contract 13.4)."""
+"""Put the manager's own files back on its host: those that a snapshot keeps and the host lacks (M13.4)."""
 
 import hashlib
 import secrets
@@ -22,8 +22,7 @@ from maint.steps.step import Progress, Step, done, skipped, unchanged
 class RestoreHostFiles(Step[SnapshotArguments]):
     """Puts back what is missing, path by path; what is there is never touched.
 
-    The GUID is left alone: it counts only before a server's first start, which is long past here; without it the
-    restore was refused.
+    The GUID is left alone: it counts only before a server's first start; without it the restore was refused.
     """
 
     kind = "hostfiles.restore"
@@ -71,11 +70,7 @@ class RestoreHostFiles(Step[SnapshotArguments]):
 
 
 def lacking(shell: ShellSight, host: str, paths: Sequence[str]) -> Sequence[str]:
-    """Return which of these paths do not exist on a host.
-
-    Raises:
-        WorkFailed: it could not be told.
-    """
+    """Return which of these paths do not exist on a host; WorkFailed where that cannot be seen."""
     ran = shell.ask(host, LACKING, stdin="".join(f"{path}\n" for path in paths).encode())
     if not ran.ok:
         raise WorkFailed(f"{host}: cannot tell which files are there", detail=[ran.err.decode(errors="replace")[:500]])

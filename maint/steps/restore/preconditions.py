@@ -109,7 +109,7 @@ def _server(sight: Sight, snapshot: Snapshot, summary: DeploymentSummary, instal
 
 
 def _has_license(sight: Sight, snapshot: Snapshot | None) -> bool:
-    """Whether a licence in date is installed or, where a snapshot is given, can be uploaded."""
+    # One in date must be installed or, where a snapshot is given, be there to upload.
     try:
         found = usable_license(sight, snapshot=snapshot)
     except Refused:

@@ -15,13 +15,10 @@ _STANDING = {PutOutcome.NEVER: "was not applied", PutOutcome.OPEN: "was not appl
 
 
 def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence) -> Generator[str, None, PutOutcome]:
-    """Say what became of what an earlier attempt sent; only a restart makes sure that it can no longer arrive.
+    """Return what became of what an earlier attempt sent; only a restart makes sure that it can no longer arrive.
 
     Args:
-        site: the site.
         work: where sending was written down; the operator may have answered whether it was applied.
-        out: what was sent.
-        evidence: what tells whether it was applied.
 
     Raises:
         Refused: it might still arrive, and the server cannot be restarted from here.
@@ -48,11 +45,7 @@ def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence) -> Genera
 
 
 def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float) -> Generator[str, None, str]:
-    """Send a deployment and return how it was found to be in force; when the answer is missing, decide by reading.
-
-    Raises:
-        WorkFailed: the server said no, or the answer is missing and it was not applied.
-    """
+    """Send a deployment and return how it was found to be in force; when the answer is missing, decide by reading."""
     work.note("before", baseline(site, evidence))
     work.note("refused", None)
     work.note("restarted since", None)
@@ -92,5 +85,5 @@ def _put(site: Site, out: Outgoing, limit: float) -> None:
 
 
 def _patience(out: Outgoing) -> float:
-    """Return for how many seconds to look for a deployment whose answer is missing: large ones take long."""
+    # Large deployments take long.
     return PATIENCE + out.length / 100_000

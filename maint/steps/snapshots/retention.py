@@ -179,7 +179,7 @@ def _stated(reason: str) -> None:
 
 
 def _day(text: str) -> datetime | None:
-    """Return the end of a day given as 2027-06-30, None where none was given."""
+    # The end of a day given as 2027-06-30.
     if not text:
         return None
     try:

@@ -69,7 +69,7 @@ class TakeSnapshot(Step[TakeArguments]):
 
 
 def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
-    """Say why an export through the window is of no use: it is redacted all the same, or breaks another rule."""
+    # Redacted all the same, or against another rule.
     if snapshot.judgement.redaction is Redaction.REDACTED:
         hint = "another server of this manager may have answered; see `maint help redaction`"
         return WorkFailed(
@@ -83,7 +83,6 @@ def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
 
 
 def _hint(snapshot: Snapshot) -> str:
-    """Return how to get what a snapshot lacks, nothing where it lacks nothing."""
     if snapshot.restorable:
         return LACKING if shortcomings(snapshot) else ""
     return _REDACTED if snapshot.judgement.redaction is Redaction.REDACTED else _broken_hint(snapshot)
