@@ -1,9 +1,11 @@
 """The longest files begin first; where the real parts must be there, as in CI, a skip for lack of one is a failure."""
 
 import itertools
+import json
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
@@ -24,46 +26,33 @@ _SHARE = len(http_server.OWN_PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_C
 http_server.turns = itertools.count(zlib.crc32(_RUN) + _SHARE * _WORKER)
 
 _TESTS = Path(__file__).parent
-# Files go to whichever process is free: a long one that begins last is waited for by all others.
-_LONGEST = (
-    "campaigns/test_canaries.py",
-    "steps/test_window.py",
-    "steps/test_disaster_recovery.py",
-    "restore/recovery/test_virtual_clusters.py",
-    "steps/test_kills.py",
-    "cli/hosts/test_check.py",
-    "steps/ecs/test_retire.py",
-    "campaigns",
-    "house/test_lint.py",
-    "steps/hosts/test_files.py",
-    "steps/guards/test_kills.py",
-    "cli/test_exits.py",
-    "steps",
-    "house/test_wheel.py",
-    "snapshots/virtual_clusters/test_lab.py",
-    "adapters/ssh/test_shell_contract.py",
-    "adapters/ssh/test_bad_hosts.py",
-    "restore/test_plan.py",
-    "restore/recovery",
-    "steps/kerberos",
-    "acceptance/virtual_cluster_stub",
-    "steps/guards",
-    "restore/drill",
-    "cli",
-    "lab",
-    "adapters",
-)
+# Files go to whichever process is free: a long one that begins last is waited for by all others. So the seconds that
+# each took are recorded, by a run with MAINT_TESTS_RECORD=1, and the longest begin first.
+_DURATIONS = _TESTS / "data" / "durations.json"
+_SECONDS: dict[str, float] = json.loads(_DURATIONS.read_text()) if _DURATIONS.exists() else {}
 
 _NEEDED = os.environ.get("MAINT_TESTS_NEED_REAL_PARTS") == "1"
 _LACKING = re.compile(r"not installed|no (keytool|dash|OpenSSH)|stock tool|cannot be had|could not be found")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _rank(item.path))  # stable: the order within a file stays
+    items.sort(key=lambda item: -_SECONDS.get(_file_of(item.nodeid), 0.0))  # stable: the order within a file stays
 
 
-def _rank(path: Path) -> int:
-    return next((rank for rank, long in enumerate(_LONGEST) if path.is_relative_to(_TESTS / long)), len(_LONGEST))
+def _file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0].removeprefix("tests/")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if os.environ.get("MAINT_TESTS_RECORD") != "1":
+        return
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[_file_of(report.nodeid)] += report.duration
+    longest = {name: round(took) for name, took in seconds.most_common() if took >= 1.0}
+    _DURATIONS.write_text(json.dumps(longest, indent=1) + "\n")
 
 
 @pytest.hookimpl(wrapper=True)

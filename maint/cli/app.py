@@ -1,47 +1,124 @@
-"""The command line: one group a noun, and the flags that may stand before it."""
+"""The command line: every command and where it is, and the options that may stand before the noun."""
 
-import inspect
 import os
-from typing import Any
+from typing import Annotated
 
 import typer
+from typer.completion import get_completion_inspect_parameters
 
 import maint
-from maint.cli import flags
-from maint.cli.ondemand import add_commands, add_groups
+from maint.cli.command import Tree
+from maint.cli.options import COMMON, VC
 
-# Where each noun is: a module with a `group`, imported when somebody asks for it.
+# What a noun is about; the first is the program itself.
 NOUNS = {
-    "lab": "maint.cli.lab.commands",
-    "site": "maint.cli.site.commands",
-    "cluster": "maint.cli.cluster",
-    "manager": "maint.cli.manager",
-    "playbook": "maint.cli.playbook",
-    "backup": "maint.cli.backup.commands",
-    "restore": "maint.cli.restore.commands",
-    "schedule": "maint.cli.schedule.commands",
-    "host": "maint.cli.hosts.commands",
-    "vc": "maint.cli.vc.group",
-    "config": "maint.cli.site.config_commands",
-    "generate": "maint.cli.schedule.generate",
+    "": "Cluster maintenance: backups that can be believed, restores that are proven before they destroy.",
+    "lab": "A simulated manager and its hosts, on loopback.",
+    "site": "Configured sites.",
+    "cluster": "Clusters of the manager.",
+    "manager": "The manager itself.",
+    "playbook": "Runbooks: plan them, run them, take them up again.",
+    "backup": "Snapshots of the site's configuration.",
+    "restore": "From an empty manager back to a snapshot.",
+    "schedule": "Backups that run by themselves: a systemd timer, or cron.",
+    "host": "The hosts: what is wrong with them, and how they are known.",
+    "vc": "Virtual clusters: jobs, resources, runs, schedules.",
+    "vc job": "Jobs: definitions of what can be run.",
+    "vc resource": "Resources: files and Python environments that jobs mount.",
+    "vc run": "Runs of jobs, and their logs.",
+    "vc spark": "One-off runs.",
+    "config": "The configuration.",
+    "generate": "Files made from the product itself; nothing is installed.",
 }
-# Commands without a noun: the module in whose `group` each is registered.
-ALONE = {
-    "doctor": "maint.cli.site.doctor",
-    "help": "maint.cli.help.topics",
-    "version": "maint.cli.help.topics",
+# Command → where it is below `maint.cli`, from where it is imported when somebody asks for it; and how it is listed.
+COMMANDS = {
+    "doctor": ("site.doctor:doctor", "Say what stands in the way of the next backup or restore."),
+    "help": ("help.topics:topic", "Read a help topic; without one, list them."),
+    "version": ("help.topics:version", "Show the version of maint."),
+    "lab demo": ("lab.demo:demo", "Show the main job in a minute: back up, lose it all, bring it back, prove it."),
+    "lab up": ("lab.commands:up", "Bring a lab up, and print the line that points other commands to it."),
+    "lab down": ("lab.commands:down", "Take the lab down; its files stay."),
+    "lab status": ("lab.commands:status", "Show where the lab answers, and with which credentials."),
+    "lab break": ("lab.commands:break_", "Set a fault in the lab, list them, or clear them."),
+    "site list": ("site.sites:list_sites", "List the configured sites."),
+    "site status": ("site.sites:status", "Show ports, TLS chain, version, redaction, licence and active commands."),
+    "cluster list": ("cluster:list_clusters", "List all clusters with the state of their services."),
+    "cluster stop": ("cluster:stop", "Stop a cluster, once a restorable backup proves a way back."),
+    "cluster start": ("cluster:start", "Start a cluster and wait until every service runs."),
+    "cluster delete": ("cluster:delete", "Stop and delete a cluster, once a restorable backup proves a way back."),
+    "manager version": ("manager:version", "Show the API version and the release of the manager."),
+    "manager export": ("manager:export", "Export the configuration into the backup store."),
+    "manager license": ("manager:license_", "Upload a licence, unless the manager has that very one."),
+    "manager restore": ("manager:restore", "Replace the manager's configuration by a snapshot's."),
+    "manager tls-switch": ("manager:tls_switch", "Restart the manager so that its TLS setting takes effect."),
+    "manager truststore-password": ("manager:truststore_password", "Hand over the password of the shared truststore."),
+    "manager start": ("manager:start", "Start agents, monitors, the management service, then clusters."),
+    "playbook list": ("playbook:list_playbooks", "List the shipped playbooks."),
+    "playbook show": ("playbook:show", "Print a playbook."),
+    "playbook lint": ("playbook:lint", "Check playbooks without a site."),
+    "playbook plan": ("playbook:plan", "Show what a playbook would do, without doing it."),
+    "playbook run": ("playbook:run", "Carry a playbook out."),
+    "playbook resume": ("playbook:resume", "Take up a run that stopped before its end."),
+    "playbook dismiss": ("playbook:dismiss", "Give up a run that stopped."),
+    "playbook history": ("playbook:history", "List the runs of the site."),
+    "playbook report": ("playbook:report", "Write the report of a run again, and say where it is."),
+    "backup create": ("backup.create:create", "Take a snapshot."),
+    "backup list": ("backup.list:list_snapshots", "List the snapshots, their holds, and the last verified success."),
+    "backup show": ("backup.list:show", "Show what a snapshot holds, and what it does not cover."),
+    "backup verify": ("backup.verify:verify", "Prove that a snapshot is sound, and keep the result."),
+    "backup hold": ("backup.create:hold", "Keep a snapshot from being pruned."),
+    "backup release": ("backup.create:release", "End all holds of a snapshot."),
+    "backup prune": ("backup.create:prune", "Remove the snapshots that nothing keeps; says why for each."),
+    "backup diff": ("backup.diff:diff", "Show what differs between two snapshots."),
+    "backup drift": ("backup.diff:drift", "Show what has changed on the live manager since a snapshot."),
+    "backup heal": ("backup.heal:heal", "Fill the secrets that a redacted snapshot lacks."),
+    "backup drill": ("backup.drill:drill", "Rehearse a restore in a throw-away manager."),
+    "backup files": ("backup.files:files", "List the manager's own files in a snapshot, or take one out."),
+    "restore plan": ("restore:plan", "Show what a restore would do, and what would be lost."),
+    "restore run": ("restore:run", "Bring a manager back to a snapshot, or clusters back to a manager."),
+    "schedule show": ("schedule.install:show", "Show what is installed, and when it runs next."),
+    "schedule install": ("schedule.install:install", "Write the files of the schedule, and start it."),
+    "schedule remove": ("schedule.install:remove", "Stop the schedule, and delete the files that install wrote."),
+    "host list": ("hosts.inventory:list_hosts", "List the hosts with their addresses and groups."),
+    "host check": ("hosts.check:check", "Say what is wrong with the hosts, and how to correct it."),
+    "host trust": ("hosts.trust:trust", "Show the hosts' keys, and record those that you believe."),
+    "vc job list": ("vc.jobs:list_jobs", "List the jobs."),
+    "vc job describe": ("vc.jobs:describe_job", "Show a job's definition."),
+    "vc job create": ("vc.jobs:create", "Create a job."),
+    "vc job update": ("vc.jobs:update", "Change a job's schedule."),
+    "vc job run": ("vc.jobs:run", "Start a run of a job."),
+    "vc job pause": ("vc.jobs:pause", "Pause a job's schedule."),
+    "vc job unpause": ("vc.jobs:unpause", "Let a job's schedule go on."),
+    "vc job delete": ("vc.jobs:delete", "Delete a job."),
+    "vc resource list": ("vc.resources:list_resources", "List the resources."),
+    "vc resource describe": ("vc.resources:describe_resource", "Show a resource with its files."),
+    "vc resource create": ("vc.resources:create", "Create a resource."),
+    "vc resource upload": ("vc.resources:upload", "Upload files into a resource, over those of the same path."),
+    "vc resource download": ("vc.resources:download", "Download a file of a resource."),
+    "vc resource delete": ("vc.resources:delete", "Delete a resource with its files."),
+    "vc resource delete-file": ("vc.resources:delete_file", "Delete one file of a resource."),
+    "vc run list": ("vc.runs:list_runs", "List the runs, oldest first."),
+    "vc run describe": ("vc.runs:describe_run", "Show a run."),
+    "vc run logs": ("vc.runs:logs", "Print a log of a run."),
+    "vc run kill": ("vc.runs:kill", "Kill a run."),
+    "vc spark submit": ("vc.runs:submit", "Run an application once, print what it printed, leave nothing behind."),
+    "vc backup": ("vc.backup:backup", "Take a backup of one virtual cluster."),
+    "vc drift": ("vc.backup:drift", "Show what has changed in a virtual cluster since a snapshot."),
+    "vc restore": ("vc.backup:restore", "Bring a virtual cluster's resources and jobs back, schedules paused."),
+    "vc init": ("vc.status:init", "Give a virtual cluster its certificate."),
+    "vc init-user": ("vc.status:init_user", "Give a user of a virtual cluster its Kerberos secrets."),
+    "vc status": ("vc.status:status", "Log in to a virtual cluster, and show what its user sees."),
+    "vc smoke": ("vc.status:smoke", "Prove that a virtual cluster runs jobs."),
+    "config show": ("site.config:show", "Show the configuration; secrets as their references."),
+    "config validate": ("site.config:validate", "Check the configuration without touching anything it names."),
+    "config path": ("site.config:path", "Print the path of the configuration file in force."),
+    "config init": ("site.config:init", "Write a commented sample configuration."),
+    "generate systemd": ("help.generate:systemd", "Print the units that `maint schedule install` would write."),
+    "generate man": ("help.generate:man", "Print the manual page maint(1)."),
+    "generate schema": ("help.generate:schema", "Print a JSON schema."),
+    "generate alerts": ("help.generate:alerts", "Print alert rules for Prometheus."),
+    "generate completion": ("help.generate:completion", "Print the completion script for a shell."),
 }
-
-app = typer.Typer(
-    name="maint",
-    help="Cluster maintenance: backups that can be believed, restores that are proven before they destroy.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-add_commands(app, ALONE)
-add_groups(app, NOUNS)
 
 
 def _version(wanted: bool) -> None:
@@ -50,25 +127,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _before_the_noun(**values: Any) -> None:  # Any: typer hands over whatever the options hold
-    values.pop("version")
-    flags.remember(**values)
-
-
-_VERSION = inspect.Parameter(
-    "version",
-    inspect.Parameter.KEYWORD_ONLY,
-    annotation=bool,
-    default=typer.Option(False, "--version", is_eager=True, callback=_version, help="Show the version."),
-)
-_before_the_noun.__signature__ = inspect.Signature([_VERSION, *flags.options()])  # type: ignore[attr-defined]  # read by typer
-app.callback()(_before_the_noun)
+_VERSION = typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
+TREE = Tree(NOUNS, COMMANDS, {"": {**COMMON, "version": (Annotated[bool, _VERSION], False)}, "vc": VC})
+app = TREE.group()
 
 
 def main() -> None:
     """Run the command line."""
     if "_MAINT_COMPLETE" in os.environ:
-        from maint.cli.help.manual import ready_to_complete
-
-        ready_to_complete()
+        get_completion_inspect_parameters()  # lets typer answer the completion scripts
     app()

@@ -9,11 +9,63 @@ import traceback
 from collections.abc import Callable, Sequence
 from types import FrameType
 
+import msgspec
+
 import maint
 from maint.cli.screen import Screen
 from maint.errors import Interrupted, MaintError, UsageError
 
 BUG = 70
+
+
+class ExitCode(msgspec.Struct, frozen=True):
+    """What an exit code means, whether anything was touched, and what to do next."""
+
+    meaning: str
+    touched: str
+    then: str = ""
+
+
+_RESUME = "`maint playbook resume`"
+EXIT_CODES = {
+    0: ExitCode("done, or nothing to do", "as the plan said"),
+    1: ExitCode(
+        "the work failed: a step, a check, a verification, a time limit; or it waits for something only you can do",
+        "possibly; the journal knows",
+        f"read the message; {_RESUME} where it says so",
+    ),
+    2: ExitCode("wrong usage, or a name that does not exist", "no", "`maint NOUN VERB --help`"),
+    3: ExitCode(
+        "config, playbook or secret reference invalid", "no", "correct the place that is named (file:line:column)"
+    ),
+    4: ExitCode(
+        "cannot reach, cannot trust the TLS chain, or not let in",
+        "no: a run that had begun to change something ends with 1",
+        "`maint site status`",
+    ),
+    5: ExitCode(
+        "refused: a guard, a stale plan, not confirmed",
+        "no, or only what earlier steps did",
+        "do what the hint says, then run it again",
+    ),
+    6: ExitCode("another run holds the lock", "no", "the message names user, host, process and since when; wait"),
+    7: ExitCode(
+        "partly done",
+        "yes",
+        "the lines above it say what is left; a redacted backup ends so (`maint help redaction`)",
+    ),
+    8: ExitCode("there are differences, and --exit-code asked for it", "no", "look at what is listed"),
+    BUG: ExitCode(
+        "a bug in maint",
+        "possibly",
+        f"the path of a crash report is printed; it holds no values of yours. Then {_RESUME}",
+    ),
+    129: ExitCode(
+        "interrupted by SIGHUP, as when the terminal or its connection is lost; `nohup` goes on", "possibly", _RESUME
+    ),
+    130: ExitCode("interrupted by Ctrl-C", "possibly", _RESUME),
+    143: ExitCode("interrupted by SIGTERM", "possibly", _RESUME),
+}
 OUTPUTS = ("table", "json", "yaml")
 
 
@@ -51,7 +103,7 @@ def _listen() -> None:
     def interrupt(number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             _let_go_of_lost_terminals()
-        raise Interrupted(number)  # whoever has a run under way adds how to take it up again
+        raise Interrupted(number)  # the run under way adds how to take it up again
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what `nohup` asks for

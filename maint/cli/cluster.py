@@ -4,26 +4,27 @@ from typing import Annotated
 
 import typer
 
-from maint.cli.flags import Flags, command
-from maint.cli.no_safety_net import NoSafetyNet, lifted
+from maint.cli.command import command
+from maint.cli.open_site import opened
+from maint.cli.options import GUARDS, Flags
+from maint.cli.run_playbook import carry_out, follow, library, prepared
+from maint.cli.screen import table
+from maint.engine.plan import make_plan
 from maint.errors import UsageError
 from maint.model.json import Json
+from maint.model.plan import Plan
+from maint.steps.manager.clusters import resolve
 
-group = typer.Typer(no_args_is_help=True, help="Clusters of the manager.")
 Name = Annotated[str, typer.Argument(help="Name or display name of the cluster.")]
 MaxAge = Annotated[str, typer.Option("--max-age", help="How old the restorable backup may be.")]
 OpenWindow = Annotated[bool, typer.Option("--open-window", help="Take the safety export through the redaction window.")]
-
 ApiOnly = Annotated[bool, typer.Option("--api-only", help="Touch no host, whatever the cluster's type.")]
 Reboot = Annotated[bool, typer.Option("--reboot", help="Start an ECS cluster's hosts anew when all is done.")]
 
 
-@command(group, "list")
+@command(example="maint cluster list")
 def list_clusters(flags: Flags) -> None:
     """List all clusters with the state of their services."""
-    from maint.cli.open_site import opened
-    from maint.cli.screen import table
-
     with opened(flags) as (site, screen):
         rows, found = [], []
         for cluster in site.manager.clusters():
@@ -35,42 +36,30 @@ def list_clusters(flags: Flags) -> None:
         screen.emit({"clusters": found}, table(["NAME", "DISPLAY NAME", "TYPE", "VERSION", "SERVICES"], rows))
 
 
-@command(group, "stop")
-def stop(flags: Flags, name: Name, max_age: MaxAge = "24h", no_safety_net: NoSafetyNet = None) -> int:
+@command(GUARDS, example="maint cluster stop base --max-age 24h")
+def stop(flags: Flags, name: Name, max_age: MaxAge = "24h") -> int:
     """Stop a cluster, once a restorable backup proves that it can come back."""
-    from maint.cli.run_playbook import carry_out
-
-    return carry_out(lifted(flags, no_safety_net), "stop-cluster", {"cluster": name, "max_age": max_age})
+    return carry_out(flags, "stop-cluster", {"cluster": name, "max_age": max_age})
 
 
-@command(group, "start")
+@command(example="maint cluster start base --yes")
 def start(flags: Flags, name: Name) -> int:
     """Start a cluster and wait until every service runs."""
-    from maint.cli.run_playbook import carry_out
-
     return carry_out(flags, "start-cluster", {"cluster": name})
 
 
-@command(group, "delete")
+@command(GUARDS, example="maint cluster delete base --confirm base")
 def delete(
     flags: Flags,
     name: Name,
     max_age: MaxAge = "24h",
     open_window: OpenWindow = False,
-    no_safety_net: NoSafetyNet = None,
     api_only: ApiOnly = False,
     reboot: Reboot = False,
 ) -> int:
     """Stop and delete a cluster, and clean an ECS cluster's hosts, once a restorable backup proves a way back."""
-    from maint.cli.open_site import opened
-    from maint.cli.run_playbook import follow, library, prepared
-    from maint.engine.plan import make_plan
-    from maint.model.plan import Plan
-    from maint.steps.manager.clusters import resolve
-
     if api_only and reboot:
         raise UsageError("--api-only touches no host, and --reboot starts hosts anew", hint="leave one of them out")
-    flags = lifted(flags, no_safety_net)
     given: dict[str, Json] = {"cluster": name, "max_age": max_age, "open_window": open_window}
     with opened(flags) as (site, screen):
 

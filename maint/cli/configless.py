@@ -1,84 +1,89 @@
-"""Work without a config: write one from what the flags say, into the owner's state folder.
+"""Work without a config of ours: from what the options say, or from the documented client's own configuration.
 
-So the flags are checked like a config, and a restore that stops can be taken up with nothing but that file. It holds
-references to secrets, never secrets.
+What the options say is written into the owner's state folder as a config: so they are checked like one, and a restore
+that stops can be taken up with nothing but that file. It holds references to secrets, never secrets.
 """
 
+import ipaddress
 import json
 import os
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from maint.cli.connection_options import Way
-from maint.cli.flags import Flags
-from maint.cli.paths import state_home
+from maint.adapters.stores.open import Access, open_store
+from maint.cli.options import Connection, Flags
+from maint.config import yaml
+from maint.config.fields import endpoint, url
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import Settings, load_settings
+from maint.config.schema import ManagerSettings, Site, SiteSettings, VirtualClusterSettings
 from maint.config.secrets import ReferencedSecrets, check_reference
 from maint.errors import Invalid, UsageError
-from maint.files import make_folder
+from maint.files import replace as write_file
 from maint.model.json import Json
+from maint.model.virtual_cluster import is_cluster_name
 
 _UNSAID = "unsaid"  # stands for a site's name until the store has told it
-_NO_MANAGER = "manager.invalid"  # for commands that only look at a store: a name that never leads anywhere
+_NOWHERE = "manager.invalid"  # for commands that only look at a store: a name that never leads anywhere
 _PASSWORD = "env:MANAGER_PASSWORD"
 _NOBODY = f"age1{'q' * 58}"  # has a recipient's form, and encrypting for it fails: a config must name one
 _S3 = ("endpoint", "region", "access_key", "secret_key", "ca")
 
 
-def bare_settings(flags: Flags, way: Way) -> Settings:
+def settings_from_options(flags: Flags) -> Settings:
     """Return the settings that the flags make.
 
     Raises:
         UsageError: a flag is missing, or makes no sense.
         Invalid: the store holds no site, or several.
     """
+    connection = flags.connection
     if flags.config:
         raise UsageError(
             "these flags stand for a config, and --config names one", hint="leave out --config, or put them into it"
         )
-    if not way.store:
+    if not connection.store:
         raise UsageError("without a config, --store says where the snapshots are", hint="--store /mnt/backups")
-    if not way.signed_by:
+    if not connection.signed_by:
         raise UsageError(
             "without a config, nobody says whose signatures to believe, and the first that comes along is not believed",
             detail=["anyone who can write to the store could have made a snapshot"],
             hint="--signed-by 'ssh-ed25519 AAAA…': the line in keys/signing.pub in the state folder of the machine "
             "that takes the backups; keep a copy of it beside the private key",
         )
-    if strange := [key for key in way.signed_by if not key.startswith("ssh-ed25519 ")]:
+    if strange := [key for key in connection.signed_by if not key.startswith("ssh-ed25519 ")]:
         raise UsageError(
             f"--signed-by {strange[0]!r} is no public key",
             hint="its value is the line itself, in quotes: --signed-by 'ssh-ed25519 AAAA…'",
         )
-    site = flags.site or _only_site(flags, way)
-    return _loaded(flags, way, site)
+    site = flags.site or _only_site(flags, connection)
+    return _loaded(flags, connection, site)
 
 
-def insist_on_manager(way: Way) -> None:
+def insist_on_manager(connection: Connection) -> None:
     """Refuse a restore without a config that was not told where to, as whom, and with which key.
 
     Raises:
         UsageError: a flag is missing.
     """
-    needed = {"--manager": way.manager, "--password": way.password, "--identity": way.identity}
+    needed = {"--manager": connection.manager, "--password": connection.password, "--identity": connection.identity}
     absent = [flag for flag, value in needed.items() if not value]
-    if way.is_bare and absent:
+    if connection.replaces_config and absent:
         raise UsageError(f"without a config, a restore needs {', '.join(absent)}", hint="maint help bare-host")
 
 
-def _only_site(flags: Flags, way: Way) -> str:
+def _only_site(flags: Flags, connection: Connection) -> str:
     """Return the name of the one site in the store."""
-    from maint.adapters.stores.open import Access, open_store
-
-    unsaid = _loaded(flags, way, _UNSAID)
+    unsaid = _loaded(flags, connection, _UNSAID)
     settings = unsaid.site()
     if unsaid.path is not None:
-        unsaid.path.unlink()
+        unsaid.path.unlink(missing_ok=True)
     secrets = ReferencedSecrets(Path.cwd(), os.environ)
     assert settings.backup is not None  # the document below has it
     store = open_store(settings.backup.store, Access(settings.backup, settings.ssh, secrets))
@@ -90,19 +95,28 @@ def _only_site(flags: Flags, way: Way) -> str:
     return sites[0]
 
 
-def _loaded(flags: Flags, way: Way, site: str) -> Settings:
+def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
     home = state_home() / "bare"
     path = home / f"{site}.yaml"
     if "/" in site or site.startswith("."):
         raise UsageError(f"{site!r} is no name of a site")
-    document: Mapping[str, Json] = {"state": str(home), "sites": {site: _site(way)}}
+    document: Mapping[str, Json] = {"state": str(home), "sites": {site: _site(connection)}}
+    if flags.dry_run:  # nothing is written but into a private temporary folder
+        with TemporaryDirectory() as temporary:
+            return _written(flags, Path(temporary) / f"{site}.yaml", document, site)
     fresh = path.with_name(f".{site}-{os.getpid()}.yaml")
     try:
-        _write(fresh, document)
-        _read(flags, fresh, site)  # a mistake is kept nowhere, and replaces nothing that an unfinished run needs
+        _written(
+            flags, fresh, document, site
+        )  # a mistake is kept nowhere, and replaces nothing that an unfinished run needs
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
+    return _read(flags, path, site)
+
+
+def _written(flags: Flags, path: Path, document: Mapping[str, Json], site: str) -> Settings:
+    write_file(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())  # JSON is YAML too
     return _read(flags, path, site)
 
 
@@ -112,28 +126,32 @@ def _read(flags: Flags, path: Path, site: str) -> Settings:
     return load_settings(ConfigFlags(config=str(path), site=site, output=flags.output, color=flags.color), environ)
 
 
-def _site(way: Way) -> Mapping[str, Json]:
-    backup: dict[str, Json] = {"store": location(way.store), "trusted_keys": list(way.signed_by), "s3": _s3(way)}
-    ssh: dict[str, Json] = {"user": way.ssh_user or "root", "port": way.ssh_port or 22}
-    backup |= {"identity": _reference(way.identity)} if way.identity else {"recipients": [_NOBODY]}
-    for key, path in (("key", way.ssh_key), ("known_hosts", way.known_hosts)):
+def _site(connection: Connection) -> Mapping[str, Json]:
+    backup: dict[str, Json] = {
+        "store": location(connection.store),
+        "trusted_keys": list(connection.signed_by),
+        "s3": _s3(connection),
+    }
+    ssh: dict[str, Json] = {"user": connection.ssh_user or "root", "port": connection.ssh_port or 22}
+    backup |= {"identity": _reference(connection.identity)} if connection.identity else {"recipients": [_NOBODY]}
+    for key, path in (("key", connection.ssh_key), ("known_hosts", connection.known_hosts)):
         if path:
             ssh[key] = _absolute(path)
-    return {"manager": _manager(way), "ssh": ssh, "backup": backup}
+    return {"manager": _manager(connection), "ssh": ssh, "backup": backup}
 
 
-def _manager(way: Way) -> Mapping[str, Json]:
+def _manager(connection: Connection) -> Mapping[str, Json]:
     manager: dict[str, Json] = {
-        "host": _NO_MANAGER,
-        "username": way.username or "admin",
-        "password": _reference(way.password) if way.password else _PASSWORD,
+        "host": _NOWHERE,
+        "username": connection.username or "admin",
+        "password": _reference(connection.password) if connection.password else _PASSWORD,
     }
-    if way.manager:
-        host, ports = _host_and_ports(way.manager)
+    if connection.manager:
+        host, ports = _host_and_ports(connection.manager)
         manager |= {"host": host, **dict(zip(("plain_port", "tls_port"), ports, strict=False))}
-    if way.bootstrap:
-        manager["bootstrap"] = {"password": _reference(way.bootstrap)}
-    for key, path in (("ca", way.ca), ("license", way.license)):
+    if connection.bootstrap:
+        manager["bootstrap"] = {"password": _reference(connection.bootstrap)}
+    for key, path in (("ca", connection.ca), ("license", connection.license)):
         if path:
             manager[key] = _absolute(path)
     return manager
@@ -149,9 +167,9 @@ def _host_and_ports(text: str) -> tuple[str, list[int]]:
     return host, [int(port) for port in ports]
 
 
-def _s3(way: Way) -> Mapping[str, Json]:
+def _s3(connection: Connection) -> Mapping[str, Json]:
     found: dict[str, Json] = {}
-    for item in way.s3:
+    for item in connection.s3:
         name, equals, value = item.partition("=")
         if name not in _S3 or not equals:
             raise UsageError(f"--s3 {item!r} makes no sense", hint=f"--s3 NAME=VALUE with {', '.join(_S3)}")
@@ -190,22 +208,116 @@ def _absolute(path: str) -> str:
     return str(Path(path).expanduser().absolute())
 
 
-def _write(path: Path, document: Mapping[str, Json]) -> None:
-    """Write the file, for its owner alone; JSON is YAML too."""
-    make_folder(path.parent)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-
-
-def way_on(hint: str, way: Way, settings: Settings) -> str:
+def connected_hint(hint: str, connection: Connection, settings: Settings) -> str:
     """Return a hint whose command to take a run up says again where everything is."""
-    more = f"--config {shlex.quote(str(settings.path))}" if way.is_bare else f"--store {shlex.quote(way.store)}"
+    more = (
+        f"--config {shlex.quote(str(settings.path))}"
+        if connection.replaces_config
+        else f"--store {shlex.quote(connection.store)}"
+    )
     return hint.replace("maint playbook resume", f"maint playbook resume {more}")
 
 
-def with_store(named: ConfigFlags, way: Way) -> ConfigFlags:
+def with_store(named: ConfigFlags, connection: Connection) -> ConfigFlags:
     """Return the flags of a config with another store."""
-    if not way.store:
+    if not connection.store:
         return named
-    return replace(named, values={"backup.store": (location(way.store), "--store")})
+    return replace(named, values={"backup.store": (location(connection.store), "--store")})
+
+
+def state_home() -> Path:
+    """Return where the owner's programs keep state: `$XDG_STATE_HOME/maint`."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "maint"
+
+
+_CLIENT = "cde"
+_NO_MANAGER = ManagerSettings(host=_NOWHERE, password="prompt:Password of the manager's account")
+_VARIABLES = {
+    "user": "CDE_USER",
+    "vcluster-endpoint": "CDE_VCLUSTER_ENDPOINT",
+    "tls-insecure": "CDE_TLS_INSECURE",
+    "tls-ca-certs": "CDE_TLS_CA_CERTS",
+    "auth-pass-file": "CDE_AUTH_PASS_FILE",
+    "connect_to": "CDE_CONNECT_TO",
+}
+
+
+def client_site(environ: Mapping[str, str]) -> SiteSettings | None:
+    """Return the site that `~/.cde/config.yaml` and its variables describe, None where they describe none.
+
+    Raises:
+        Invalid: the file is not a mapping, or lacks a key.
+    """
+    path = Path(environ.get("HOME", "/")) / ".cde" / "config.yaml"
+    said = _settings_said(path, environ)
+    if "vcluster-endpoint" not in said:
+        return None
+    address = _endpoint(said["vcluster-endpoint"], path)
+    if not said.get("user"):
+        raise Invalid(f"{path} names no user", hint="add `user:`, or export CDE_USER")
+    cluster = VirtualClusterSettings.model_construct(
+        name=_cluster_name(address),
+        base_url=address,
+        auth_url=gateway_of(address),
+        username=said["user"],
+        password=_password_of(said),
+        connect_to=_connect_to(said["connect_to"], path) if said.get("connect_to") else None,
+        ca=Path(said["tls-ca-certs"]).expanduser().absolute() if said.get("tls-ca-certs") else None,
+    )
+    if said.get("tls-insecure", "").lower() in ("true", "yes", "1"):
+        cluster = cluster.unverified()
+    state = state_home() / _CLIENT / (urlsplit(address).netloc.replace(":", "_") or "unknown")
+    return SiteSettings.of(Site(manager=_NO_MANAGER, virtual_clusters=(cluster,)), name=_CLIENT, state=state)
+
+
+def _settings_said(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return all keys that are said, the environment before the file; keys of no concern to us are left alone."""
+    found: dict[str, str] = {}
+    if path.is_file():
+        data = yaml.read(path).data
+        if not isinstance(data, Mapping):
+            raise Invalid(f"{path} is not a mapping", hint="such as `user: etl_user`")
+        found = {key: _spelled(data[key]) for key in _VARIABLES if data.get(key) is not None}
+    return found | {key: environ[name] for key, name in _VARIABLES.items() if environ.get(name)}
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _endpoint(text: str, path: Path) -> str:
+    try:
+        return url(text).rstrip("/")
+    except ValueError as error:
+        raise Invalid(f"{path}: vcluster-endpoint {error}", hint="such as https://HOST/dex/api/v1") from None
+
+
+def _connect_to(text: str, path: Path) -> str:
+    try:
+        return endpoint(text)
+    except ValueError as error:
+        raise Invalid(f"{path}: connect_to {error}", hint="such as 10.0.0.7:443") from None
+
+
+def gateway_of(address: str) -> str:
+    """Return the gateway of a virtual cluster: the first label of its host is replaced (J1).
+
+    An address has no labels: the gateway is taken to answer there too.
+    """
+    parts = urlsplit(address)
+    try:
+        ipaddress.ip_address(parts.hostname or "")
+        return f"{parts.scheme}://{parts.netloc}"
+    except ValueError:
+        _, dot, rest = parts.netloc.partition(".")
+        return f"{parts.scheme}://service.{rest}" if dot else f"{parts.scheme}://{parts.netloc}"
+
+
+def _cluster_name(address: str) -> str:
+    label = (urlsplit(address).hostname or "").partition(".")[0]
+    return label if is_cluster_name(label) else _CLIENT
+
+
+def _password_of(said: Mapping[str, str]) -> str:
+    file = said.get("auth-pass-file")
+    return f"file:{Path(file).expanduser().absolute()}" if file else f"prompt:Password of {said['user']}"

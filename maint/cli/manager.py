@@ -5,75 +5,65 @@ from typing import Annotated
 
 import typer
 
-from maint.cli.flags import Flags, command
-from maint.cli.no_safety_net import NoSafetyNet, lifted
+from maint.cli.command import command
+from maint.cli.open_site import opened
+from maint.cli.options import GUARDS, Flags
+from maint.cli.restore import restore_preview
+from maint.cli.run_playbook import carry_out
 from maint.errors import Refused, UsageError
 from maint.model.json import Json
+from maint.steps.manager.truststore import fetch
 
-group = typer.Typer(no_args_is_help=True, help="The manager itself.")
 
-
-@command(group, "version")
+@command(example="maint manager version")
 def version(flags: Flags) -> None:
     """Show the API version and the release of the manager."""
-    from maint.cli.open_site import opened
-
     with opened(flags) as (site, screen):
         api, release = site.manager.api_version(), site.manager.release()
         screen.emit({"api": f"v{api}", "release": release}, f"API v{api}, release {release}")
 
 
-@command(group, "export")
+@command(example="maint manager export --open-window")
 def export(
     flags: Flags,
     open_window: Annotated[bool, typer.Option("--open-window", help="Switch redaction off for the export.")] = False,
     close_window: Annotated[bool, typer.Option("--close-window", help="Only close a window left open.")] = False,
 ) -> int:
     """Export the configuration into the backup store, as the server gives it or through the redaction window."""
-    from maint.cli.run_playbook import carry_out
-
     if open_window and close_window:
         raise UsageError("--open-window and --close-window exclude each other", hint="give one of them")
     name = "export-unredacted" if open_window else "close-window" if close_window else "export"
     return carry_out(flags, name, {})
 
 
-@command(group, "license")
+@command(example="maint manager license /root/license.txt")
 def license_(
     flags: Flags, file: Annotated[str, typer.Argument(help="The licence file; else the configured one.")] = ""
 ) -> int:
     """Upload a licence, unless the manager has that very one."""
-    from maint.cli.run_playbook import carry_out
-
     return carry_out(flags, "upload-license", {"file": file})
 
 
-@command(group, "restore")
+@command(GUARDS, example="maint manager restore --snapshot 20260102T --confirm prod")
 def restore(
     flags: Flags,
     snapshot: Annotated[str, typer.Option("--snapshot", help="Id of the snapshot.")] = "",
     open_window: Annotated[
         bool, typer.Option("--open-window", help="Take the safety export through the redaction window.")
     ] = False,
-    no_safety_net: NoSafetyNet = None,
 ) -> int:
     """Replace the manager's configuration by a snapshot's; TLS and everything after it is left to you."""
-    from maint.cli.restore.preview import restore_preview
-    from maint.cli.run_playbook import carry_out
-
     given: dict[str, Json] = {"snapshot": snapshot, "open_window": open_window}
-    return carry_out(lifted(flags, no_safety_net), "restore-deployment", given, beside=restore_preview)
+    return carry_out(flags, "restore-deployment", given, beside=restore_preview)
 
 
-@command(group, "tls-switch")
+@command(example="maint manager tls-switch")
 def tls_switch(flags: Flags) -> int:
     """Restart the manager so that WEB_TLS takes effect, and verify the TLS port."""
-    from maint.cli.run_playbook import carry_out
-
     return carry_out(flags, "tls-switch", {})
 
 
-@command(group, "truststore-password")
+@command(example="maint manager truststore-password --file /root/truststore-password")
 def truststore_password(
     flags: Flags,
     file: Annotated[str, typer.Option("--file", help="Write it to this new file, 0600.")] = "",
@@ -81,8 +71,6 @@ def truststore_password(
     show: Annotated[bool, typer.Option("--show", help="Print it; on a terminal only.")] = False,
 ) -> int:
     """Hand over the password of the shared truststore: to a file, to a command, or on a terminal with --show."""
-    from maint.cli.run_playbook import carry_out
-
     if sum((bool(file), bool(run), show)) != 1:
         raise UsageError("the password needs exactly one place to go", hint="--file PATH, --command WORDS or --show")
     if show:
@@ -91,9 +79,6 @@ def truststore_password(
 
 
 def _show(flags: Flags) -> int:
-    from maint.cli.open_site import opened
-    from maint.steps.manager.truststore import fetch
-
     if not sys.stdout.isatty():
         raise Refused("--show prints to a terminal only", hint="--file PATH or --command WORDS hands it to a program")
     with opened(flags) as (site, screen):
@@ -101,13 +86,11 @@ def _show(flags: Flags) -> int:
     return 0
 
 
-@command(group, "start")
+@command(example="maint manager start --cluster base")
 def start(
     flags: Flags,
     cluster: Annotated[list[str] | None, typer.Option("--cluster", help="A cluster to start at the end.")] = None,
     without: Annotated[list[str] | None, typer.Option("--without", help="A role type to leave out.")] = None,
 ) -> int:
     """Start agents, then Host and Service Monitor, then the rest of the management service, then clusters."""
-    from maint.cli.run_playbook import carry_out
-
     return carry_out(flags, "start-platform", {"clusters": list(cluster or ()), "without": list(without or ())})

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.configless import bare_settings, way_on, with_store
-from maint.cli.flags import Flags
+from maint.cli.configless import client_site, connected_hint, settings_from_options, with_store
+from maint.cli.options import Flags
 from maint.cli.screen import Screen
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import Settings, load_settings
-from maint.config.schema import SiteSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import MaintError, UsageError
 from maint.model.formatting import parse_duration
@@ -22,11 +21,11 @@ from maint.model.formatting import parse_duration
 def settings_of(flags: Flags) -> Settings:
     """Return the configuration that the flags and the environment name."""
     named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state, output=flags.output, color=flags.color)
-    if flags.way.is_bare:
-        return bare_settings(flags, flags.way)
-    settings = load_settings(with_store(named, flags.way), os.environ)
-    if flags.way.store and settings.path is None:
-        return bare_settings(flags, flags.way)  # which tells what else it needs to know
+    if flags.connection.replaces_config:
+        return settings_from_options(flags)
+    settings = load_settings(with_store(named, flags.connection), os.environ)
+    if flags.connection.store and settings.path is None:
+        return settings_from_options(flags)  # which says what else it needs to know
     return settings
 
 
@@ -34,7 +33,8 @@ def settings_of(flags: Flags) -> Settings:
 def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[ConfiguredSite, Screen]]:
     """Yield the site that the flags name, and the screen."""
     screen, settings = flags.screen(), settings_of(flags)
-    found = _vendors(flags, settings) or settings.site()
+    client = client_site(os.environ) if flags.vendor and not settings.path else None
+    found = client or settings.site()
     if flags.insecure or flags.allow_plain:
         manager = found.manager.unverified() if flags.insecure else found.manager
         manager = manager.in_clear() if flags.allow_plain else manager
@@ -51,20 +51,11 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
             _warn_of_window(site, screen)
         yield site, screen
     except MaintError as error:
-        if flags.way.store and error.hint:
-            error.hint = way_on(error.hint, flags.way, settings)
+        if flags.connection.store and error.hint:
+            error.hint = connected_hint(error.hint, flags.connection, settings)
         raise
     finally:
         site.close()
-
-
-def _vendors(flags: Flags, settings: Settings) -> SiteSettings | None:
-    """Return the site of the documented client's own configuration, where it may be used and there is none of ours."""
-    if not flags.vendor or settings.path:
-        return None
-    from maint.cli.vc.cde_config import vendor_site
-
-    return vendor_site(os.environ)
 
 
 def limit_of(flags: Flags) -> float | None:
@@ -82,7 +73,7 @@ def limit_of(flags: Flags) -> float | None:
 
 
 def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
-    if not (site.state / "window.json").exists():  # what follows imports all step kinds, for nothing almost always
+    if not (site.state / "window.json").exists():  # what follows imports all step kinds
         return
     from maint.engine.session import abandoned_window
     from maint.steps.manager.window import CLOSE_COMMAND

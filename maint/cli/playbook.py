@@ -1,31 +1,33 @@
 """`maint playbook`: list, show, lint, plan, run, resume, history, report."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
-from maint.cli.connection_options import ELSEWHERE
-from maint.cli.flags import Flags, command
-from maint.cli.no_safety_net import NoSafetyNet, lifted
+from maint.cli import run_playbook
+from maint.cli.command import command
+from maint.cli.open_site import opened
+from maint.cli.options import GUARDS, STORE_ALONE, Flags
+from maint.cli.run_playbook import library
+from maint.cli.run_report import folder, report_of
+from maint.cli.screen import table
+from maint.config.yaml import read_text
+from maint.engine import journal
+from maint.engine.load import load
 from maint.errors import Invalid, UsageError
+from maint.model.json import Json
+from maint.model.plan import Playbook
+from maint.report.run import write
 
-if TYPE_CHECKING:
-    from maint.model.json import Json
-    from maint.model.plan import Playbook
-
-group = typer.Typer(no_args_is_help=True, help="Runbooks: plan them, run them, take them up again.")
 Name = Annotated[str, typer.Argument(help="A shipped playbook's name, or a path to a .yaml file.")]
 Values = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value.")]
 Run = Annotated[str | None, typer.Argument(help="A run's id or its beginning.")]
 
 
-def _load(name: str) -> "Playbook":
+def _load(name: str) -> Playbook:
     """Return a shipped playbook, or one from a file."""
-    from maint.cli.run_playbook import library
-    from maint.config.yaml import read_text
-    from maint.engine.load import load
-
     if "/" in name or name.endswith((".yaml", ".yml")):
         return load(read_text(Path(name)), name, library())
     return library().load(name)
@@ -41,17 +43,14 @@ def given(values: list[str] | None) -> dict[str, str]:
     for text in values or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise UsageError(f"--set {text!r} is no key=value", hint="such as --set cluster=base")
+            raise UsageError(f"--set {text!r} is not key=value", hint="such as --set cluster=base")
         found[key] = value
     return found
 
 
-@command(group, "list")
+@command(example="maint playbook list")
 def list_playbooks(flags: Flags) -> None:
     """List the shipped playbooks."""
-    from maint.cli.run_playbook import library
-    from maint.cli.screen import table
-
     shipped = library()
     loaded = [shipped.load(name) for name in sorted(shipped.texts)]
     rows = [[playbook.name, playbook.summary] for playbook in loaded]
@@ -59,7 +58,7 @@ def list_playbooks(flags: Flags) -> None:
     flags.screen().emit({"playbooks": found}, table(["NAME", "SUMMARY"], rows))
 
 
-@command(group, "show")
+@command(example="maint playbook show retire-cluster")
 def show(flags: Flags, name: Name) -> None:
     """Print a playbook."""
     playbook = _load(name)
@@ -83,13 +82,11 @@ def show(flags: Flags, name: Name) -> None:
     flags.screen().emit(data, playbook.text.rstrip())
 
 
-@command(group, "lint")
+@command(example="maint playbook lint own.yaml")
 def lint(
     flags: Flags, names: Annotated[list[str] | None, typer.Argument(help="Names or files; else all.")] = None
 ) -> None:
     """Check playbooks without a site."""
-    from maint.cli.run_playbook import library
-
     screen = flags.screen()
     checked = names or sorted(library().texts)
     for name in checked:
@@ -98,27 +95,23 @@ def lint(
     screen.emit({"checked": list(checked)}, "")
 
 
-@command(group, "plan")
+@command(example="maint playbook plan retire-cluster --set cluster=base")
 def plan(flags: Flags, name: Name, values: Values = None) -> int:
     """Show what a playbook would do, without doing it."""
-    from dataclasses import replace
-
     return _run(replace(flags, dry_run=True), name, values)
 
 
-@command(group, "run")
-def run(flags: Flags, name: Name, values: Values = None, no_safety_net: NoSafetyNet = None) -> int:
+@command(GUARDS, example="maint playbook run retire-cluster --set cluster=base --dry-run")
+def run(flags: Flags, name: Name, values: Values = None) -> int:
     """Carry a playbook out."""
-    return _run(lifted(flags, no_safety_net), name, values)
+    return _run(flags, name, values)
 
 
 def _run(flags: Flags, name: str, values: list[str] | None) -> int:
-    from maint.cli.run_playbook import run_playbook
-
-    return run_playbook(flags, _load(name), dict(given(values)))
+    return run_playbook.run_playbook(flags, _load(name), dict(given(values)))
 
 
-@command(group, "resume", ELSEWHERE)
+@command(STORE_ALONE, example="maint playbook resume --dry-run")
 def resume(
     flags: Flags,
     run_id: Run = None,
@@ -127,30 +120,22 @@ def resume(
     ] = None,
 ) -> int:
     """Take up a run that stopped before its end; what it left open is decided by looking."""
-    from maint.cli.run_playbook import resume as take_up
-
-    return take_up(flags, run_id, given(values))
+    return run_playbook.resume(flags, run_id, given(values))
 
 
-@command(group, "dismiss")
+@command(example="maint playbook dismiss 20260102T --reason 'begun by mistake'")
 def dismiss(
     flags: Flags,
     run_id: Annotated[str, typer.Argument(help="A run's id or its beginning.")],
     reason: Annotated[str, typer.Option("--reason", help="Why, for the history.")],
 ) -> int:
     """Give up a run that stopped: it is not taken up any more, and nothing waits for it."""
-    from maint.cli.run_playbook import dismiss as give_up
-
-    return give_up(flags, run_id, reason)
+    return run_playbook.dismiss(flags, run_id, reason)
 
 
-@command(group, "history")
+@command(example="maint playbook history")
 def history(flags: Flags) -> None:
     """List the runs of the site."""
-    from maint.cli.open_site import opened
-    from maint.cli.screen import table
-    from maint.engine import journal
-
     with opened(flags) as (site, screen):
         runs = journal.history(site.state)
         found = [
@@ -167,19 +152,17 @@ def history(flags: Flags) -> None:
         screen.emit({"runs": found}, table(["RUN", "PLAYBOOK", "STATE", "STARTED", "FINISHED"], rows))
 
 
-@command(group, "report")
+@command(example="maint playbook report")
 def report(flags: Flags, run_id: Run = None) -> None:
     """Write the report of a run again, and say where it is."""
-    from maint.cli.open_site import opened
-    from maint.cli.reports import folder, report_of
-    from maint.engine import journal
-    from maint.report.run import write
-
     with opened(flags) as (site, screen):
         runs = journal.history(site.state)
         if run_id is None and not runs:
             raise Invalid("this site has no runs yet", hint="`maint playbook run NAME` makes one")
         past = journal.find(site.state, run_id or runs[-1].id)
-        told = report_of(past)
-        files = {kind: str(path) for kind, path in write(told, folder(site.state)).items()}
-        screen.emit({"report": told.to_json(), "files": files}, "\n".join(files.values()))
+        made = report_of(past)
+        if flags.dry_run:
+            screen.emit({"report": made.to_json()}, f"would write the report of run {past.id} to {folder(site.state)}")
+            return
+        files = {kind: str(path) for kind, path in write(made, folder(site.state)).items()}
+        screen.emit({"report": made.to_json(), "files": files}, "\n".join(files.values()))

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.vc.cde_config import gateway_of
+from maint.cli.configless import gateway_of
 from maint.config.fields import endpoint, url
 from maint.config.suggestions import did_you_mean
 from maint.engine.journal import RunState

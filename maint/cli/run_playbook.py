@@ -1,17 +1,16 @@
 """Carry out a playbook for a command: plan it, show it, ask, run it, report it."""
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
 from inspect import GEN_CLOSED, getgeneratorstate
 
+from msgspec.structs import replace
+
+from maint.cli.after_run import after_run
 from maint.cli.composition import ConfiguredSite
-from maint.cli.expected_plan import refuse_stale
-from maint.cli.flags import Flags
 from maint.cli.open_site import limit_of, opened
-from maint.cli.reports import command_to_resume, folder, report_of
+from maint.cli.options import Flags
 from maint.cli.resume_values import by_lane, checked
-from maint.cli.run_output import show_output
-from maint.cli.schedule.metrics import publish
+from maint.cli.run_report import command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.config.resources import playbooks
 from maint.engine import journal
@@ -23,7 +22,6 @@ from maint.errors import Interrupted, MaintError, PartlyDone, Refused, Unfinishe
 from maint.model.events import Event, Happening
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan, Playbook
-from maint.report.run import write
 
 
 def library() -> Library:
@@ -66,11 +64,26 @@ def run_playbook(
 
         def make() -> Plan:
             plan = make_plan(playbook, given, site, library(), flags.no_safety_net)
-            refuse_stale(plan, expect)
+            _refuse_stale(plan, expect)
             return plan
 
         agreed = prepared(flags, site, screen, make, beside)
         return follow(site, screen, *agreed) if agreed else 0
+
+
+def _refuse_stale(plan: Plan, expected: str | None) -> None:
+    """Refuse a plan that is not the one the operator has seen.
+
+    Raises:
+        Refused: server, snapshot or playbook changed since.
+    """
+    if expected is not None and not plan.digest.startswith(expected):
+        shown = 12 if plan.digest[:12] != expected[:12] else len(plan.digest)
+        raise Refused(
+            "the plan is stale: server, snapshot or playbook changed since it was made",
+            detail=[f"it had {expected[:shown]}, now it would be {plan.digest[:shown]}"],
+            hint="make the plan again, read it, and run that one",
+        )
 
 
 def _kinds(playbook: Playbook) -> set[str]:
@@ -242,9 +255,7 @@ def follow(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan
         _watch(session.events(), show)
     except MaintError as error:
         failure = _with_way_on(error, plan, session, site)
-    where = _written(site, session, plan)
-    if plan.locks and session.run_id:
-        publish(site, screen)
+    where = after_run(site, screen, session.run_id) if plan.locks and session.run_id else {}
     _show(screen, plan, session, results, where, failure)
     _tell_left(site, screen, session, plan)
     if failure is not None:
@@ -309,13 +320,6 @@ def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession, plan: 
     past = journal.find(site.state, session.run_id)
     for line in report_of(past).left if past.state == "done" else ():
         screen.say(f"left to do: {line}")
-
-
-def _written(site: ConfiguredSite, session: RunSession, plan: Plan) -> dict[str, str]:
-    if not plan.locks or not session.run_id:
-        return {}
-    past = journal.find(site.state, session.run_id)
-    return {kind: str(path) for kind, path in write(report_of(past), folder(site.state)).items()}
 
 
 def _with_way_on(error: MaintError, plan: Plan, session: RunSession, site: ConfiguredSite) -> MaintError:

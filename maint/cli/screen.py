@@ -1,12 +1,16 @@
-"""The one door to the terminal: data goes to stdout, words go to stderr, questions are asked here."""
+"""The one door to the terminal: data goes to stdout, words go to stderr, questions are asked here.
+
+Text from servers is made harmless for a terminal: escape sequences in a name or a message could otherwise show another
+plan than the one that is confirmed.
+"""
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from maint.cli.sanitize import printable, printable_json
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
 from maint.model.json import Json
@@ -19,6 +23,25 @@ _COLOURS = {Outcome.DONE: "32", Outcome.UNCHANGED: "36", Outcome.SKIPPED: "33", 
 _COLOURS[Outcome.WAITING] = "33"
 
 
+# Control characters but for tab and line end, what turns the direction of writing, and halves of characters.
+_CONTROL = {*range(0x20), *range(0x7F, 0xA0)} - {0x09, 0x0A}
+_TURNING = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_SPELLED = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROL | _TURNING}
+_HALVES = {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
+_ALL = _SPELLED | _HALVES
+_IN_JSON = {code: f"\\u{code:04x}" for code in (_CONTROL | _TURNING) if code >= 0x7F} | _HALVES
+
+
+def printable(text: str) -> str:
+    """Return a text as a terminal may be shown it."""
+    return text if text.isascii() and text.isprintable() else text.translate(_ALL)
+
+
+def printable_json(text: str) -> str:
+    """Return JSON whose strings say the same, and which a terminal may be shown."""
+    return text if text.isascii() else text.translate(_IN_JSON)
+
+
 class Screen:
     """Where a command's data and words go.
 
@@ -26,17 +49,16 @@ class Screen:
         output: table, json or yaml.
         quiet: whether words other than errors and warnings are left out.
         verbose: whether every progress line stays visible.
-        color: always, never or auto.
+        color: always, never or auto; else as `MAINT_COLOR`, `NO_COLOR`, `FORCE_COLOR` and `TERM` have it.
     """
 
-    def __init__(
-        self, output: str = "table", *, quiet: bool = False, verbose: bool = False, color: str = "auto"
-    ) -> None:
+    def __init__(self, output: str = "table", *, quiet: bool = False, verbose: bool = False, color: str = "") -> None:
         self.output = output
         self.quiet = quiet or (output != "table" and not verbose)  # a program reads along
         self.verbose = verbose
-        self._colored = color == "always" or (color == "auto" and sys.stderr.isatty())
-        self._live = sys.stderr.isatty() and not self.quiet and not verbose
+        self._colored = _colored(color or os.environ.get("MAINT_COLOR") or "auto", os.environ)
+        dumb = os.environ.get("TERM") == "dumb"
+        self._live = sys.stderr.isatty() and not dumb and not self.quiet and not verbose
         self._pending = False
 
     def emit(self, data: Mapping[str, Json], table: str) -> None:
@@ -45,7 +67,7 @@ class Screen:
         if self.output == "json":
             print(printable_json(json.dumps({"schema": SCHEMA, **data}, indent=2, ensure_ascii=False)))
         elif self.output == "yaml":
-            from maint.config.yaml import dump
+            from maint.config.yaml import dump  # few commands need YAML, and it takes a third of a start
 
             print(dump({"schema": SCHEMA, **data}), end="")
         elif table:
@@ -53,9 +75,9 @@ class Screen:
         sys.stdout.flush()
 
     def raw(self, text: str) -> None:
-        """Print text as it is to stdout."""
+        """Print text to stdout: as it is to a program, made harmless on a terminal."""
         _tell(self._begin())
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
 
     def say(self, words: str) -> None:
@@ -139,9 +161,18 @@ def _tell(text: str) -> None:
 
 
 def _width() -> int:
-    import shutil
-
     return shutil.get_terminal_size().columns
+
+
+def _colored(wanted: str, environ: Mapping[str, str]) -> bool:
+    """Whether to write in colour: as wanted; else as NO_COLOR and FORCE_COLOR say, else on a terminal that can."""
+    if wanted in ("always", "never"):
+        return wanted == "always"
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return sys.stderr.isatty() and environ.get("TERM") != "dumb"
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

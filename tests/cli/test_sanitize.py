@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from maint.cli.sanitize import printable
-from maint.cli.screen import Screen
+from maint.cli.screen import Screen, printable
 from maint.errors import WorkFailed
 
 EVIL = "base\x1b[1A\x1b[2K\r\x9b2J\u202etxt.\ud800"

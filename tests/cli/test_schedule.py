@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from maint.cli.schedule import files
-from maint.cli.schedule.calendar import calendar
+from maint.cli.schedule.units import calendar
 from maint.errors import UsageError
 from maint.lab.siteconfig import SITE
 from tests.steps.operator import environment, maint

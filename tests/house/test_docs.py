@@ -6,12 +6,12 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.main import get_command
 
-from maint.cli.app import app
+from maint.cli.app import COMMANDS, app
+from maint.cli.command import loaded
 from maint.config import sample
 from maint.config.precedence import GENERAL, OVERRIDES
 from maint.config.resources import playbooks
@@ -34,7 +34,7 @@ TEXTS = [
 # Every noun that the product has or is going to have: what follows one of them must be a verb of it.
 NOUNS = "lab|site|cluster|manager|playbook|backup|restore|host|vc|schedule|config|generate|doctor|help|version"
 MENTION = re.compile(rf"\bmaint ({NOUNS})\b(?: +([a-z][a-z-]*))?([^`;|#\n]*)")
-BUILT_IN = frozenset({"--help"})
+BUILT_IN = frozenset({"-h", "--help"})
 
 
 def topic(name: str) -> str:
@@ -54,16 +54,8 @@ def bare(cell: str) -> str:
 @cache
 def commands() -> dict[str, set[str]]:
     """Return every command, `noun verb` or `noun group verb`, with its options."""
-    found = {}
-
-    def walk(words: tuple[str, ...], command: Any) -> None:
-        for name, inner in getattr(command, "commands", {}).items():
-            walk((*words, name), inner)
-        if not hasattr(command, "commands"):
-            found[" ".join(words)] = {word for option in command.params for word in option.opts}
-
-    walk((), get_command(app))
-    return found
+    built = {name: loaded(place).build(name) for name, (place, _) in COMMANDS.items()}
+    return {name: {word for option in one.params for word in option.opts} for name, one in built.items()}
 
 
 def options_in(text: str, before: str = r"\w") -> set[str]:

@@ -1,65 +1,162 @@
-"""`maint backup diff` and `maint backup drift`: what differs between two configurations, in three forms."""
+"""`maint backup diff|drift`: what differs between two configurations, their virtual clusters included."""
 
-from maint.cli.flags import Flags
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.sanitize import printable
-from maint.cli.screen import Screen, table
+from maint.cli.options import Flags
+from maint.cli.screen import Screen, printable, table
 from maint.deployment.compare import Comparison
-from maint.errors import Differences
+from maint.errors import Differences, MaintError, PartlyDone
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot
 from maint.snapshots.catalogue import find
 from maint.snapshots.diff import Side, differences, latest, of_server, of_snapshot, place, unified
+from maint.snapshots.parts import DEPLOYMENT
+from maint.snapshots.virtual_clusters.document import ClusterDifference, differences_of, drift_of
+from maint.snapshots.virtual_clusters.verify import read_document
 
 _LONGEST = 60  # characters of a value in the table
+Redacted = Annotated[bool, typer.Option("--redacted", help="Compare redacted copies, even where the key is at hand.")]
+ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 8 when there are differences.")]
 
 
-def diff(flags: Flags, first: str, second: str, redacted: bool, exit_code: bool) -> int:
-    """Compare two snapshots."""
+class _Cluster(msgspec.Struct, frozen=True):
+    """How a virtual cluster differs; `unknown` says why that cannot be told, `error` what a live one answered."""
+
+    name: str
+    found: Sequence[ClusterDifference] = ()
+    unknown: str = ""
+    error: MaintError | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON."""
+        found: list[Json] = [one.to_json() for one in self.found]
+        return {"name": self.name, "differences": found, "not_compared": self.unknown or None}
+
+
+@command(outputs=("text",), example="maint backup diff 20260101T 20260102T --exit-code")
+def diff(
+    flags: Flags,
+    first: Annotated[str, typer.Argument(help="The id of the first snapshot, or its beginning.")],
+    second: Annotated[str, typer.Argument(help="The id of the second.")],
+    redacted: Redacted = False,
+    exit_code: ExitCode = False,
+) -> int:
+    """Show what differs between two snapshots: by cluster, service, role group and property; order does not matter."""
     with opened(flags) as (site, screen):
         one, other = find(site, first), find(site, second)
-        _tell_clusters(screen, one, other)
+        clusters = list(_clusters(site, one, other))
+        if clusters and not (one.has(DEPLOYMENT) or other.has(DEPLOYMENT)):
+            return _show_clusters(screen, clusters, exit_code)
         copies = redacted or not site.identities()
         before, after = (of_snapshot(site, snapshot, redacted=copies) for snapshot in (one, other))
-        return _told(screen, before, after, differences(site, before, after), exit_code)
+        return _show(screen, before, after, differences(site, before, after), clusters, exit_code)
 
 
-def _tell_clusters(screen: Screen, before: Snapshot, after: Snapshot) -> None:
-    """Say in counts what differs of virtual clusters."""
+@command(outputs=("text",), example="maint backup drift --exit-code")
+def drift(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it; else the newest.")] = "",
+    redacted: Redacted = False,
+    exit_code: ExitCode = False,
+) -> int:
+    """Show what has changed on the live manager and its virtual clusters since a snapshot."""
+    with opened(flags) as (site, screen):
+        then = find(site, snapshot) if snapshot else latest(site)
+        copy = redacted or not site.identities()
+        before = of_snapshot(site, then, redacted=copy, whole=copy)
+        after = of_server(site, whole=copy)
+        clusters = [_live(site, then, one.name) for one in then.virtual_clusters]
+        return _show(screen, before, after, differences(site, before, after), clusters, exit_code)
+
+
+def _clusters(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Iterator[_Cluster]:
+    """Yield how each virtual cluster of two snapshots differs; without the private key, by its counts alone."""
     then, now = ({one.name: one for one in snapshot.virtual_clusters} for snapshot in (before, after))
     for name in sorted({*then, *now}):
         one, other = _counts(then.get(name)), _counts(now.get(name))
-        screen.say(f"virtual cluster {name}: {one}" + ("" if one == other else f" became {other}"))
+        if site.identities():
+            documents = [read_document(site, each, name) if name in held else None
+                         for each, held in ((before, then), (after, now))]  # fmt: skip
+            yield _Cluster(name, differences_of(*documents))
+        elif one != other:
+            yield _Cluster(name, [ClusterDifference("contents", f"{one} became {other}", "changed")])
+        else:
+            yield _Cluster(name, unknown=f"this machine has no private key; in both, {one}")
 
 
 def _counts(one: ClusterSummary | None) -> str:
     if one is None:
         return "nothing"
-    return f"{one.jobs} jobs, {one.resources} resources, {one.files} files of {one.bytes} bytes"
+    counts = ((one.jobs, "job"), (one.resources, "resource"), (one.files, "file"))
+    return f"{', '.join(show_count(*each) for each in counts)} of {show_count(one.bytes, 'byte')}"
 
 
-def drift(flags: Flags, wanted: str, redacted: bool, exit_code: bool) -> int:
-    """Compare a snapshot with the live manager."""
-    with opened(flags) as (site, screen):
-        snapshot = find(site, wanted) if wanted else latest(site)
-        copy = redacted or not site.identities()
-        before = of_snapshot(site, snapshot, redacted=copy, whole=copy)
-        after = of_server(site, whole=copy)
-        return _told(screen, before, after, differences(site, before, after), exit_code)
+def _live(site: ConfiguredSite, snapshot: Snapshot, name: str) -> _Cluster:
+    """Return how a virtual cluster differs from a snapshot; that it does not answer is shown beside the rest."""
+    if not site.identities():
+        return _Cluster(name, unknown="this machine has no private key")
+    if name not in {one.name for one in site.settings.virtual_clusters}:
+        return _Cluster(name, unknown="the config does not say where it is")
+    try:
+        return _Cluster(name, drift_of(read_document(site, snapshot, name), site.virtual_cluster(name)))
+    except MaintError as error:
+        return _Cluster(name, unknown=error.message, error=error)
 
 
-def _told(screen: Screen, before: Side, after: Side, found: Comparison, exit_code: bool) -> int:
+def _show(
+    screen: Screen, before: Side, after: Side, found: Comparison, clusters: Sequence[_Cluster], exit_code: bool
+) -> int:
+    rows, listed = _listed(clusters)
+    words = _words(before, after, found, rows)
     if screen.output == "text":
         text = unified(before, after, found)
-        screen.raw(printable(text + "\n") if text else "")
+        screen.raw("".join(printable(part) + "\n" for part in (text, listed) if part))
         if found.not_comparable:  # the text has no place for it, and it must not be missed
-            screen.warn(_words(before, after, found))
+            screen.warn(words)
     else:
-        screen.emit(_as_json(before, after, found), _as_table(before, after, found) if found.differences else "")
-    screen.say(_words(before, after, found))
-    if exit_code and found.differences:
-        return Differences.exit_code
-    return 0
+        shown = [_as_table(before, after, found) if found.differences else "", listed]
+        data = {**_as_json(before, after, found), "virtual_clusters": [one.to_json() for one in clusters]}
+        screen.emit(data, "\n\n".join(filter(None, shown)))
+    return _end(screen, words, clusters, exit_code, differ=bool(found.differences or rows))
+
+
+def _show_clusters(screen: Screen, clusters: Sequence[_Cluster], exit_code: bool) -> int:
+    """Show how two snapshots of virtual clusters alone differ."""
+    rows, listed = _listed(clusters)
+    if screen.output == "text":
+        screen.raw(printable(f"{listed}\n") if listed else "")
+    else:
+        screen.emit({"same": not rows, "virtual_clusters": [one.to_json() for one in clusters]}, listed)
+    words = show_count(rows, "difference") if rows else "nothing differs"
+    return _end(screen, f"{words} (virtual clusters alone)", clusters, exit_code, differ=bool(rows))
+
+
+def _listed(clusters: Sequence[_Cluster]) -> tuple[int, str]:
+    """Return how many differences there are in virtual clusters, and a table of them."""
+    rows = [[each.name, one.what, one.name, one.change, one.property or "-"] for each in clusters for one in each.found]
+    return len(rows), table(["VIRTUAL CLUSTER", "WHAT", "NAME", "CHANGE", "PROPERTY"], rows) if rows else ""
+
+
+def _end(screen: Screen, words: str, clusters: Sequence[_Cluster], exit_code: bool, *, differ: bool) -> int:
+    for one in clusters:
+        if one.unknown:
+            screen.warn(f"virtual cluster {one.name} is not compared: {one.unknown}")
+    screen.say(words)
+    for one in clusters:
+        if one.error is not None:
+            raise one.error
+    if not exit_code:
+        return 0
+    unknown = any(one.unknown for one in clusters)
+    return Differences.exit_code if differ else PartlyDone.exit_code if unknown else 0
 
 
 def _as_json(before: Side, after: Side, found: Comparison) -> dict[str, Json]:
@@ -99,14 +196,16 @@ def _short(value: str | None) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def _words(before: Side, after: Side, found: Comparison) -> str:
-    count = len(found.differences)
-    words = [f"{count} difference{'' if count == 1 else 's'}" if count else "nothing differs"]
+def _words(before: Side, after: Side, found: Comparison, in_clusters: int) -> str:
+    count = len(found.differences) + in_clusters
+    words = [show_count(count, "difference") if count else "nothing differs"]
+    if in_clusters:
+        words.append(f"{in_clusters} of them in virtual clusters")
     if found.not_comparable:
         words.append(f"{len(found.not_comparable)} not comparable, since a side hides the value")
     if found.added_keys:
-        words.append(f"{len(found.added_keys)} fields that only {after.label} knows")
+        words.append(f"{show_count(len(found.added_keys), 'field')} that only {after.label} knows")
     if found.volatile:
-        words.append(f"{found.volatile} places passed over that always differ")
+        words.append(f"{show_count(found.volatile, 'place')} passed over that always differ")
     sources = ", ".join(dict.fromkeys(f"{side.label}: {side.source}" for side in (before, after)))
     return f"{'; '.join(words)} ({sources})"

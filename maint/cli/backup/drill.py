@@ -1,46 +1,59 @@
-"""`maint backup drill`: rehearse the restore of a snapshot, and tell what came of it."""
+"""`maint backup drill`: rehearse the restore of a snapshot, and show the result."""
 
 from collections.abc import Mapping
+from typing import Annotated
 
+import typer
+
+from maint.cli.after_run import after_run
 from maint.cli.backup.rehearsal import LabRehearsal
-from maint.cli.composition import ConfiguredSite
-from maint.cli.flags import Flags
-from maint.cli.lab.switches import behaviours
+from maint.cli.command import command
+from maint.cli.lab.switches import switches_of
 from maint.cli.open_site import opened
-from maint.cli.schedule.metrics import publish
-from maint.cli.screen import Screen
+from maint.cli.options import Flags
 from maint.engine.lock import site_lock
 from maint.errors import WorkFailed
-from maint.restore.drill import Drilled, drill
+from maint.restore.drill import Drilled
+from maint.restore.drill import drill as rehearse_restore
 from maint.restore.select_snapshot import chosen
 from maint.snapshots.catalogue import newest_restorable
 
 
-def run(flags: Flags, wanted: str, switches: list[str]) -> int:
-    """Drill a snapshot that was named, else the newest restorable one."""
-    answers = behaviours(switches)
-    with opened(flags) as (site, screen):
-        return rehearsed(site, screen, wanted, answers)
+@command(example="maint backup drill --timeout 30m")
+def drill(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it; else the newest restorable.")] = "",
+    switch: Annotated[
+        list[str] | None, typer.Option("--switch", help="NAME=VALUE: a behaviour of the throw-away manager.")
+    ] = None,
+) -> int:
+    """Rehearse a restore in a throw-away manager: send, restart, read back, compare, measure, and keep the evidence."""
+    return rehearse(flags, snapshot, switches_of(switch or ()))
 
 
-def rehearsed(site: ConfiguredSite, screen: Screen, wanted: str, answers: Mapping[str, str]) -> int:
-    """Drill under the site's lock and show the result.
+def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
+    """Drill a snapshot that was named, else the newest restorable one, under the site's lock.
 
     Raises:
         WorkFailed: it did not pass.
     """
-    rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, answers)
-    with site_lock(site.state, site.settings.name, "backup drill", site.clock):
+    with opened(flags) as (site, screen):
         snapshot = chosen(site, wanted) if wanted else newest_restorable(site)
-        steps = drill(site, rehearsal, snapshot)
-        while True:
-            try:
-                screen.say(next(steps))
-            except StopIteration as end:
-                found: Drilled = end.value
-                break
-        publish(site, screen)
-    screen.emit({"drill": found.to_json()}, _table(found))
+        if flags.dry_run:
+            words = f"would restore snapshot {snapshot.id} into a throw-away manager, and record how that went"
+            screen.emit({"snapshot": snapshot.id}, words)
+            return 0
+        rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, switches)
+        with site_lock(site.state, site.settings.name, "backup drill", site.clock):
+            steps = rehearse_restore(site, rehearsal, snapshot)
+            while True:
+                try:
+                    screen.say(next(steps))
+                except StopIteration as end:
+                    found: Drilled = end.value
+                    break
+            after_run(site, screen)
+        screen.emit({"drill": found.to_json()}, _table(found))
     if not found.passed:
         raise WorkFailed(
             f"the drill of snapshot {found.snapshot} failed: {found.reason}",

@@ -1,33 +1,49 @@
 """`maint backup files`: the manager's own files in a snapshot: list them, take one out."""
 
-import os
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.flags import Flags
 from maint.cli.open_site import opened
+from maint.cli.options import Flags
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
+from maint.files import create
+from maint.model.formatting import show_count
 from maint.model.snapshot import Snapshot
 from maint.snapshots.archive import Kind, members
 from maint.snapshots.catalogue import find
 from maint.snapshots.parts import MANAGER_FILES, open_part
 
 
-def run(flags: Flags, wanted: str, extract: str, to: str) -> None:
-    """List the files, or write one of them to a new private file."""
+@command(example="maint backup files 20260102T --extract /etc/cloudera-scm-server/uuid --to uuid")
+def files(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it.")],
+    extract: Annotated[str, typer.Option("--extract", help="Take out the file that lay here on the host.")] = "",
+    to: Annotated[str, typer.Option("--to", help="Write it to this new file, 0600.")] = "",
+) -> None:
+    """List the manager's own files that a snapshot keeps, or take one out, such as the GUID."""
     if bool(extract) != bool(to):
         raise UsageError("--extract and --to belong together", hint="--extract PATH --to FILE")
     with opened(flags) as (site, screen):
-        snapshot = find(site, wanted)
+        found = find(site, snapshot)
         if extract:
             target = Path(to).absolute()
-            _write(target, _content(site, snapshot, extract))
-            screen.emit({"path": extract, "file": str(target)}, f"{extract} is in {target}, readable by its owner only")
+            content = _content(site, found, extract)
+            if flags.dry_run:
+                words = f"would write {extract} to {target}: {show_count(len(content), 'byte')}"
+            else:
+                _write(target, content)
+                words = f"{extract} is in {target}, readable by its owner only"
+            screen.emit({"path": extract, "file": str(target)}, words)
             return
-        listed = list(snapshot.manager_files)
-        screen.emit({"snapshot": snapshot.id, "files": list(listed)}, "\n".join(listed))
+        listed = list(found.manager_files)
+        screen.emit({"snapshot": found.id, "files": list(listed)}, "\n".join(listed))
         if not listed:
-            screen.say(f"snapshot {snapshot.id} keeps no files of the manager's host")
+            screen.say(f"snapshot {found.id} keeps no files of the manager's host")
 
 
 def _content(site: ConfiguredSite, snapshot: Snapshot, path: str) -> bytes:
@@ -46,13 +62,11 @@ def _content(site: ConfiguredSite, snapshot: Snapshot, path: str) -> bytes:
 
 
 def _write(target: Path, content: bytes) -> None:
+    if not target.parent.is_dir():
+        raise WorkFailed(f"{target} cannot be written: there is no folder {target.parent}", hint="make it first")
     try:
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise Refused(f"{target} is there already", hint="name a new file; nothing is overwritten") from None
+        made = create(target, content)
     except OSError as error:
         raise WorkFailed(f"{target} cannot be written: {error.strerror}") from error
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    if not made:
+        raise Refused(f"{target} is there already", hint="name a new file; nothing is overwritten")

@@ -1,30 +1,41 @@
-"""`maint backup heal`: where the missing secrets come from, and what is told of the result."""
+"""`maint backup heal`: fill the secrets that a redacted snapshot lacks."""
 
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.flags import Flags
 from maint.cli.open_site import opened
+from maint.cli.options import Flags
 from maint.cli.screen import Screen
 from maint.config.secrets import check_reference
 from maint.config.yaml import load
 from maint.engine.lock import site_lock
 from maint.errors import Invalid, PartlyDone, Refused, UsageError, WorkFailed
+from maint.files import read_private
+from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose, Trust
 from maint.snapshots.catalogue import find
-from maint.snapshots.heal import Healed, Scalar, heal, values_of
+from maint.snapshots.heal import Healed, Scalar, values_of
+from maint.snapshots.heal import heal as fill
 from maint.snapshots.parts import read_deployment
 
 _SHOWN = 50  # values named in a message; -o json names them all
 
 
-def run(flags: Flags, wanted: str, source: str, secrets: str, purpose: str) -> int:
-    """Heal a snapshot from another one, or from a secrets file.
-
-    Raises:
-        PartlyDone: some values could not be filled.
-    """
+@command(example="maint backup heal 20260102T --from 20251230T")
+def heal(
+    flags: Flags,
+    snapshot: Annotated[str, typer.Argument(help="The redacted snapshot: its id or the beginning of it.")],
+    source: Annotated[str, typer.Option("--from", help="An older snapshot that is not redacted.")] = "",
+    secrets: Annotated[str, typer.Option("--secrets", help="A file of paths and references, 0600.")] = "",
+    purpose: Annotated[str, typer.Option("--purpose", help="backup or safety.")] = "backup",
+) -> int:
+    """Fill the secrets that a redacted snapshot lacks, and keep the result as a snapshot of its own."""
     if bool(source) == bool(secrets):
         raise UsageError(
             "the secrets come from exactly one place",
@@ -38,8 +49,11 @@ def run(flags: Flags, wanted: str, source: str, secrets: str, purpose: str) -> i
                 "this machine has no private key, and a snapshot is healed from the inside",
                 hint="heal it where backup.identity is",
             )
+        redacted = find(site, snapshot)
+        if flags.dry_run:
+            screen.emit({"snapshot": redacted.id}, f"would fill snapshot {redacted.id} from {source or secrets}")
+            return 0
         with site_lock(site.state, site.settings.name, "backup heal", site.clock):
-            redacted = find(site, wanted)
             values, words = _from_snapshot(site, source) if source else _from_file(site, Path(secrets).absolute())
             healed = _carried_out(screen, site, redacted.id, values, words, Purpose(purpose))
         return _told(screen, redacted.id, healed)
@@ -51,7 +65,7 @@ Values = Callable[[str], Scalar | None]
 def _carried_out(
     screen: Screen, site: ConfiguredSite, wanted: str, values: Values, words: str, purpose: Purpose
 ) -> Healed:
-    steps = heal(site, find(site, wanted), values, words, purpose=purpose)
+    steps = fill(site, find(site, wanted), values, words, purpose=purpose)
     while True:
         try:
             screen.say(next(steps))
@@ -84,13 +98,9 @@ def _from_file(site: ConfiguredSite, path: Path) -> tuple[Values, str]:
 
 
 def _unsealed(site: ConfiguredSite, path: Path) -> str:
-    from maint.files import read_private
-
     content = read_private(path)
     if content is None:
         raise Invalid(f"there is no file {path}")
-    from io import BytesIO
-
     with site.seal.decrypt(BytesIO(content), site.identities()) as stream:
         try:
             return stream.read().decode()
@@ -107,7 +117,7 @@ def _mapping(text: str, name: str) -> Mapping[str, Scalar]:
 
 def _told(screen: Screen, redacted: str, healed: Healed) -> int:
     snapshot, left = healed.snapshot, list(healed.left)
-    words = f"snapshot {snapshot.id}: {redacted} healed, {healed.filled} values filled"
+    words = f"snapshot {snapshot.id}: {redacted} healed, {show_count(healed.filled, 'value')} filled"
     screen.emit(
         {
             "snapshot": snapshot.id,
@@ -122,7 +132,7 @@ def _told(screen: Screen, redacted: str, healed: Healed) -> int:
     if left:
         more = [f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else []
         raise PartlyDone(
-            f"{len(left)} values could not be filled; snapshot {snapshot.id} is audit-only",
+            f"{show_count(len(left), 'value')} could not be filled; snapshot {snapshot.id} is audit-only",
             detail=[*left[:_SHOWN], *more],
             hint=f"`maint backup heal {snapshot.id} --secrets FILE` goes on from here",
         )

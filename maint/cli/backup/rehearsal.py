@@ -58,7 +58,7 @@ class LabRehearsal:
         settings: the site, whose account is the one to log in with.
         secrets: resolves its password.
         clock: time.
-        warn: told what the operator must not miss.
+        warn: receives what the operator must not miss.
         behaviours: switches of the lab, by name.
     """
 

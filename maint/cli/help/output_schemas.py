@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from maint.config.schema import Config
 from maint.errors import UsageError
 from maint.model.json import Json
 
@@ -24,8 +25,6 @@ def schema_of(what: str) -> dict[str, Json]:
         UsageError: neither.
     """
     if what == "config":
-        from maint.config.schema import Config
-
         return {"$schema": _DRAFT, **Config.model_json_schema()}
     if what == "output":
         return _output()

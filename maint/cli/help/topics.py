@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 
 import maint
-from maint.cli.flags import Flags, command
+from maint.cli.command import command
+from maint.cli.options import Flags
 from maint.errors import UsageError
-
-group = typer.Typer()
 
 
 def names() -> list[str]:
@@ -18,19 +17,19 @@ def names() -> list[str]:
     return sorted(name for name in found if name != "README")
 
 
-@command(group, "help")
-def show(flags: Flags, topic: Annotated[str, typer.Argument(help="What about.")] = "") -> None:
+@command(example="maint help backup")
+def topic(flags: Flags, name: Annotated[str, typer.Argument(help="What about.")] = "") -> None:
     """Read a help topic; without one, list them."""
-    if not topic:
+    if not name:
         flags.screen().emit({"topics": names()}, "\n".join(["Topics, read with `maint help TOPIC`:", *names()]))
         return
-    if topic not in names():
-        raise UsageError(f"there is no topic {topic!r}", hint=f"there are {', '.join(names())}")
-    text = files("maint.help").joinpath(f"{topic}.md").read_text()
-    flags.screen().emit({"topic": topic, "text": text}, text.rstrip())
+    if name not in names():
+        raise UsageError(f"there is no topic {name!r}", hint=f"there are {', '.join(names())}")
+    text = files("maint.help").joinpath(f"{name}.md").read_text()
+    flags.screen().emit({"topic": name, "text": text}, text.rstrip())
 
 
-@command(group, "version")
+@command()
 def version(flags: Flags) -> None:
     """Show the version of maint."""
     flags.screen().emit({"version": maint.__version__}, f"maint {maint.__version__}")

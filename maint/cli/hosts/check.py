@@ -1,12 +1,15 @@
-"""Carry out `maint host check`: gather or read facts, judge them, show what was found."""
+"""`maint host check`: gather or read facts, judge them, show what was found."""
 
-import os
+import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+import typer
 
+from maint.adapters.ssh.fleet import FabricFleet
 from maint.checks.check import RUNNING, Check
 from maint.checks.evaluate import acceptances, judge
 from maint.checks.facts import ManagerFacts, SiteFacts
@@ -14,22 +17,27 @@ from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.gather import Enquiry, ask_manager, gather, profiles_of, setting_of
 from maint.checks.matrix import matrix_of
 from maint.checks.registry import CHECKS, QUESTIONS, select
+from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.flags import Flags
+from maint.cli.hosts.inventory import Source, choose, inventory
+from maint.cli.open_site import limit_of, opened
+from maint.cli.options import Flags
 from maint.cli.screen import Screen, table
-from maint.config.schema import Accepted, HostSettings
+from maint.config.schema import Accepted
+from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError
+from maint.files import replace as write_file
 from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
 from maint.model.json import Json
 from maint.report import checks as reports
 
-OUTPUTS = ("table", "json", "yaml", "junit", "nagios")
+OUTPUTS = ("junit", "nagios")  # beside those of every command
 _UNKNOWN = 3
 _SLOW_LOGIN = 1.0  # seconds
 
 
-class Wish(msgspec.Struct, frozen=True):
+class CheckRequest(msgspec.Struct, frozen=True):
     """What the operator asked for; see the command's options."""
 
     hosts: Sequence[str] = ()
@@ -51,7 +59,47 @@ class Wish(msgspec.Struct, frozen=True):
         return bool(self.ids or self.groups or self.phase)
 
 
-def show_list(flags: Flags, groups: Sequence[str], phase: str) -> int:
+@command(outputs=OUTPUTS, example="maint host check --hosts-in ecs --phase before-restore")
+def check(
+    flags: Flags,
+    host: Annotated[list[str] | None, typer.Option("--host", help="A host's name; may be repeated.")] = None,
+    hosts_in: Annotated[list[str] | None, typer.Option("--hosts-in", help="A group of hosts of the config.")] = None,
+    checks_in: Annotated[list[str] | None, typer.Option("--group", help="A group of checks.")] = None,
+    ids: Annotated[list[str] | None, typer.Option("--check", help="A check's id; may be repeated.")] = None,
+    phase: Annotated[
+        str, typer.Option("--phase", help="running, before-install, before-restore or before-backup.")
+    ] = "",
+    hosts_from: Source = "config",
+    save_facts: Annotated[str, typer.Option("--save-facts", help="Keep what the hosts said in a file.")] = "",
+    facts: Annotated[str, typer.Option("--facts", help="Judge a file of facts; contacts no host.")] = "",
+    plan: Annotated[str, typer.Option("--plan", help="The input of the ECS wizard, to be judged.")] = "",
+    matrix: Annotated[str, typer.Option("--matrix", help="A file that lists which releases are supported.")] = "",
+    report: Annotated[str, typer.Option("--report", help="Write an HTML report to this file.")] = "",
+    listed: Annotated[bool, typer.Option("--list", help="List all checks; needs no config.")] = False,
+    ldap_ou: Annotated[str, typer.Option("--ldap-ou", help="For ldap.ad_rights: the OU to try.")] = "",
+    ldap_url: Annotated[str, typer.Option("--ldap-url", help="For ldap.ad_rights: the directory.")] = "",
+) -> int:
+    """Ask the hosts what there is to know, and say what is wrong, why it matters and how to mend it."""
+    if listed:
+        return _show_list(flags, checks_in or (), phase)
+    request = CheckRequest(
+        hosts=host or (),
+        hosts_in=hosts_in or (),
+        hosts_from=hosts_from,
+        ids=ids or (),
+        groups=checks_in or (),
+        phase=phase,
+        save=save_facts,
+        facts=facts,
+        plan=plan,
+        matrix=matrix,
+        report=report,
+        more={"ou": ldap_ou, "ldap": ldap_url},
+    )
+    return _carry_out(flags, request)
+
+
+def _show_list(flags: Flags, groups: Sequence[str], phase: str) -> int:
     """Show all checks with what they ask, expect, and why."""
     known = [
         c for c in CHECKS.values() if (not groups or set(groups) & set(c.groups)) and (not phase or phase in c.phases)
@@ -69,13 +117,11 @@ def show_list(flags: Flags, groups: Sequence[str], phase: str) -> int:
     return 0
 
 
-def run(flags: Flags, wish: Wish) -> int:
+def _carry_out(flags: Flags, request: CheckRequest) -> int:
     """Check, and return the exit code; with `-o nagios` every failure is a status of the plugin convention."""
     screen = flags.screen()
-    if screen.output not in OUTPUTS:
-        raise UsageError(f"there is no output {screen.output!r}", hint=f"-o {', '.join(OUTPUTS)}")
     try:
-        return _run(flags, screen, wish)
+        return _run(flags, screen, request)
     except MaintError as failure:
         if screen.output != "nagios":
             raise
@@ -83,61 +129,63 @@ def run(flags: Flags, wish: Wish) -> int:
         return _UNKNOWN
 
 
-def _run(flags: Flags, screen: Screen, wish: Wish) -> int:
+def _run(flags: Flags, screen: Screen, request: CheckRequest) -> int:
     stops: list[Interrupted] = []
-    if wish.facts:
-        _refuse_asking(wish)
-        site, checks, accepted, name = _kept(wish)
+    if request.facts:
+        _refuse_asking(request)
+        site, checks, accepted, name = _kept(request)
     else:
         # A monitoring plugin that is ended must not look as if it had ended by itself.
         stopped = None if screen.output == "nagios" else stops.append
-        site, checks, accepted, name = _gathered(flags, screen, wish, stopped)
+        site, checks, accepted, name = _gathered(flags, screen, request, stopped)
     contacts = [Contact(host.name, host.reached, host.reason) for host in site.hosts]
     findings = judge(checks, site, accepted)
-    if wish.report:
+    if request.report and flags.dry_run:
+        screen.say(f"would write the report {request.report}")
+    elif request.report:
         head = {"site": name, "taken_at": f"{site.taken_at:%Y-%m-%d %H:%M} UTC"}
-        _write(Path(wish.report), reports.html(findings, contacts, head))
+        _write(Path(request.report), reports.html(findings, contacts, head))
     code = _show(screen, findings, contacts)
     if stops:
         raise stops[0]
     return code
 
 
-def _refuse_asking(wish: Wish) -> None:
+def _refuse_asking(request: CheckRequest) -> None:
     """Refuse what only living hosts could answer, rather than leave it out in silence."""
     asking = {
-        "--hosts-in": bool(wish.hosts_in), "--hosts-from": wish.hosts_from != "config", "--plan": bool(wish.plan),
-        "--save-facts": bool(wish.save),
+        "--hosts-in": bool(request.hosts_in), "--hosts-from": request.hosts_from != "config",
+        "--plan": bool(request.plan), "--save-facts": bool(request.save),
     }  # fmt: skip
     if given := [option for option, is_given in asking.items() if is_given]:
         raise UsageError(f"{given[0]} has no part in judging kept facts", hint="leave it out, or leave out --facts")
 
 
-def _kept(wish: Wish) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
+def _kept(request: CheckRequest) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
     try:
-        text = Path(wish.facts).read_text("utf-8")
+        text = Path(request.facts).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{wish.facts} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from None
-    site, told = from_json(text, wish.facts)
-    if wish.matrix:
-        site = with_matrix(site, _matrix(wish.matrix))
+        raise _unreadable(request.facts, error) from None
+    site, told = from_json(text, request.facts)
+    if request.matrix:
+        site = with_matrix(site, _matrix(request.matrix))
     kept, accepted = told.get("checks"), told.get("accepted")
-    if wish.chosen:
-        checks = select(wish.ids, wish.groups, wish.phase or site.setting.phase)
+    if request.chosen:
+        checks = select(request.ids, request.groups, request.phase or site.setting.phase)
     else:
         strange = [each for each in kept if each not in list(CHECKS)] if isinstance(kept, list) else []
         if not isinstance(kept, list) or not kept or strange:
             what = f"for check {str(strange[0])[:40]!r}, which there is not here" if strange else "for no check"
-            raise Invalid(f"{wish.facts} was taken {what}", hint="choose with --check, --group or --phase")
+            raise Invalid(f"{request.facts} was taken {what}", hint="choose with --check, --group or --phase")
         checks = [check for check in CHECKS.values() if check.id in kept]
     try:
         accepting = acceptances(_listed(accepted))
     except ValueError as error:
         raise Invalid(
-            f"{wish.facts}: {error}", hint="take the facts anew, with each acceptance whole in the config"
+            f"{request.facts}: {error}", hint="take the facts anew, with each acceptance whole in the config"
         ) from None
-    if wish.hosts:
-        _only(site, wish)
+    if request.hosts:
+        _only(site, request)
     return site, checks, accepting, str(told.get("site") or "")
 
 
@@ -147,41 +195,40 @@ def _listed(accepted: Json) -> Sequence[Json]:
     return accepted
 
 
-def _only(site: SiteFacts, wish: Wish) -> None:
+def _only(site: SiteFacts, request: CheckRequest) -> None:
     """Leave the chosen hosts; one that the file does not know must not look like one that is well."""
     known = [host.name for host in site.hosts]
-    if strange := [name for name in wish.hosts if name not in known]:
-        raise UsageError(f"{wish.facts} holds nothing of host {strange[0]!r}", hint=f"it holds {', '.join(known)}")
-    site.hosts[:] = [host for host in site.hosts if host.name in wish.hosts]
+    if strange := [name for name in request.hosts if name not in known]:
+        raise UsageError(f"{request.facts} holds nothing of host {strange[0]!r}", hint=f"it holds {', '.join(known)}")
+    site.hosts[:] = [host for host in site.hosts if host.name in request.hosts]
 
 
 def _gathered(
-    flags: Flags, screen: Screen, wish: Wish, stopped: Callable[[Interrupted], None] | None
+    flags: Flags, screen: Screen, request: CheckRequest, stopped: Callable[[Interrupted], None] | None
 ) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
-    from maint.cli.hosts.inventory import choose, inventory
-    from maint.cli.open_site import limit_of, opened
-
-    checks = select(_ids(wish), wish.groups, wish.phase or RUNNING)
-    plan, matrix = _plan(wish.plan), _matrix(wish.matrix)
+    checks = select(_ids(request), request.groups, request.phase or RUNNING)
+    plan, matrix = _plan(request.plan), _matrix(request.matrix)
     with opened(flags) as (configured, _):
         settings = configured.settings
-        hosts = choose(inventory(configured, wish.hosts_from), wish.hosts, wish.hosts_in)
+        hosts = choose(inventory(configured, request.hosts_from), request.hosts, request.hosts_in)
         for strange in [item.check for item in settings.accepted if item.check not in CHECKS]:
             screen.warn(f"accepted: there is no check {strange!r}, so this accepts nothing; --list shows all checks")
-        setting = setting_of(settings, wish.phase or RUNNING, plan, matrix)
+        setting = setting_of(settings, request.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
-        enquiry = Enquiry(hosts, checks, setting, profiles, wish.more or {})
-        site = _asked(configured, enquiry, limit_of(flags), _teller(screen, hosts), stopped)
+        enquiry = Enquiry(hosts, checks, setting, profiles, request.more or {})
+        site = _asked(configured, enquiry, limit_of(flags), Teller(screen, len(hosts)), stopped)
         _warn_of_logins(screen, site)
-        if wish.save:
+        if request.save and flags.dry_run:
+            screen.say(f"would keep in {request.save} what the hosts said")
+        elif request.save:
             listed: list[Json] = [item.model_dump(mode="json") for item in settings.accepted]
             more: dict[str, Json] = {"site": settings.name, "checks": [c.id for c in checks], "accepted": listed}
-            _save(Path(wish.save), to_json(site, more))
+            _save(Path(request.save), to_json(site, more))
         return site, checks, settings.accepted, settings.name
 
 
-def _ids(wish: Wish) -> Sequence[str]:
-    return ["ecs.plan"] if wish.plan and not wish.chosen else wish.ids
+def _ids(request: CheckRequest) -> Sequence[str]:
+    return ["ecs.plan"] if request.plan and not request.chosen else request.ids
 
 
 def _asked(
@@ -192,24 +239,18 @@ def _asked(
     stopped: Callable[[Interrupted], None] | None,
 ) -> SiteFacts:
     """Ask the manager while the hosts are asked."""
-    from maint.adapters.ssh.fleet import FabricFleet
-
     fleet = FabricFleet(site.settings, site.secrets, heard=tell, stopped=stopped)
     wanted = {check.id for check in enquiry.checks if check.needs_manager}
     on_manager = any("M" in letters for letters in enquiry.profiles.values())
     ids = {check.id for check in enquiry.checks}
     if not (wanted or enquiry.setting.plan is not None or (on_manager and "tls.expiry" in ids)):
         return gather(enquiry, fleet, site.clock.now(), ManagerFacts(), timeout=limit)
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(ask_manager, site.manager, full="cde.ozone" in ids)
         facts = gather(enquiry, fleet, site.clock.now(), ManagerFacts(), timeout=limit)
         manager = asked.result()
     whole = SiteFacts(site.clock.now(), facts.setting, manager)
-    from msgspec.structs import replace
-
-    whole.hosts.extend(replace(host, site=whole) for host in facts.hosts)
+    whole.hosts.extend(msgspec.structs.replace(host, site=whole) for host in facts.hosts)
     return whole
 
 
@@ -231,10 +272,6 @@ class Teller:
             self._screen.progress(f"{place} {reply.host} answered in {reply.seconds:.1f} s")
 
 
-def _teller(screen: Screen, hosts: Sequence[HostSettings]) -> Teller:
-    return Teller(screen, len(hosts))
-
-
 def _warn_of_logins(screen: Screen, site: SiteFacts) -> None:
     slow = [host.name for host in site.hosts if host.reached and host.login_seconds > _SLOW_LOGIN]
     if slow and len(site.hosts) == len(slow):
@@ -242,14 +279,17 @@ def _warn_of_logins(screen: Screen, site: SiteFacts) -> None:
         screen.say(f"note: the login alone took up to {worst:.1f} s (a slow name look-up by sshd, or much at once)")
 
 
+def _unreadable(path: str, error: OSError | UnicodeDecodeError) -> Invalid:
+    why = error.strerror if isinstance(error, OSError) else "it is not text"
+    return Invalid(f"{path} cannot be read: {why}", hint="is it the right file?")
+
+
 def _loaded(path: str) -> object:
     """Return what a YAML file holds."""
-    from maint.config.yaml import load
-
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+        raise _unreadable(path, error) from None
     return load(text, path).data
 
 
@@ -300,21 +340,14 @@ def _spelled(state: str, check: str, where: str, observed: str, expected: str, r
 
 
 def _save(path: Path, facts: Mapping[str, Json]) -> None:
-    import json
-
     _write(path, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
 
 def _write(path: Path, text: str) -> None:
     """Write a file that only its owner can read, whole or not at all."""
-    staging = path.with_name(f".{path.name}.new")
+    if not path.absolute().parent.is_dir():
+        raise Invalid(f"{path} cannot be written: there is no folder {path.absolute().parent}", hint="make it first")
     try:
-        with suppress(FileNotFoundError):
-            staging.unlink()
-        with os.fdopen(os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
-            file.flush()
-            os.fsync(file.fileno())
-        staging.replace(path)
+        write_file(path.absolute(), text.encode("utf-8", "replace"))
     except OSError as error:
-        raise Invalid(f"{path} cannot be written: {error.strerror}") from None
+        raise Invalid(f"{path} cannot be written: {error.strerror}", hint="name another file") from None

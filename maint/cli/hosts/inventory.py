@@ -1,14 +1,41 @@
-"""Which hosts there are: from the config, from the manager, or from a snapshot when the manager is gone."""
+"""`maint host list`: which hosts there are, from the config, the manager, or a snapshot when the manager is gone."""
 
 from collections.abc import Iterable, Sequence
+from typing import Annotated
 
+import typer
+
+from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
+from maint.cli.open_site import opened
+from maint.cli.options import Flags
+from maint.cli.screen import table
 from maint.config.schema import HostSettings
 from maint.config.suggestions import did_you_mean
+from maint.deployment.document import items_of, text_of
 from maint.errors import Invalid, UsageError
+from maint.model.json import Json
+from maint.snapshots.catalogue import newest_restorable
+from maint.snapshots.parts import read_deployment
 
+Source = Annotated[str, typer.Option("--hosts-from", help="config, manager or snapshot.")]
 SOURCES = ("config", "manager", "snapshot")
 _ECS = {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}
+
+
+@command(example="maint host list --hosts-from manager")
+def list_hosts(flags: Flags, hosts_from: Source = "config") -> None:
+    """List the hosts with their addresses and groups."""
+    with opened(flags) as (site, screen):
+        hosts = inventory(site, hosts_from)
+        ssh = site.settings.ssh
+        ports = {host.name: host.port or (ssh.port if ssh else 22) for host in hosts}
+        data: list[Json] = [
+            {"name": host.name, "address": host.address, "port": ports[host.name], "groups": list(host.groups)}
+            for host in hosts
+        ]
+        rows = [[host.name, host.address, str(ports[host.name]), ", ".join(host.groups)] for host in hosts]
+        screen.emit({"hosts": data}, table(["NAME", "ADDRESS", "PORT", "GROUPS"], rows))
 
 
 def inventory(site: ConfiguredSite, source: str) -> Sequence[HostSettings]:
@@ -46,10 +73,6 @@ def _from_manager(site: ConfiguredSite) -> Sequence[HostSettings]:
 
 
 def _from_snapshot(site: ConfiguredSite) -> Sequence[HostSettings]:
-    from maint.deployment.document import items_of, text_of
-    from maint.snapshots.catalogue import newest_restorable
-    from maint.snapshots.parts import read_deployment
-
     document = read_deployment(site, newest_restorable(site))
     roles: dict[str, set[str]] = {}
     for cluster in items_of(document.get("clusters")):

@@ -1,36 +1,48 @@
-"""Carry out `maint host trust`: show the keys that hosts present, and record those that the operator believes."""
+"""`maint host trust`: show the keys that hosts present, and record those that the operator believes."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from maint.adapters.ssh.connections import jump_address
+from maint.adapters.ssh.fleet import FabricFleet
+from maint.adapters.ssh.known_hosts import record
+from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.flags import Flags
-from maint.cli.hosts.inventory import choose, inventory
+from maint.cli.hosts.inventory import Source, choose, inventory
 from maint.cli.open_site import limit_of, opened
+from maint.cli.options import Flags
 from maint.cli.screen import Screen, ask_change, table
 from maint.config.schema import HostSettings
 from maint.engine.lock import site_lock
 from maint.errors import Invalid
 from maint.model.fleet import Presented, Standing
+from maint.model.formatting import show_count
 
 _DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
 
 
-def run(flags: Flags, names: Sequence[str], hosts_from: str, *, replace: bool) -> int:
-    """Show, ask, record; return the exit code: 5 where a key differs and `--replace` was not given."""
-    from maint.adapters.ssh.fleet import FabricFleet
-
+@command(example="maint host trust ecs-1")
+def trust(
+    flags: Flags,
+    hosts: Annotated[list[str] | None, typer.Argument(help="Names of hosts; all when left out.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Also replace keys that differ.")] = False,
+    hosts_from: Source = "config",
+) -> int:
+    """Show the hosts' keys, and record them once you say yes; a key that differs needs --replace."""
     with opened(flags) as (site, screen):
-        hosts = choose(_with_jump(site, inventory(site, hosts_from)), names, ())
+        asked = choose(_with_jump(site, inventory(site, hosts_from)), hosts or (), ())
         fleet = FabricFleet(site.settings, site.secrets)
-        seen = list(fleet.keys(hosts, timeout=limit_of(flags)))
+        seen = list(fleet.keys(asked, timeout=limit_of(flags)))
         fresh = [one for one in seen if not one.reason and one.standing is Standing.UNKNOWN]
         differing = [one for one in seen if not one.reason and one.standing is Standing.CHANGED]
-        screen.say(_told(seen))
+        screen.say(_table(seen))
         wanted = [*fresh, *(differing if replace else [])]
         recorded: list[Presented] = []
         if wanted and not flags.dry_run:
-            ask_change(screen, f"record {len(wanted)} host keys?", yes=flags.yes)
+            ask_change(screen, f"record {show_count(len(wanted), 'host key')}?", yes=flags.yes)
             recorded = _recorded(site, wanted)
         refused = [one for one in differing if not replace]
         refused += [one for one in seen if not one.reason and one.standing is Standing.REVOKED]
@@ -42,8 +54,6 @@ def run(flags: Flags, names: Sequence[str], hosts_from: str, *, replace: bool) -
 
 def _with_jump(site: ConfiguredSite, hosts: Sequence[HostSettings]) -> Sequence[HostSettings]:
     """Return the hosts, and before them the jump host through which they are reached."""
-    from maint.adapters.ssh.connections import jump_address
-
     jump = jump_address(site.settings.ssh) if site.settings.ssh else None
     if jump is None or any((host.address, host.port or 22) == (jump.host, jump.port) for host in hosts):
         return hosts
@@ -64,7 +74,7 @@ def _code(seen: Sequence[Presented], refused: Sequence[Presented]) -> int:
     return _DONE if not missing else _PARTLY if missing < len(seen) else 4
 
 
-def _told(seen: Sequence[Presented]) -> str:
+def _table(seen: Sequence[Presented]) -> str:
     rows = [[one.host, one.recorded_as, one.type, one.fingerprint or f"not seen: {one.reason}",
              "" if one.reason else one.standing.value] for one in seen]  # fmt: skip
     return table(["HOST", "RECORDED AS", "TYPE", "FINGERPRINT", "IS"], rows)
@@ -77,12 +87,10 @@ def _emit(screen: Screen, seen: Sequence[Presented], recorded: Sequence[Presente
          "standing": None if one.reason else one.standing.value, "reason": one.reason, "recorded": one.host in kept}
         for one in seen
     ]  # fmt: skip
-    screen.emit({"hosts": data}, f"{len(kept)} keys recorded" if kept else "no key recorded")
+    screen.emit({"hosts": data}, f"{show_count(len(kept), 'key')} recorded" if kept else "no key recorded")
 
 
 def _recorded(site: ConfiguredSite, wanted: Sequence[Presented]) -> list[Presented]:
-    from maint.adapters.ssh.known_hosts import record
-
     ssh = site.settings.ssh
     if ssh is None:
         raise Invalid(f"site {site.settings.name} has no ssh section")

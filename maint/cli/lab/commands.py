@@ -1,19 +1,23 @@
-"""`maint lab`: a simulated manager with its hosts, for rehearsals: demo, up, down, status, break."""
+"""`maint lab up|down|status|break`: a simulated manager with its hosts, for rehearsals."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from maint.cli.flags import Flags, command
-from maint.cli.paths import deployment_file, lab_folder
+from maint.cli.command import command
+from maint.cli.lab.switches import deployment_file, lab_folder, switches_of
+from maint.cli.options import Flags
+from maint.cli.screen import ask_change, table
 from maint.errors import Refused, UsageError
+from maint.lab import control
+from maint.lab.faults import FAULTS
+from maint.lab.manager.load import Options
+from maint.model.formatting import show_count
 from maint.model.virtual_cluster import is_cluster_name
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-group = typer.Typer(no_args_is_help=True, help="A simulated manager and its hosts, on loopback.")
 _LOST = "lost"
 _LOSSES = {  # what can be lost → what becomes of it, and what makes it so
     "database": ("the manager becomes one just installed; its hosts keep their files", "lose_database"),
@@ -26,15 +30,7 @@ Folder = Annotated[str, typer.Option("--folder", help="Where the lab lives; else
 Deployment = Annotated[str, typer.Option("--deployment", help="An export to load; else the example.")]
 
 
-@command(group, "demo")
-def demo(flags: Flags, deployment: Deployment = "") -> int:
-    """Back a manager up, lose it, bring an empty one back, prove it: the main job, in a minute, on your machine."""
-    from maint.cli.lab.demo import run
-
-    return run(flags, deployment_file(deployment))
-
-
-@command(group, "up")
+@command(example="maint lab up --folder /tmp/lab")
 def up(
     flags: Flags,
     folder: Folder = "",
@@ -56,20 +52,20 @@ def up(
         if not is_cluster_name(name):
             words = f"--virtual-cluster {name!r}: a virtual cluster's name has 3 to 30 letters, digits and hyphens"
             raise UsageError(f"{words}, and a letter first", hint="such as --virtual-cluster etl-2")
-    from maint.cli.lab.switches import behaviours
-    from maint.lab import control
-    from maint.lab.manager.load import Options
 
     options = Options(
         deployment=deployment_file(deployment),
         fresh=fresh,
         password=password or None,
-        switches=behaviours(switch or ()),
+        switches=switches_of(switch or ()),
         plain_port=plain_port,
         tls_port=tls_port,
         virtual_clusters=tuple(virtual_cluster or ()),
     )
     place = lab_folder(folder)
+    if flags.dry_run:
+        flags.screen().say(f"would bring a lab up in {place}" + (", and throw away the one that is there" * new))
+        return
     if new:
         _discard(flags, place)
     elif options == Options(virtual_clusters=options.virtual_clusters) and control.is_lab(place):
@@ -80,32 +76,25 @@ def up(
             f"there is a lab in {place} already, and it stays what it was made from",
             hint="`maint lab up` alone brings it up again; --new makes another; --folder puts one elsewhere",
         )
-    _told(flags, control.up(place, options))
+    _show(flags, control.up(place, options))
 
 
-def _made(flags: Flags, place: "Path", names: "Sequence[str]") -> None:
+def _made(flags: Flags, place: Path, names: Sequence[str]) -> None:
     """Bring a lab up that is there, and make further virtual clusters in it, as the vendor's UI does."""
-    from maint.lab import control
-
     found = control.up(place)
     known = {each["name"] for each in found.get("virtual_clusters", ())}
     made = [control.create_vc(place, name) for name in names if name not in known]
-    _told(flags, control.status(place))
+    _show(flags, control.status(place))
     for each in made:
         flags.screen().say(f"virtual cluster {each['name']}: empty, not initialised, at {each['base_url']}")
 
 
-def _discard(flags: Flags, place: "Path") -> None:
+def _discard(flags: Flags, place: Path) -> None:
     """Take the lab in a folder down and remove it, once the operator agrees.
 
     Raises:
         Refused: the folder holds something that is not a lab, or the operator does not agree.
     """
-    import shutil
-
-    from maint.cli.screen import ask_change
-    from maint.lab import control
-
     if not place.exists():
         return
     if control.is_lab(place):
@@ -118,31 +107,29 @@ def _discard(flags: Flags, place: "Path") -> None:
     shutil.rmtree(place)
 
 
-def _told(flags: Flags, found: dict[str, Any]) -> None:  # Any: what a lab tells, as JSON
+def _show(flags: Flags, found: dict[str, Any]) -> None:  # Any: what a lab tells, as JSON
     screen = flags.screen()
     for remark in found.get("remarks", ()):
         screen.say(f"note: {remark}")
     screen.emit(found, f"export MAINT_CONFIG={found['config']}")
 
 
-@command(group, "down")
+@command(example="maint lab down")
 def down(flags: Flags, folder: Folder = "") -> None:
     """Take the lab down; its files stay."""
-    from maint.lab import control
-
     place = lab_folder(folder)
+    if flags.dry_run:
+        flags.screen().say(f"would take the lab in {place} down")
+        return
     was_up = control.down(place)
     flags.screen().emit(
         {"was_up": was_up}, f"the lab in {place} is down; its files stay" if was_up else "no lab was up"
     )
 
 
-@command(group, "status")
+@command(example="maint lab status -o json")
 def status(flags: Flags, folder: Folder = "") -> None:
     """Show where the lab answers, and with which credentials."""
-    from maint.cli.screen import table
-    from maint.lab import control
-
     found = control.status(lab_folder(folder))
     rows = [["running", str(found["running"])], ["config", str(found["config"])]]
     for part in ("manager", "ssh"):
@@ -152,7 +139,7 @@ def status(flags: Flags, folder: Folder = "") -> None:
     flags.screen().emit(found, table(["WHAT", "IS"], rows))
 
 
-@command(group, "break")
+@command(example="maint lab break manager answers-late")
 def break_(
     flags: Flags,
     target: Annotated[str, typer.Argument(help="manager, database, or a host's name.")] = "",
@@ -162,25 +149,23 @@ def break_(
     folder: Folder = "",
 ) -> None:
     """Set a fault in the lab, list them, or clear them."""
-    from maint.cli.screen import table
-    from maint.lab import control
-    from maint.lab.faults import FAULTS
-
     screen = flags.screen()
     if listed:
         rows = [[name, one.target, one.meaning] for name, one in FAULTS.items()]
         rows += [[_LOST, target, words] for target, (words, _) in _LOSSES.items()]
         data = [dict(zip(("name", "target", "meaning"), row, strict=True)) for row in rows]
         screen.emit({"faults": data}, table(["FAULT", "TARGET", "MEANING"], rows))
+    elif not (repair or (target and fault)):
+        raise UsageError("name a target and a fault", hint="`maint lab break --list` shows both")
+    elif flags.dry_run:
+        screen.say(f"would {'clear' if repair else 'set'} {' '.join(filter(None, (target, fault))) or 'all faults'}")
     elif repair:
         cleared = control.repair(lab_folder(folder), fault or target, target if fault else "")
-        screen.emit({"cleared": cleared}, f"{cleared} faults cleared")
+        screen.emit({"cleared": cleared}, f"{show_count(cleared, 'fault')} cleared")
     elif fault == _LOST and target in _LOSSES:
         words, lose = _LOSSES[target]
         getattr(control, lose)(lab_folder(folder))
         screen.emit({"target": target, "fault": fault}, f"lost: {words}")
-    elif target and fault:
+    else:
         control.break_(lab_folder(folder), target, fault)
         screen.emit({"target": target, "fault": fault}, f"{target}: {fault}")
-    else:
-        raise UsageError("name a target and a fault", hint="`maint lab break --list` shows both")

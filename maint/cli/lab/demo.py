@@ -7,12 +7,16 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-from maint.cli.flags import Flags
+from msgspec.structs import replace
+
+from maint.cli.command import command
+from maint.cli.configless import state_home
+from maint.cli.lab.commands import Deployment
+from maint.cli.lab.switches import deployment_file
 from maint.cli.open_site import settings_of
-from maint.cli.paths import state_home
+from maint.cli.options import Flags
 from maint.cli.run_playbook import carry_out, resume
 from maint.cli.screen import Screen
 from maint.errors import MaintError, Unfinished
@@ -22,13 +26,18 @@ from maint.lab.manager.load import Options
 _LOOK_CLOSER = "the demo removed its lab: `maint lab up` keeps one, in which the same commands can be tried one by one"
 
 
-def run(flags: Flags, deployment: Path | None) -> int:
-    """Show the main job on a deployment (None: the example), clean up whatever happens, and return the exit code."""
+@command(example="maint lab demo")
+def demo(flags: Flags, deployment: Deployment = "") -> int:
+    """Back a manager up, lose it, bring an empty one back, prove it: the main job, in a minute, on your machine."""
+    export = deployment_file(deployment)
+    if flags.dry_run:
+        flags.screen().say("would show the main job in a lab of its own, and clear the lab away; its report stays")
+        return 0
     screen = flags.screen()
     folder = Path(tempfile.mkdtemp(prefix="maint-demo-"))
     state = state_home() / "demo" / folder.name
     try:
-        return _story(replace(flags, config=None, site=None, output=None, state=str(state)), screen, folder, deployment)
+        return _story(replace(flags, config=None, site=None, output=None, state=str(state)), screen, folder, export)
     except MaintError as error:
         error.hint = _LOOK_CLOSER  # what it says may name the demo's own lab, which is gone
         raise

@@ -1,11 +1,16 @@
-"""How a lab is told on the command line to behave: `--switch NAME=VALUE`."""
+"""Where a lab is and how it behaves, as the command line says: its folder, its deployment, `--switch NAME=VALUE`."""
 
+import json
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
-from maint.errors import UsageError
+from maint.cli.configless import state_home
+from maint.errors import Invalid, UsageError
+from maint.lab.switches import UnknownSwitch, parse
 
 
-def behaviours(words: Iterable[str]) -> dict[str, str]:
+def switches_of(words: Iterable[str]) -> dict[str, str]:
     """Return what switches are set to, by name.
 
     Args:
@@ -14,9 +19,56 @@ def behaviours(words: Iterable[str]) -> dict[str, str]:
     Raises:
         UsageError: there is no such switch, or it takes no such value.
     """
-    from maint.lab.switches import UnknownSwitch, parse
-
     try:
         return parse(words)
     except UnknownSwitch as error:
         raise UsageError(f"--switch: {error}", hint="`maint help lab` lists the switches") from None
+
+
+def lab_folder(given: str) -> Path:
+    """Return the lab's folder: the flag, `MAINT_LAB`, or `lab` in the owner's state folder."""
+    if given or os.environ.get("MAINT_LAB"):
+        return Path(given or os.environ["MAINT_LAB"]).expanduser().absolute()
+    return state_home() / "lab"
+
+
+def deployment_file(given: str) -> Path | None:
+    """Return the file to load, None for the example.
+
+    Raises:
+        Invalid: there is no such file.
+    """
+    if not given:
+        return None
+    path = Path(given).expanduser().absolute()
+    if not path.is_file():
+        raise Invalid(f"there is no file {path}", hint="give an export as the manager sent it")
+    _refuse_other(path)
+    return path
+
+
+def _refuse_other(path: Path) -> None:
+    """Refuse a file that is not an export: a lab could not serve it.
+
+    Raises:
+        Invalid: saying what it lacks.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{path} is not JSON: {error}", hint="give an export as the manager sent it") from error
+    version = document.get("versionInfo") if isinstance(document, dict) else None
+    lacking = [
+        words
+        for words, there in {
+            "it is not a JSON object": isinstance(document, dict),
+            "it has no versionInfo with a version": isinstance(version, dict) and bool(version.get("version")),
+            "it has no list of users": isinstance(document, dict) and isinstance(document.get("users"), list),
+            "its clusters are not a list": isinstance(document, dict)
+            and isinstance(document.get("clusters", []), list),
+        }.items()
+        if not there
+    ]
+    if lacking:
+        hint = "give the body of GET /cm/deployment as the manager sent it"
+        raise Invalid(f"{path} is not an export of a manager", detail=lacking, hint=hint)

@@ -1,13 +1,12 @@
 """Files of the schedule on this machine: written whole or not at all, and only ones of our own are ever touched."""
 
-import os
-import secrets
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from maint.cli.schedule.units import MARK, File
 from maint.errors import Refused, WorkFailed
+from maint.files import remove, replace
 
 MANAGED = Path("/run/systemd/system")  # exists where systemd runs the machine
 
@@ -51,19 +50,12 @@ def write(file: File) -> None:
     """Write a file so that a reader sees the old one or the new one, and it outlives a power cut.
 
     Raises:
-        WorkFailed: the disk said no.
+        WorkFailed: it cannot be written.
     """
-    staged = file.path.with_name(f".{file.path.name}.{secrets.token_hex(4)}")
     try:
         file.path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w") as stream:
-            stream.write(file.content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        staged.rename(file.path)
-        _sync(file.path.parent)
+        replace(file.path, file.content.encode(), mode=0o644)
     except OSError as error:
-        staged.unlink(missing_ok=True)
         raise _disk(file.path, error) from error
 
 
@@ -71,20 +63,19 @@ def delete(path: Path) -> None:
     """Delete a file of ours.
 
     Raises:
-        WorkFailed: the disk said no.
+        WorkFailed: it cannot be deleted.
     """
     try:
-        path.unlink(missing_ok=True)
-        _sync(path.parent)
+        remove(path)
     except OSError as error:
         raise _disk(path, error) from error
 
 
 def systemctl(*words: str, user: bool) -> str:
-    """Tell the service manager something, and return what it answers.
+    """Call the service manager, and return what it answers.
 
     Raises:
-        WorkFailed: it said no.
+        WorkFailed: it failed.
     """
     argv = ["systemctl", *(["--user"] if user else []), *words]
     try:
@@ -97,14 +88,6 @@ def systemctl(*words: str, user: bool) -> str:
             f"`{' '.join(argv)}` failed", detail=detail, hint="the files are written; mend that, then again"
         )
     return ran.stdout
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _disk(path: Path, error: OSError) -> WorkFailed:

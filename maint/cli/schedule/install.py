@@ -1,18 +1,22 @@
-"""Install, show and remove a site's schedule: look, show what would change, ask, change."""
+"""`maint schedule`: install, show and remove a site's schedule: look, show what would change, ask, change."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from maint.cli.backup.retention import last_success
-from maint.cli.flags import Flags
+import typer
+
+from maint.cli.backup.list import last_success
+from maint.cli.command import command
 from maint.cli.open_site import opened, settings_of
+from maint.cli.options import Flags
 from maint.cli.schedule import files as installed
-from maint.cli.schedule.calendar import calendar
 from maint.cli.schedule.units import (
     FAILURE,
     File,
-    Wanted,
+    ScheduleRequest,
+    calendar,
     files_of,
     folder_of,
     names_of,
@@ -28,6 +32,16 @@ from maint.engine.lock import make_state_folder
 from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
+from maint.snapshots.catalogue import entries
+
+At = Annotated[str, typer.Option("--at", help="When: 02:15 (every day), or 'Sun 02:15'.")]
+Every = Annotated[str, typer.Option("--every", help="How often: 15m, 30m, 1h, 6h, 12h, 24h.")]
+Jitter = Annotated[str, typer.Option("--jitter", help="How far to spread the start; else a tenth, at most 15m.")]
+Form = Annotated[str, typer.Option("--form", help="systemd or cron; else what runs this machine.")]
+User = Annotated[bool, typer.Option("--user", help="Units of your own service manager.")]
+Prune = Annotated[bool, typer.Option("--prune", help="Prune after each backup.")]
+Drill = Annotated[str, typer.Option("--drill", help="When to rehearse a restore as well, such as 'Sun 04:00'.")]
+Folder = Annotated[str, typer.Option("--folder", help="Another folder for the files; starts nothing.")]
 
 
 def form_of(form: str, *, user: bool = False, folder: Path | None = None) -> str:
@@ -45,24 +59,38 @@ def form_of(form: str, *, user: bool = False, folder: Path | None = None) -> str
     return chosen
 
 
-def wanted_of(
+def request_of(
     at: str, every: str, jitter: str, form: str, *, user: bool, prune: bool, drill: str, folder: str
-) -> Wanted:
+) -> ScheduleRequest:
     """Return the schedule that the flags ask for."""
     place = Path(folder).expanduser().absolute() if folder else None
     rehearsed = calendar(drill, "", jitter) if drill else None
-    return Wanted(calendar(at, every, jitter), form_of(form, user=user, folder=place), user, prune, rehearsed, place)
+    return ScheduleRequest(
+        calendar(at, every, jitter), form_of(form, user=user, folder=place), user, prune, rehearsed, place
+    )
 
 
-def install(flags: Flags, wanted: Wanted) -> int:
-    """Write the files of the schedule and start its timer; what is as it should be stays untouched."""
+@command(example="maint schedule install --at 02:15 --prune --dry-run")
+def install(
+    flags: Flags,
+    at: At = "",
+    every: Every = "",
+    jitter: Jitter = "",
+    prune: Prune = False,
+    drill: Drill = "",
+    user: User = False,
+    form: Form = "",
+    folder: Folder = "",
+) -> int:
+    """Write service and timer (or the line for cron) and start them; --dry-run shows the files."""
+    request = request_of(at, every, jitter, form, user=user, prune=prune, drill=drill, folder=folder)
     settings, screen = settings_of(flags), flags.screen()
     site = settings.site()
-    refuse_impossible(site, wanted)
-    files = files_of(settings, site, wanted, os.environ)
+    refuse_impossible(site, request)
+    files = files_of(settings, site, request, os.environ)
     installed.refuse_foreign(files)
     changed = [file for file in files if installed.state_of(file) != "installed"]
-    stale = _stale(site, files, user=wanted.user, folder=wanted.folder)
+    stale = _stale(site, files, user=request.user, folder=request.folder)
     changes = [(str(one.path), f"write {one.path}") for one in changed]
     changes += [(str(path), f"delete {path}, which is asked for no more") for path in stale]
     if flags.dry_run:
@@ -70,19 +98,20 @@ def install(flags: Flags, wanted: Wanted) -> int:
         return 0
     _warn(site, screen)
     _ask(flags, screen, _plan("schedule-install", site.name, changes))
-    _delete(stale, user=wanted.user, folder=wanted.folder)
+    _delete(stale, user=request.user, folder=request.folder)
     for file in changed:
         installed.write(file)
-    if wanted.folder is None:
-        _start(site, files, wanted)
+    if request.folder is None:
+        _start(site, files, request)
     done = [f"written: {one.path}" for one in changed] + [f"removed: {path}" for path in stale]
     data: dict[str, Json] = {"written": [str(one.path) for one in changed], "removed": [str(path) for path in stale]}
     screen.emit(data, "\n".join(done) or "the schedule is installed already")
     return 0
 
 
-def remove(flags: Flags, *, user: bool, folder: str) -> int:
-    """Stop the timer and delete the files that an installation wrote for the site, and no others."""
+@command(example="maint schedule remove")
+def remove(flags: Flags, user: User = False, folder: Folder = "") -> int:
+    """Stop the schedule and delete the files that install wrote, and no others."""
     settings, screen = settings_of(flags), flags.screen()
     site = settings.site()
     place = Path(folder).expanduser().absolute() if folder else None
@@ -98,16 +127,15 @@ def remove(flags: Flags, *, user: bool, folder: str) -> int:
     return 0
 
 
-def show(flags: Flags, *, user: bool, folder: str) -> None:
-    """Show what is installed for the site, when it runs next, and how old the last verified success is."""
+@command(example="maint schedule show")
+def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
+    """Show what is installed, when it runs next, and the age of the last verified success."""
     with opened(flags) as (site, screen):
         place = Path(folder).expanduser().absolute() if folder else None
         found = _found(site.settings, user=user, folder=place)
         when = [_rhythm(path) for path in found if _rhythm(path)]
         following = _next(site.settings.name, found, user=user) if place is None else None
         try:
-            from maint.snapshots.catalogue import entries
-
             data, words = last_success(entries(site), site.clock.now())
         except WorkFailed as failure:
             data, words = None, f"last verified restorable backup: cannot tell ({failure.message})"
@@ -139,15 +167,15 @@ def _ask(flags: Flags, screen: Screen, plan: Plan) -> None:
         confirm(plan, screen, yes=flags.yes, name=None)
 
 
-def _start(site: SiteSettings, files: Sequence[File], wanted: Wanted) -> None:
+def _start(site: SiteSettings, files: Sequence[File], request: ScheduleRequest) -> None:
     for path in writable(site):
         make_state_folder(path)
-    if wanted.form == "systemd":
-        installed.systemctl("daemon-reload", user=wanted.user)
+    if request.form == "systemd":
+        installed.systemctl("daemon-reload", user=request.user)
         for file in files:
             if file.path.suffix == ".timer":
-                installed.systemctl("enable", file.path.name, user=wanted.user)
-                installed.systemctl("restart", file.path.name, user=wanted.user)
+                installed.systemctl("enable", file.path.name, user=request.user)
+                installed.systemctl("restart", file.path.name, user=request.user)
 
 
 def _delete(paths: Sequence[Path], *, user: bool, folder: Path | None) -> None:

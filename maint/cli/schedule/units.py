@@ -1,6 +1,7 @@
-"""The files that make a site's backups run by themselves: systemd units, or a line for cron."""
+"""The files that make a site's backups run by themselves: systemd units, or a line for cron, and when they run."""
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from maint.cli.schedule.calendar import Calendar
-from maint.config.precedence import Settings
+from maint.config.paths import expanded
+from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import BackupSettings, SiteSettings
-from maint.errors import Refused, WorkFailed
+from maint.errors import Refused, UsageError, WorkFailed
+from maint.model.formatting import parse_duration
 from maint.render import from_file
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
@@ -21,7 +23,69 @@ STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
 MARK = "# maint-schedule"
 
 
-class Wanted(msgspec.Struct, frozen=True):
+USUAL = "02:15"
+_AT = re.compile(r"(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01]\d|2[0-3]):([0-5]\d)")
+_MOST_JITTER = 900.0
+
+
+class Calendar(msgspec.Struct, frozen=True):
+    """A rhythm: systemd's `OnCalendar`, the five fields of cron, and how far runs may be spread (seconds)."""
+
+    systemd: str
+    cron: str
+    jitter: float
+
+
+def calendar(at: str, every: str, jitter: str = "") -> Calendar:
+    """Return the rhythm that the operator asks for; both left out is every day at 02:15.
+
+    Args:
+        at: a time of day such as `02:15` or `Sun 02:15`.
+        every: a duration that divides an hour or a day evenly, such as `30m`, `6h` or `24h`.
+        jitter: how far runs may be spread; a tenth of the time between two, at most 15m, when left out.
+
+    Raises:
+        UsageError: one of them makes no sense, or both are given.
+    """
+    if at and every:
+        raise UsageError("--at and --every exclude each other", hint="--at 02:15, or --every 6h")
+    on, cron, period = _every(every) if every else _at(at or USUAL)
+    return Calendar(on, cron, _seconds("--jitter", jitter) if jitter else min(_MOST_JITTER, period / 10))
+
+
+def _at(text: str) -> tuple[str, str, float]:
+    found = _AT.fullmatch(text)
+    if not found:
+        raise UsageError(f"--at {text!r} is no time of day", hint="such as --at 02:15 or --at 'Sun 02:15'")
+    day, hour, minute = found.groups()
+    on = f"{day} *-*-* {hour}:{minute}:00" if day else f"*-*-* {hour}:{minute}:00"
+    return on, f"{int(minute)} {int(hour)} * * {day or '*'}", 604800.0 if day else 86400.0
+
+
+def _every(text: str) -> tuple[str, str, float]:
+    seconds = _seconds("--every", text)
+    minutes, rest = divmod(seconds, 60)
+    hours = minutes / 60
+    if not rest and minutes and minutes < 60 and 60 % minutes == 0:
+        return f"*-*-* *:00/{minutes:.0f}:00", f"*/{minutes:.0f} * * * *", seconds
+    if hours in (1, 2, 3, 4, 6, 8, 12):
+        return f"*-*-* 00/{hours:.0f}:00:00", f"0 */{hours:.0f} * * *", seconds
+    if hours == 24:
+        return _at(USUAL)
+    raise UsageError(
+        f"--every {text} does not divide an hour or a day evenly",
+        hint="such as 15m, 30m, 1h, 6h, 12h or 24h; for once a week: --at 'Sun 02:15'",
+    )
+
+
+def _seconds(flag: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+class ScheduleRequest(msgspec.Struct, frozen=True):
     """How the schedule is to be.
 
     Attributes:
@@ -83,36 +147,38 @@ JOBS = ("backup", "drill")
 FAILURE = "maint-failure@.service"
 
 
-def files_of(settings: Settings, site: SiteSettings, wanted: Wanted, environ: Mapping[str, str]) -> Sequence[File]:
+def files_of(
+    settings: Settings, site: SiteSettings, request: ScheduleRequest, environ: Mapping[str, str]
+) -> Sequence[File]:
     """Return the files of a site's schedule.
 
     Raises:
         Refused: a secret of the site would have to be typed.
     """
-    folder = wanted.folder or folder_of(wanted.form, wanted.user, environ)
-    jobs = tuple(_jobs(wanted))
-    values = _values(settings, site, wanted)
-    if wanted.form == "cron":
+    folder = request.folder or folder_of(request.form, request.user, environ)
+    jobs = tuple(_jobs(request))
+    values = _values(settings, site, request)
+    if request.form == "cron":
         lines = [(job.calendar.cron, _cron_command(values, job)) for job in jobs]
         return (File(folder / names_of(site.name, "cron")[0], from_file("cron.j2", {**values, "lines": lines})),)
     files = []
     for job in jobs:
         name = f"maint-{job.name}-{site.name}"
-        told = {**values, **_told(values, job)}
+        told = {**values, **_job_values(values, job)}
         files.append(File(folder / f"{name}.service", from_file("maint-backup.service.j2", told)))
         files.append(File(folder / f"{name}.timer", from_file("maint-backup.timer.j2", told)))
     shared = {**values, **_shared(site)}
     return (*files, File(folder / FAILURE, from_file("maint-failure@.service.j2", shared)))
 
 
-def _jobs(wanted: Wanted) -> Iterator[_Job]:
-    commands = [["backup", "create", "--yes"], *([["backup", "prune", "--yes"]] if wanted.prune else [])]
-    yield _Job("backup", wanted.calendar, "Backup of the configuration", commands)
-    if wanted.drill is not None:
-        yield _Job("drill", wanted.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
+def _jobs(request: ScheduleRequest) -> Iterator[_Job]:
+    commands = [["backup", "create", "--yes"], *([["backup", "prune", "--yes"]] if request.prune else [])]
+    yield _Job("backup", request.calendar, "Backup of the configuration", commands)
+    if request.drill is not None:
+        yield _Job("drill", request.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
 
 
-def _told(values: Mapping[str, object], job: _Job) -> dict[str, object]:
+def _job_values(values: Mapping[str, object], job: _Job) -> dict[str, object]:
     return {
         "description": job.description,
         "calendar": job.calendar.systemd,
@@ -131,15 +197,15 @@ def _call(values: Mapping[str, object]) -> Sequence[str]:
     return [program(), "--config", str(values["config"]), "--site", str(values["site"])]
 
 
-def _values(settings: Settings, site: SiteSettings, wanted: Wanted) -> dict[str, object]:
+def _values(settings: Settings, site: SiteSettings, request: ScheduleRequest) -> dict[str, object]:
     state = site.state.parent
-    credentials = dict(_credentials(settings, site)) if wanted.form == "systemd" else {}
+    credentials = dict(_credentials(settings, site)) if request.form == "systemd" else {}
     environment = {"MAINT_STATE": str(state), **{one: f"credential:{name}" for one, (name, _) in credentials.items()}}
     return {
         "mark": f"{MARK} {site.name}",
         "site": site.name,
         "config": str(settings.path),
-        "user": wanted.user,
+        "user": request.user,
         "doctor": _words([program(), "--config", str(settings.path), "--site"]) + " %i doctor",
         "environment": [_word(f"{name}={value}") for name, value in environment.items()],
         "credentials": [f"{name}:{_escaped(str(path))}" for name, path in credentials.values()],
@@ -208,13 +274,13 @@ def _s3_keys(backup: BackupSettings, store: str) -> Mapping[str, str]:
     return {f"{where}.access_key": own.access_key, f"{where}.secret_key": own.secret_key}
 
 
-def refuse_impossible(site: SiteSettings, wanted: Wanted) -> None:
+def refuse_impossible(site: SiteSettings, request: ScheduleRequest) -> None:
     """Refuse a schedule that could never work.
 
     Raises:
         Refused: a secret is typed, and a scheduled run has nobody to ask; or drills lack the private key.
     """
-    if wanted.drill is not None and (site.backup is None or site.backup.identity is None):
+    if request.drill is not None and (site.backup is None or site.backup.identity is None):
         raise Refused(
             "this machine cannot drill: `backup.identity` names no private key",
             hint="schedule drills where the private key is",
@@ -228,9 +294,6 @@ def refuse_impossible(site: SiteSettings, wanted: Wanted) -> None:
 
 def _credentials(settings: Settings, site: SiteSettings) -> Iterator[tuple[str, tuple[str, Path]]]:
     """Yield, for each secret in a file, the variable that replaces its reference, its credential, and the file."""
-    from maint.config.paths import expanded
-    from maint.config.precedence import OVERRIDES
-
     variables = {key: variable for variable, key in OVERRIDES.items()}
     for key, reference in references(site).items():
         kind, _, rest = reference.partition(":")

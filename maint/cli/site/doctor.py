@@ -1,15 +1,51 @@
-"""`maint doctor`: what stands in the way of the next backup or restore."""
+"""`maint doctor`: what stands in the way of the next backup or restore, a line for each thing looked at."""
 
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
-from maint.cli.flags import Flags, command
+from maint.cli.after_run import last_drill
+from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
+from maint.cli.open_site import opened, settings_of
+from maint.cli.options import Flags
+from maint.cli.schedule.units import references
+from maint.cli.screen import table
+from maint.engine import journal
+from maint.engine.lock import holder
+from maint.engine.session import abandoned_window
+from maint.errors import MaintError, UsageError
+from maint.model.formatting import parse_duration, show_duration, show_size
+from maint.ports import StoreSight
+from maint.snapshots.catalogue import entries
+from maint.snapshots.manifest import MANIFEST
+from maint.snapshots.prune import candidate, newest_good
+from maint.steps.manager.window import CLOSE_COMMAND, remembered
 
-group = typer.Typer()
+OK, WARN, FAIL = "ok", "warn", "FAIL"
+_BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
+_SKEW = timedelta(minutes=5)
+_ROOM = 3  # times the newest snapshot that should be free
 
 
-@command(group, "doctor")
+class Line(msgspec.Struct, frozen=True):
+    """One thing that was looked at."""
+
+    label: str
+    state: str
+    words: str
+    hint: str = ""
+
+
+@command(example="maint doctor --site prod")
 def doctor(
     flags: Flags,
     max_age: Annotated[str, typer.Option("--max-age", help="How old the last verified backup may be.")] = "26h",
@@ -19,6 +55,238 @@ def doctor(
 
     Ends with 0 when all is well, 7 with warnings, 1 when something fails.
     """
-    from maint.cli.site.doctor_checks import doctor as examine
+    ages = _age("--max-age", max_age), _age("--drill-age", drill_age)
+    screen = flags.screen()
+    lines = [*_examined(flags, *ages)]
+    found = [{"label": one.label, "state": one.state, "words": one.words, "hint": one.hint or None} for one in lines]
+    rows = [[one.label, one.state, one.words + (f"  → {one.hint}" if one.hint else "")] for one in lines]
+    screen.emit({"checks": found}, table(["WHAT", "STATE", "SEEN"], rows))
+    states = {one.state for one in lines}
+    return 1 if FAIL in states else 7 if WARN in states else 0
 
-    return examine(flags, max_age, drill_age)
+
+def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterator[Line]:
+    """Yield all lines; one that cannot be told is a failure, and the others are told all the same."""
+    try:
+        settings = settings_of(flags)
+        settings.site()
+    except MaintError as error:
+        yield Line("config", FAIL, error.message, error.hint or "maint config validate")
+        return
+    yield Line("config", OK, str(settings.path))
+    with opened(flags, warn_of_window=False) as (site, _):
+        looks: dict[str, Callable[[], Iterator[Line]]] = {
+            "secrets": lambda: _secrets(site),
+            "state": lambda: _state(site),
+            "lock": lambda: _lock(site),
+            "keys": lambda: _keys(site),
+            "known hosts": lambda: _known_hosts(site),
+            "tools": _tools,
+            "manager": lambda: _manager(site),
+            "clock": lambda: _clock(site),
+            "store": lambda: _store(site),
+            "copies": lambda: _copies(site),
+            "snapshots": lambda: _snapshots(site),
+            "backup": lambda: _backup(site, max_age),
+            "drill": lambda: _drill(site, drill_age),
+            "window": lambda: _window(site),
+            "runs": lambda: _runs(site),
+        }
+        for label, look in looks.items():
+            yield from _guarded(label, look)
+
+
+def _guarded(label: str, look: Callable[[], Iterator[Line]]) -> Iterator[Line]:
+    try:
+        yield from look()
+    except MaintError as error:
+        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), error.hint or "")
+    except OSError as error:
+        yield Line(label, FAIL, f"{error.filename or label}: {error.strerror}")
+
+
+def _secrets(site: ConfiguredSite) -> Iterator[Line]:
+    for key, reference in references(site.settings).items():
+        label, kind = f"secret {key}", reference.partition(":")[0]
+        if kind == "prompt":
+            yield Line(label, WARN, "is typed, so nothing that is scheduled can use it", "file:PATH can be used")
+            continue
+        if kind == "credential" and "CREDENTIALS_DIRECTORY" not in os.environ:
+            yield Line(label, WARN, "is a systemd credential, and this is no systemd unit")
+            continue
+        yield from _guarded(label, partial(_resolved, site, label, reference))
+
+
+def _resolved(site: ConfiguredSite, label: str, reference: str) -> Iterator[Line]:
+    site.secrets.resolve(reference)
+    yield Line(label, OK, f"can be read ({reference.partition(':')[0]})")
+
+
+def _state(site: ConfiguredSite) -> Iterator[Line]:
+    folder = _existing(site.state)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        yield Line("state", FAIL, f"{folder} cannot be written to", "run maint as the user who owns it")
+    elif folder == site.state and folder.stat().st_mode & 0o077:
+        yield Line("state", WARN, f"{folder} is open to others", f"chmod 700 {folder}")
+    else:
+        yield Line("state", OK, str(site.state))
+
+
+def _lock(site: ConfiguredSite) -> Iterator[Line]:
+    try:
+        handle = os.open(site.state / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield Line("lock", OK, "free")
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield Line("lock", OK, "free")
+    except BlockingIOError:
+        yield Line("lock", WARN, f"held by {holder(site.state) or 'somebody'}", "wait until it has ended")
+    finally:
+        os.close(handle)
+
+
+def _keys(site: ConfiguredSite) -> Iterator[Line]:
+    ssh = site.settings.ssh
+    private = [path for path in sorted((site.state / "keys").glob("*")) if path.suffix != ".pub"]
+    private += [ssh.key] if ssh and ssh.key else []
+    shared = [path for path in private if path.stat().st_mode & 0o077]
+    for path in shared:
+        yield Line("keys", FAIL, f"{path} can be read by others", f"chmod 600 {path}")
+    if not shared:
+        yield Line("keys", OK, f"{len(private)} private keys, each for its owner alone")
+
+
+def _known_hosts(site: ConfiguredSite) -> Iterator[Line]:
+    ssh = site.settings.ssh
+    if ssh is None:
+        return
+    path = ssh.known_hosts or Path.home() / ".ssh/known_hosts"
+    if path.is_file() and path.stat().st_size:
+        yield Line("known hosts", OK, str(path))
+    else:
+        yield Line("known hosts", FAIL, f"{path} names no hosts, so none is trusted", "ssh-keyscan, then compare keys")
+
+
+def _tools() -> Iterator[Line]:
+    missing = [name for name in ("age", "curl", "zstd") if shutil.which(name) is None]
+    if missing:
+        yield Line("tools", WARN, f"no {', '.join(missing)}: needed only to restore by hand (RESTORE.txt)")
+    else:
+        yield Line("tools", OK, "age, curl and zstd, to restore by hand")
+
+
+def _manager(site: ConfiguredSite) -> Iterator[Line]:
+    seen, host = site.manager.presence(), site.settings.manager.host
+    yield Line("manager", OK, f"{host}: plain port {seen.plain}, TLS port {seen.tls}")
+    account = site.manager.log_in()
+    state = WARN if account.bootstrap else OK
+    yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
+
+
+def _clock(site: ConfiguredSite) -> Iterator[Line]:
+    now = site.clock.now()
+    ahead = [one.snapshot.id for one in entries(site) if one.snapshot and one.snapshot.taken_at > now + _SKEW]
+    if now < _BUILT:
+        yield Line("clock", FAIL, f"it shows {now:%Y-%m-%d %H:%M} UTC", "set the clock (timedatectl)")
+    elif ahead:
+        yield Line(
+            "clock", FAIL, f"snapshots are from the future: {', '.join(ahead)}", "this clock or theirs was wrong"
+        )
+    else:
+        yield Line("clock", OK, f"{now:%Y-%m-%d %H:%M} UTC")
+
+
+def _store(site: ConfiguredSite) -> Iterator[Line]:
+    sizes = [sum(part.bytes for part in one.snapshot.parts) for one in entries(site) if one.snapshot]
+    backup = site.settings.backup
+    if backup is None or not backup.store.startswith("/"):
+        yield Line("store", OK, f"{site.store.location}: {len(sizes)} snapshots")
+        return
+    folder = _existing(Path(backup.store))
+    free = shutil.disk_usage(folder).free
+    if not os.access(folder, os.W_OK | os.X_OK):
+        yield Line("store", FAIL, f"{folder} cannot be written to", "look at who owns it, and who runs maint")
+    elif free < _ROOM * max(sizes, default=0):
+        yield Line("store", WARN, f"{backup.store}: only {show_size(free)} free", "make room, or prune")
+    else:
+        yield Line("store", OK, f"{backup.store}: {len(sizes)} snapshots, {show_size(free)} free")
+
+
+def _copies(site: ConfiguredSite) -> Iterator[Line]:
+    for copy in site.copies:
+        label = f"copy {copy.location}"
+        yield from _guarded(label, partial(_reached, site, label, copy))
+
+
+def _reached(site: ConfiguredSite, label: str, copy: StoreSight) -> Iterator[Line]:
+    manifests = sum(name.endswith(f"/{MANIFEST}") for name in copy.names(site.settings.name))
+    yield Line(label, OK, f"{manifests} snapshots")
+
+
+def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
+    known = [candidate(one) for one in entries(site)]
+    for one in known:
+        if one.damage is not None:
+            yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {one.damage}", f"maint backup verify {one.id}")
+    good = sum(one.good and one.damage is None for one in known)
+    yield Line("snapshots", OK, f"{good} of {len(known)} are verified and restorable")
+
+
+def _backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
+    now = site.clock.now()
+    newest = newest_good(entries(site), now)
+    if newest is None:
+        hint = "maint backup create --open-window"
+        yield Line("backup", FAIL, "there is no verified restorable backup", hint)
+        return
+    age = now - newest.taken_at
+    words = f"{newest.id}, {show_duration(age.total_seconds())} old"
+    yield Line("backup", WARN, words, "maint schedule show") if age > limit else Line("backup", OK, words)
+
+
+def _drill(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
+    at = last_drill(site)
+    if at is None:
+        yield Line("drill", WARN, "no restore has been rehearsed yet")
+        return
+    age = site.clock.now() - at
+    yield Line("drill", WARN if age > limit else OK, f"{show_duration(age.total_seconds())} ago")
+
+
+def _window(site: ConfiguredSite) -> Iterator[Line]:
+    window = remembered(site.state)
+    if window is None:
+        yield Line("redaction window", OK, "closed")
+    elif abandoned_window(site) is None:
+        yield Line("redaction window", WARN, f"open since {window.opened_at}, by run {window.run} that is at work")
+    else:
+        words = f"left open at {window.opened_at} by run {window.run}: whoever may read the API sees passwords"
+        yield Line("redaction window", FAIL, words, CLOSE_COMMAND)
+
+
+def _runs(site: ConfiguredSite) -> Iterator[Line]:
+    at_work = holder(site.state)
+    unfinished = [past for past in journal.history(site.state) if past.state == "unfinished"]
+    if at_work is not None and unfinished:
+        unfinished = unfinished[:-1] if any(line.state == WARN for line in _lock(site)) else unfinished
+    for past in unfinished:
+        words = f"{past.id} ({past.plan.source}) was killed on its way"
+        yield Line("runs", WARN, words, f"maint playbook resume {past.id}")
+    if not unfinished:
+        yield Line("runs", OK, "none is unfinished")
+
+
+def _existing(path: Path) -> Path:
+    """Return a path, or the nearest folder above it that is there."""
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _age(flag: str, text: str) -> timedelta:
+    try:
+        return timedelta(seconds=parse_duration(text))
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None

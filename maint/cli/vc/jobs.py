@@ -1,23 +1,21 @@
 """`maint vc job`: list, describe, create, update, run, pause, unpause, delete."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from maint.cli.flags import Flags, command
-from maint.cli.vc.options import ClientCommand, numbered
-from maint.cli.vc.select import Vc, act, chosen, reading, show, step
-from maint.errors import UsageError
+from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
+from maint.cli.options import VC, Flags
+from maint.cli.screen import Screen, table
+from maint.cli.vc import payloads
+from maint.cli.vc.select import act, chosen, describe, reading, show, step, warn_of_blindness
+from maint.engine.adhoc import AdhocStep
+from maint.engine.journal import RunState
+from maint.errors import UsageError, WorkFailed
+from maint.model.json import Json
+from maint.model.virtual_cluster import Job
 
-if TYPE_CHECKING:
-    from maint.cli.composition import ConfiguredSite
-    from maint.cli.screen import Screen
-    from maint.cli.vc.payloads import ScheduleWords
-    from maint.engine.adhoc import AdhocStep
-    from maint.engine.journal import RunState
-    from maint.model.json import Json
-
-group = typer.Typer(no_args_is_help=True, help="Jobs: definitions of what can be run.")
 Name = Annotated[str, typer.Option("--name", help="The job.")]
 Filters = Annotated[list[str] | None, typer.Option("--filter", help="FIELD[OPERATOR]VALUE; repeatable, all must hold.")]
 Args = Annotated[list[str] | None, typer.Option("--arg", help="An argument of the application; repeatable.")]
@@ -32,13 +30,10 @@ Minutes = Annotated[str | None, typer.Option("--for-minutes-of-hour", help="At t
 Hours = Annotated[str | None, typer.Option("--for-hours-of-day", help="At these hours of the day, UTC.")]
 
 
-@command(group, "list")
-def list_jobs(flags: Flags, filters: Filters = None, vc: Vc = "") -> None:
+@command(VC, example="maint vc job list --filter 'type[eq]spark'")
+def list_jobs(flags: Flags, filters: Filters = None) -> None:
     """List the jobs."""
-    from maint.cli.screen import table
-    from maint.cli.vc.select import warn_of_blindness
-
-    with reading(flags, vc) as (cluster, screen):
+    with reading(flags) as (cluster, screen):
         jobs = cluster.jobs(filters or ())
         rows = [[job.name, job.type, job.file, _schedule_of(job.raw), ", ".join(job.mounts)] for job in jobs]
         found: list[Json] = [job.raw for job in jobs]
@@ -47,28 +42,28 @@ def list_jobs(flags: Flags, filters: Filters = None, vc: Vc = "") -> None:
             warn_of_blindness(screen, cluster)
 
 
-def _schedule_of(raw: "Json") -> str:
-    from maint.model.virtual_cluster import Job
+def _schedule_of(raw: Json) -> str:
 
     job = Job(raw if isinstance(raw, dict) else {})
-    payloads = str(job.schedule.get("cronExpression") or "on") if job.scheduled or job.type == "airflow" else "none"
-    return f"{payloads} (paused)" if job.paused and payloads != "none" else payloads
+    when = str(job.schedule.get("cronExpression") or "on") if job.scheduled or job.type == "airflow" else "none"
+    return f"{when} (paused)" if job.paused and when != "none" else when
 
 
-@command(group, "describe")
-def describe_job(flags: Flags, name: Name, vc: Vc = "") -> None:
+@command(VC, example="maint vc job describe --name daily")
+def describe_job(flags: Flags, name: Name) -> None:
     """Show a job's definition."""
-    from maint.cli.vc.select import describe
-    from maint.errors import WorkFailed
-
-    with reading(flags, vc) as (cluster, screen):
+    with reading(flags) as (cluster, screen):
         job = cluster.job(name)
         if job is None:
             raise WorkFailed(f"there is no job {name!r}", hint="`maint vc job list` shows what there is")
         show(flags, screen, "job", job.raw, describe(job.raw))
 
 
-@command(group, "create", cls=ClientCommand)
+@command(
+    VC,
+    cls=payloads.ClientCommand,
+    example="maint vc job create --name daily --application-file etl.py --mount-1-resource scripts",
+)
 def create(
     flags: Flags,
     name: Name,
@@ -95,15 +90,12 @@ def create(
     every_days: Days = None,
     minutes: Minutes = None,
     hours: Hours = None,
-    vc: Vc = "",
 ) -> int:
     """Create a job."""
-    from maint.cli.vc import payloads
-
     when = payloads.ScheduleWords(enabled, begin, end, cron, every_days, minutes, hours)
-    mounts = payloads.mounts(numbered(mounted), numbered(prefixes))
+    mounts = payloads.mounts(payloads.numbered(mounted), payloads.numbered(prefixes))
     if kind not in ("spark", "airflow"):
-        raise UsageError(f"--type is spark or airflow, not {kind!r}", hint="--type spark is what goes without saying")
+        raise UsageError(f"there is no --type {kind!r}", hint="--type spark (the default) or --type airflow")
     if kind == "airflow":
         definition = _airflow(name, dag or file, mounts, when)
     elif file and not dag:
@@ -122,11 +114,10 @@ def create(
         definition = payloads.spark_job(name, application, mounts, when)
     else:
         raise UsageError("a spark job has an application file", hint="--application-file FILE, or --type airflow")
-    return _create(flags, vc, definition)
+    return _create(flags, definition)
 
 
-def _airflow(name: str, dag: str, mounts: "list[Json]", when: "ScheduleWords") -> "dict[str, Json]":
-    from maint.cli.vc import payloads
+def _airflow(name: str, dag: str, mounts: list[Json], when: payloads.ScheduleWords) -> dict[str, Json]:
 
     if not dag:
         raise UsageError("an airflow job has a DAG file", hint="--dag-file FILE")
@@ -135,27 +126,24 @@ def _airflow(name: str, dag: str, mounts: "list[Json]", when: "ScheduleWords") -
     return payloads.airflow_job(name, dag, mounts)
 
 
-def _create(flags: Flags, vc: str, definition: "dict[str, Json]") -> int:
-    from maint.engine.adhoc import AdhocStep
+def _create(flags: Flags, definition: dict[str, Json]) -> int:
 
-    def lines(site: "ConfiguredSite", screen: "Screen") -> "list[AdhocStep]":
-        _warn_of_mounts(site, screen, chosen(vc), definition)
-        return [AdhocStep("Create the job", "job.create", {"vc": chosen(vc), "definition": definition})]
+    def lines(site: ConfiguredSite, screen: Screen) -> list[AdhocStep]:
+        _warn_of_mounts(site, screen, chosen(flags), definition)
+        return [AdhocStep("Create the job", "job.create", {"vc": chosen(flags), "definition": definition})]
 
     return act(flags, "job create", lines)
 
 
-def _warn_of_mounts(site: "ConfiguredSite", screen: "Screen", vc: str, definition: "dict[str, Json]") -> None:
-    """Warn of mounts that are no resources: they may be git repositories, and the server decides (contract 4.3)."""
-    from maint.model.virtual_cluster import Job
-
+def _warn_of_mounts(site: ConfiguredSite, screen: Screen, vc: str, definition: dict[str, Json]) -> None:
+    """Warn of mounts that are not resources: they may be git repositories, and the server decides (J4.3)."""
     cluster = site.virtual_cluster(vc)
     for name in Job(definition).mounts:
         if cluster.resource(name, files=False) is None:
             screen.warn(f"{name} is not among the resources: unless it is a git repository, the job will not run")
 
 
-@command(group, "update", cls=ClientCommand)
+@command(VC, cls=payloads.ClientCommand, example="maint vc job update --name daily --cron-expression '0 2 * * *'")
 def update(
     flags: Flags,
     name: Name,
@@ -166,31 +154,25 @@ def update(
     every_days: Days = None,
     minutes: Minutes = None,
     hours: Hours = None,
-    vc: Vc = "",
 ) -> int:
     """Change a job's schedule; an airflow job's DAG file is read again."""
-    from maint.cli.vc import payloads
-
     schedule = payloads.schedule(payloads.ScheduleWords(enabled, begin, end, cron, every_days, minutes, hours))
     changes: dict[str, Json] = {"schedule": schedule} if schedule else {}
-    given: dict[str, Json] = {"vc": chosen(vc), "job": name, "changes": changes}
+    given: dict[str, Json] = {"vc": chosen(flags), "job": name, "changes": changes}
     return step(flags, "job update", "Update the job", "job.update", given)
 
 
-@command(group, "run")
+@command(VC, example="maint vc job run --name daily --wait")
 def run(
     flags: Flags,
     name: Name,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end; a run that fails is exit 1.")] = False,
     variables: Annotated[list[str] | None, typer.Option("--variable", help="KEY=VALUE for {{{KEY}}}.")] = None,
-    vc: Vc = "",
 ) -> int:
     """Start a run of a job."""
-    from maint.cli.vc.payloads import conf
+    given: dict[str, Json] = {"vc": chosen(flags), "job": name, "wait": wait, "variables": payloads.conf(variables)}
 
-    given: dict[str, Json] = {"vc": chosen(vc), "job": name, "wait": wait, "variables": conf(variables)}
-
-    def after(_: "ConfiguredSite", screen: "Screen", past: "RunState") -> None:
+    def after(_: ConfiguredSite, screen: Screen, past: RunState) -> None:
         number = past.record(0).notes.get("run")
         if number is not None and screen.output == "table":
             show(flags, screen, "run", {"id": number}, f"run {number}")
@@ -198,26 +180,26 @@ def run(
     return step(flags, "job run", "Run the job", "job.run", given, after)
 
 
-@command(group, "pause")
-def pause(flags: Flags, name: Name, vc: Vc = "") -> int:
+@command(VC, example="maint vc job pause --name daily")
+def pause(flags: Flags, name: Name) -> int:
     """Pause a job's schedule."""
-    return _pause(flags, name, vc, paused=True)
+    return _pause(flags, name, paused=True)
 
 
-@command(group, "unpause")
-def unpause(flags: Flags, name: Name, vc: Vc = "") -> int:
+@command(VC, example="maint vc job unpause --name daily")
+def unpause(flags: Flags, name: Name) -> int:
     """Let a job's schedule go on; one that starts in the past fires at once."""
-    return _pause(flags, name, vc, paused=False)
+    return _pause(flags, name, paused=False)
 
 
-def _pause(flags: Flags, name: str, vc: str, *, paused: bool) -> int:
+def _pause(flags: Flags, name: str, *, paused: bool) -> int:
     verb = "pause" if paused else "unpause"
-    given: dict[str, Json] = {"vc": chosen(vc), "job": name, "paused": paused}
+    given: dict[str, Json] = {"vc": chosen(flags), "job": name, "paused": paused}
     return step(flags, f"job {verb}", f"{verb.title()} the schedule", "job.pause", given)
 
 
-@command(group, "delete")
-def delete(flags: Flags, name: Name, vc: Vc = "") -> int:
+@command(VC, example="maint vc job delete --name daily")
+def delete(flags: Flags, name: Name) -> int:
     """Delete a job."""
-    given: dict[str, Json] = {"vc": chosen(vc), "job": name}
+    given: dict[str, Json] = {"vc": chosen(flags), "job": name}
     return step(flags, "job delete", "Delete the job", "job.delete", given)

@@ -1,9 +1,13 @@
-"""What a job's options mean, as the API's own objects."""
+"""What a job's options mean: how they are read, and the API's own objects that they become."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
+import msgspec
+
+from maint.cli.command import OwnFirst
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.model.virtual_cluster import UNSCHEDULED
@@ -11,8 +15,7 @@ from maint.model.virtual_cluster import UNSCHEDULED
 YES_NO = {"true": True, "false": False, "yes": True, "no": False}
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleWords:
+class ScheduleWords(msgspec.Struct, frozen=True):
     """What was said of a schedule; None is "not said"."""
 
     enabled: str | None = None
@@ -63,12 +66,12 @@ def _cron(words: ScheduleWords) -> str | None:
 def _numbers(text: str, largest: int) -> str:
     for part in text.replace("-", ",").split(","):
         if part != "*" and not (part.isascii() and part.isdigit() and int(part) <= largest):
-            raise UsageError(f"{text!r} is no list of numbers from 0 to {largest}", hint="such as 0 or 0,30")
+            raise UsageError(f"{text!r} is not a list of numbers from 0 to {largest}", hint="such as 0 or 0,30")
     return text
 
 
 def conf(pairs: Sequence[str] | None) -> dict[str, Json]:
-    """Return `key=value` pairs; all values are texts (contract section 4.3).
+    """Return `key=value` pairs; all values are texts (J4.3).
 
     Raises:
         UsageError: one has no `=`.
@@ -77,7 +80,7 @@ def conf(pairs: Sequence[str] | None) -> dict[str, Json]:
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not key or not equals:
-            raise UsageError(f"{pair!r} is no key=value", hint="such as spark.executor.memory=2g")
+            raise UsageError(f"{pair!r} is not key=value", hint="such as spark.executor.memory=2g")
         found[key] = value
     return found
 
@@ -98,8 +101,7 @@ def mounts(resources: Mapping[int, str], prefixes: Mapping[int, str]) -> list[Js
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(msgspec.Struct, frozen=True):
     """What a job runs, and with what."""
 
     file: str
@@ -146,15 +148,86 @@ def spark_job(name: str, application: Application, mounted: list[Json], when: Sc
 
 
 def airflow_job(name: str, dag_file: str, mounted: list[Json]) -> dict[str, Json]:
-    """Return the definition of an airflow job; it has no schedule, its DAG file has (contract section 4.4)."""
+    """Return the definition of an airflow job; it has no schedule, its DAG file has (J4.4)."""
     return {"name": name, "type": "airflow", "mounts": mounted, "airflow": {"dagFile": dag_file}}
 
 
 def is_remote(file: str) -> bool:
-    """Whether an application file is not one of ours to upload (contract section 4.3)."""
+    """Whether an application file is not one of ours to upload (J4.3)."""
     return "://" in file or file.startswith(("local:/", "/app/mount/"))
 
 
 def file_name(path: str) -> str:
     """Return the name that a local file gets in a resource."""
     return PurePosixPath(path).name
+
+
+_NUMBERED = re.compile(r"-{2}mount-(\d{1,3})-(resource|prefix)(?:=(.*))?", re.DOTALL)
+_DECLARED = {"resource": "--mount-N-resource", "prefix": "--mount-N-prefix"}
+_OPTIONAL = "--schedule-enabled"
+
+
+class ClientCommand(OwnFirst):
+    """A command with `--mount-N-resource` and `--mount-N-prefix` for any N, and `--schedule-enabled[=true]`.
+
+    It declares them as repeatable options named with the letter N, whose values arrive as `number=value`.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # Any: Typer's own Context, which it does not export
+        """Bring the options into the form in which they are declared."""
+        valued = {
+            text
+            for option in self.params
+            if not getattr(option, "is_flag", True)
+            for text in getattr(option, "opts", ())
+        }
+        return list(super().parse_args(ctx, list(declared(args, valued))))
+
+
+def declared(words: Sequence[str], valued: Collection[str]) -> Iterator[str]:
+    """Yield the words of a command line with its special options as they are declared.
+
+    Args:
+        words: what was typed.
+        valued: the options that take the word after them, whatever it looks like.
+    """
+    rest = iter(words)
+    for word in rest:
+        numbered = _NUMBERED.fullmatch(word)
+        if word == "--":
+            yield word
+            yield from rest
+        elif numbered:
+            number, kind, value = numbered.groups()
+            yield _DECLARED[kind]
+            value = next(rest, None) if value is None else value
+            if value is not None:
+                yield f"{number}={value}"
+        elif word == _OPTIONAL:
+            following = next(rest, None)
+            answers = following is not None and following.lower() in YES_NO
+            yield f"{_OPTIONAL}={following if answers else 'true'}"
+            if following is not None and not answers:
+                yield from declared([following, *rest], valued)
+        elif word in valued:
+            yield word
+            yield from (value for value in [next(rest, None)] if value is not None)
+        else:
+            yield word
+
+
+def numbered(values: Sequence[str] | None) -> dict[int, str]:
+    """Return `number=value` pairs by number.
+
+    Raises:
+        UsageError: a number is given twice.
+    """
+    found: dict[int, str] = {}
+    for text in values or ():
+        number, _, value = text.partition("=")
+        if not number.isdigit():
+            raise UsageError(f"{text!r} has no number", hint="such as --mount-1-resource NAME")
+        if int(number) in found:
+            raise UsageError(f"mount {number} is given twice", hint="number the mounts 1, 2, 3, …")
+        found[int(number)] = value
+    return found

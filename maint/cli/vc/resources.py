@@ -1,32 +1,36 @@
 """`maint vc resource`: list, describe, create, upload, download, delete, delete-file."""
 
-from typing import TYPE_CHECKING, Annotated
+import hashlib
+import os
+from pathlib import Path, PurePosixPath
+from typing import Annotated
 
 import typer
 
-from maint.cli.flags import Flags, command
-from maint.cli.vc.select import Vc, chosen, reading, ready, show, step
-from maint.errors import UsageError, WorkFailed
+from maint.cli.command import command
+from maint.cli.open_site import limit_of, opened
+from maint.cli.options import VC, Flags
+from maint.cli.screen import table
+from maint.cli.vc.select import chosen, describe, reading, ready, show, step, warn_of_blindness
+from maint.errors import Refused, UsageError, WorkFailed
+from maint.model.json import Json
+from maint.model.virtual_cluster import File
+from maint.ports import Clock, VirtualClusterSight
+from maint.ports.streams import Answer
+from maint.snapshots.virtual_clusters.blobs import retry_truncated
 
-if TYPE_CHECKING:
-    from maint.model.json import Json
-
-group = typer.Typer(no_args_is_help=True, help="Resources: files and Python environments that jobs mount.")
+_BLOCK = 256 * 1024  # bytes
 Name = Annotated[str, typer.Option("--name", help="The resource.")]
 Path_ = Annotated[str, typer.Option("--resource-path", help="The file's path in the resource.")]
 
 
-@command(group, "list")
+@command(VC, example="maint vc resource list")
 def list_resources(
     flags: Flags,
     filters: Annotated[list[str] | None, typer.Option("--filter", help="FIELD[OPERATOR]VALUE; repeatable.")] = None,
-    vc: Vc = "",
 ) -> None:
     """List the resources."""
-    from maint.cli.screen import table
-    from maint.cli.vc.select import warn_of_blindness
-
-    with reading(flags, vc) as (cluster, screen):
+    with reading(flags) as (cluster, screen):
         resources = cluster.resources(filters or ())
         rows = [[one.name, one.type, one.status, one.signature, str(one.raw.get("modified", ""))] for one in resources]
         found: list[Json] = [one.raw for one in resources]
@@ -35,53 +39,47 @@ def list_resources(
             warn_of_blindness(screen, cluster)
 
 
-@command(group, "describe")
-def describe_resource(flags: Flags, name: Name, vc: Vc = "") -> None:
+@command(VC, example="maint vc resource describe --name scripts")
+def describe_resource(flags: Flags, name: Name) -> None:
     """Show a resource with its files."""
-    from maint.cli.vc.select import describe
-
-    with reading(flags, vc) as (cluster, screen):
+    with reading(flags) as (cluster, screen):
         resource = cluster.resource(name)
         if resource is None:
             raise WorkFailed(f"there is no resource {name!r}", hint="`maint vc resource list` shows what there is")
         show(flags, screen, "resource", resource.raw, describe(resource.raw))
 
 
-@command(group, "create")
+@command(VC, example="maint vc resource create --name scripts")
 def create(
     flags: Flags,
     name: Name,
     kind: Annotated[str, typer.Option("--type", help="files, python-env, or a newer word.")] = "files",
     python: Annotated[str, typer.Option("--python-version", help="Of a python-env, such as python3.")] = "",
     mirror: Annotated[str, typer.Option("--pypi-mirror", help="Of a python-env: where packages come from.")] = "",
-    vc: Vc = "",
 ) -> int:
     """Create a resource."""
     if (python or mirror) and kind != "python-env":
         raise UsageError("--python-version and --pypi-mirror belong to a python-env", hint="--type python-env")
     environment = {key: value for key, value in (("pythonVersion", python), ("pyPiMirror", mirror)) if value}
     more: dict[str, Json] = {"pythonEnv": environment} if environment else {}
-    given: dict[str, Json] = {"vc": chosen(vc), "resource": name, "type": kind, "more": more}
+    given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "type": kind, "more": more}
     return step(flags, "resource create", "Create the resource", "resource.create", given)
 
 
-@command(group, "upload")
+@command(VC, example="maint vc resource upload --name scripts --local-path 'etl/*.py'")
 def upload(
     flags: Flags,
     name: Name,
     paths: Annotated[list[str], typer.Option("--local-path", help="A file here, or a pattern; repeatable.")],
     path: Path_ = "",
-    vc: Vc = "",
 ) -> int:
     """Upload files into a resource, over those of the same path."""
-    given: dict[str, Json] = {"vc": chosen(vc), "resource": name, "files": _expanded(paths), "path": path}
+    given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "files": _expanded(paths), "path": path}
     return step(flags, "resource upload", "Upload the files", "resource.upload", given)
 
 
-def _expanded(paths: list[str]) -> "list[Json]":
+def _expanded(paths: list[str]) -> list[Json]:
     """Return the files that patterns stand for; what is a file is meant as it is."""
-    from pathlib import Path
-
     found: list[Json] = []
     for text in paths:
         pattern = Path(text).absolute()
@@ -90,40 +88,91 @@ def _expanded(paths: list[str]) -> "list[Json]":
     return found
 
 
-@command(group, "download")
+@command(VC, example="maint vc resource download --name scripts --resource-path etl.py")
 def download(
     flags: Flags,
     name: Name,
     path: Annotated[str, typer.Option("--resource-path", help="The file's path in the resource.")],
     local: Annotated[str, typer.Option("--local-path", help="A new file here; else the file's own name.")] = "",
-    vc: Vc = "",
 ) -> None:
     """Download a file of a resource, and check it against its signature."""
-    from pathlib import Path, PurePosixPath
-
-    from maint.cli.open_site import limit_of, opened
-    from maint.cli.vc.fetch import fetch
-
     with opened(ready(flags)) as (site, screen), site.clock.limit(limit_of(flags)):
         place = Path(local) / PurePosixPath(path).name if Path(local).is_dir() else Path(local)
-        size = fetch(site.virtual_cluster(chosen(vc)), site.clock, name, path, place)
+        cluster = site.virtual_cluster(chosen(flags))
+        file = _findable(cluster, name, path, place)
+        if flags.dry_run:
+            screen.emit({"file": str(place)}, f"would write {name}/{path} to {place}")
+            return
+        size = _fetch(cluster, site.clock, name, file, place)
         screen.emit({"file": str(place), "bytes": size}, f"{place}: {size} bytes, as its signature says")
 
 
-@command(group, "delete")
-def delete(flags: Flags, name: Name, vc: Vc = "") -> int:
+@command(VC, example="maint vc resource delete --name scripts")
+def delete(flags: Flags, name: Name) -> int:
     """Delete a resource with its files."""
-    given: dict[str, Json] = {"vc": chosen(vc), "resource": name}
+    given: dict[str, Json] = {"vc": chosen(flags), "resource": name}
     return step(flags, "resource delete", "Delete the resource", "resource.delete", given)
 
 
-@command(group, "delete-file")
+@command(VC, example="maint vc resource delete-file --name scripts --resource-path old.py")
 def delete_file(
     flags: Flags,
     name: Name,
     path: Annotated[str, typer.Option("--resource-path", help="The file's path in the resource.")],
-    vc: Vc = "",
 ) -> int:
     """Delete one file of a resource."""
-    given: dict[str, Json] = {"vc": chosen(vc), "resource": name, "file": path}
+    given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "file": path}
     return step(flags, "resource delete-file", "Delete the file", "resource.delete", given)
+
+
+def _findable(cluster: VirtualClusterSight, resource: str, path: str, place: Path) -> File:
+    """Return a file that can be written to a new place.
+
+    Raises:
+        Refused: there is something at that place already.
+        WorkFailed: there is no such file.
+    """
+    live = cluster.resource(resource)
+    file = live.file(path) if live else None
+    if file is None:
+        raise WorkFailed(f"there is no {resource}/{path}", hint="`maint vc resource describe` lists the files")
+    if place.exists():
+        raise Refused(f"{place} is there already", hint="name a new file; nothing is overwritten")
+    return file
+
+
+def _fetch(cluster: VirtualClusterSight, clock: Clock, resource: str, file: File, place: Path) -> int:
+    """Write a file to a new place, whole and as its signature says, or not at all; return its bytes.
+
+    Raises:
+        WorkFailed: what came is not what its signature says.
+    """
+    staging = place.with_name(f".{place.name}-{os.getpid()}")
+    try:
+        size, signature = retry_truncated(clock, lambda: _arrived(cluster, resource, file.path, staging))
+        if file.signature and signature != file.signature:
+            raise WorkFailed(
+                f"{resource}/{file.path} is not what its signature says",
+                detail=[f"signature {file.signature}, received {signature}"],
+                hint="was it replaced meanwhile? Try again",
+            )
+        staging.rename(place)
+    finally:
+        staging.unlink(missing_ok=True)
+    return size
+
+
+def _arrived(cluster: VirtualClusterSight, resource: str, path: str, staging: Path) -> tuple[int, str]:
+    staging.unlink(missing_ok=True)
+    with cluster.download(resource, path) as answer:
+        return _write(staging, answer)
+
+
+def _write(staging: Path, answer: Answer) -> tuple[int, str]:
+    digest, size = hashlib.sha1(usedforsecurity=False), 0
+    with staging.open("xb") as target:
+        while block := answer.read(_BLOCK):
+            target.write(block)
+            digest.update(block)
+            size += len(block)
+    return size, digest.hexdigest()

@@ -1,32 +1,39 @@
-"""`maint vc run`: list, describe, logs, kill."""
+"""`maint vc run` and `maint vc spark`: runs of jobs with their logs, and a one-off run that leaves nothing behind."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
+from urllib.parse import unquote
 
 import typer
 
-from maint.cli.flags import Flags, command
-from maint.cli.vc.select import Vc, chosen, reading, show, step, warn_of_blindness
+from maint.adapters.clock import SystemClock
+from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
+from maint.cli.options import VC, Flags
+from maint.cli.run_report import show_output
+from maint.cli.screen import Screen, table
+from maint.cli.vc import payloads
+from maint.cli.vc.jobs import Class, Conf
+from maint.cli.vc.select import act, chosen, describe, reading, show, step, warn_of_blindness
+from maint.engine.adhoc import AdhocStep
 from maint.errors import UsageError, WorkFailed
+from maint.model.json import Json
+from maint.model.plan import Phase
+from maint.model.virtual_cluster import ZERO_TIME
+from maint.steps.virtual_clusters.runs_wait import output
 
-if TYPE_CHECKING:
-    from maint.model.json import Json
-
-group = typer.Typer(no_args_is_help=True, help="Runs of jobs, and their logs.")
+_CLEANING = 600.0  # seconds
 Id = Annotated[int, typer.Option("--id", help="The run's number.")]
 
 
-@command(group, "list")
+@command(VC, example="maint vc run list --filter 'job[eq]daily'")
 def list_runs(
     flags: Flags,
     filters: Annotated[
         list[str] | None, typer.Option("--filter", help="FIELD[OPERATOR]VALUE, such as job[eq]NAME; repeatable.")
     ] = None,
-    vc: Vc = "",
 ) -> None:
     """List the runs, oldest first."""
-    from maint.cli.screen import table
-
-    with reading(flags, vc) as (cluster, screen):
+    with reading(flags) as (cluster, screen):
         runs = cluster.runs(filters or ())
         if not runs and not filters:
             warn_of_blindness(screen, cluster)
@@ -35,19 +42,16 @@ def list_runs(
         show(flags, screen, "runs", found, table(["ID", "JOB", "STATUS", "USER", "STARTED", "ENDED"], rows))
 
 
-def _ended(raw: "Json") -> str:
-    from maint.model.virtual_cluster import ZERO_TIME
+def _ended(raw: Json) -> str:
 
     text = str(raw.get("ended", "")) if isinstance(raw, dict) else ""
     return "" if text == ZERO_TIME else text
 
 
-@command(group, "describe")
-def describe_run(flags: Flags, number: Id, vc: Vc = "") -> None:
+@command(VC, example="maint vc run describe --id 17")
+def describe_run(flags: Flags, number: Id) -> None:
     """Show a run."""
-    from maint.cli.vc.select import describe
-
-    with reading(flags, vc) as (cluster, screen):
+    with reading(flags) as (cluster, screen):
         run = cluster.run(number)
         if run is None:
             raise _unknown(number)
@@ -58,25 +62,19 @@ def _unknown(number: int) -> WorkFailed:
     return WorkFailed(f"there is no run {number}", hint="`maint vc run list` shows what there is")
 
 
-@command(group, "logs")
+@command(VC, example="maint vc run logs --id 17 --type driver/stdout")
 def logs(
     flags: Flags,
     number: Id,
     kind: Annotated[str, typer.Option("--type", help="Such as driver/stdout; see --show-types.")] = "",
     show_types: Annotated[bool, typer.Option("--show-types", help="List the types that there are.")] = False,
-    vc: Vc = "",
 ) -> None:
     """Print a log of a run."""
     if bool(kind) == show_types:
         raise UsageError("say which log", hint="--type driver/stdout, or --show-types")
-    from urllib.parse import unquote
+    kind = unquote(kind)  # they may be spelled as they stand in an address (J7)
 
-    from maint.adapters.clock import SystemClock
-    from maint.steps.virtual_clusters.runs_wait import output
-
-    kind = unquote(kind)  # the contract spells them as they stand in an address, too
-
-    with reading(flags, vc) as (cluster, screen):
+    with reading(flags) as (cluster, screen):
         run = cluster.run(number)
         if run is None:
             raise _unknown(number)
@@ -93,15 +91,51 @@ def logs(
                 detail=[f"it has {', '.join(types) or 'none yet'}"],
                 hint="logs are complete only some seconds after a run has ended",
             )
-        told = text.decode(errors="replace")
+        printed = text.decode(errors="replace")
         if flags.output in ("json", "yaml"):
-            screen.emit({"id": number, "type": kind, "log": told}, "")
+            screen.emit({"id": number, "type": kind, "log": printed}, "")
         else:
-            screen.raw(told)
+            screen.raw(printed)
 
 
-@command(group, "kill")
-def kill(flags: Flags, number: Id, vc: Vc = "") -> int:
+@command(VC, example="maint vc run kill --id 17")
+def kill(flags: Flags, number: Id) -> int:
     """Kill a run."""
-    given: dict[str, Json] = {"vc": chosen(vc), "run": number}
+    given: dict[str, Json] = {"vc": chosen(flags), "run": number}
     return step(flags, "run kill", "Kill the run", "run.kill", given)
+
+
+@command(VC, example="maint vc spark submit etl.py --conf spark.executor.memory=2g")
+def submit(
+    flags: Flags,
+    application: Annotated[str, typer.Argument(help="A local file, or a URL.")],
+    args: Annotated[list[str] | None, typer.Argument(help="Its arguments; after -- where they begin with -.")] = None,
+    conf: Conf = None,
+    class_name: Class = "",
+    files: Annotated[list[str] | None, typer.Option("--file", help="A further file to attach; repeatable.")] = None,
+    hide_logs: Annotated[bool, typer.Option("--hide-logs", help="Do not print what it printed.")] = False,
+) -> int:
+    """Run an application once, print what it printed, and leave nothing behind; exit 1 when it failed."""
+    uploads: list[Json] = [*([] if payloads.is_remote(application) else [application]), *(files or ())]
+    file = application if payloads.is_remote(application) else payloads.file_name(application)
+    wanted = payloads.Application(file=file, class_name=class_name, args=args or (), conf=payloads.conf(conf))
+    if class_name and not file.endswith(".jar"):
+        raise UsageError("--class belongs to an archive", hint="leave it out, or submit a .jar")
+
+    def lines(_: ConfiguredSite, __: Screen) -> list[AdhocStep]:
+        return _lines(
+            chosen(flags), payloads.spark_job("", wanted, [], payloads.ScheduleWords()), uploads, not hide_logs
+        )
+
+    return act(flags, "spark submit", lines, show_output)
+
+
+def _lines(vc: str, definition: dict[str, Json], uploads: list[Json], keep_log: bool) -> list[AdhocStep]:
+
+    there: dict[str, Json] = {"vc": vc}
+    what: dict[str, Json] = {"definition": definition, "files": uploads, "keep_log": keep_log}
+    return [
+        AdhocStep("What a killed run left behind is removed", "vc.sweep", there),
+        AdhocStep("Run it", "job.once", {**there, **what}),
+        AdhocStep("Nothing is left behind", "vc.sweep", there, Phase.FINALLY, _CLEANING),
+    ]

@@ -5,41 +5,37 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from msgspec.structs import replace
 
-from maint.cli.flags import Flags
+from maint.cli.composition import ConfiguredSite
+from maint.cli.open_site import limit_of, opened
+from maint.cli.options import Flags
+from maint.cli.run_playbook import follow, prepared
+from maint.cli.screen import Screen, table
+from maint.engine import journal
+from maint.engine.adhoc import AdhocStep, plan_of
+from maint.engine.journal import RunState
 from maint.errors import UsageError
 from maint.model.json import Json
+from maint.model.plan import Plan
 from maint.model.virtual_cluster import is_cluster_name
+from maint.steps.virtual_clusters.smoke import role_hint, sees_nothing
 
 if TYPE_CHECKING:
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
-    from maint.cli.composition import ConfiguredSite
-    from maint.cli.screen import Screen
-    from maint.engine.adhoc import AdhocStep
-    from maint.engine.journal import RunState
-    from maint.model.plan import Plan
 
-Vc = Annotated[str, typer.Option("--vc", help="Which virtual cluster; may be left out when one is configured.")]
-_before = ""
+ReadAfter = Callable[[ConfiguredSite, Screen, RunState], None]
 
 
-def remember(vc: str) -> None:
-    """Keep what stood before the verb, for the command that follows."""
-    global _before  # typer offers no other way from a callback to a command
-    _before = vc
-
-
-def chosen(vc: str) -> str:
+def chosen(flags: Flags, name: str = "") -> str:
     """Return the name that was given, before or after the verb; empty where none was.
 
     Raises:
-        UsageError: no virtual cluster can have it (contract section 8).
+        UsageError: no virtual cluster can have it (J8).
     """
-    name = vc or _before
+    name = name or flags.vc
     if name and not is_cluster_name(name):
         raise UsageError(
             f"--vc {name!r}: a virtual cluster's name has 3 to 30 letters, digits and hyphens, and a letter first",
@@ -60,35 +56,29 @@ def ready(flags: Flags) -> Flags:
 
 
 @contextmanager
-def reading(flags: Flags, vc: str) -> Iterator[tuple["VirtualClusterClient", "Screen"]]:
+def reading(flags: Flags) -> Iterator[tuple["VirtualClusterClient", Screen]]:
     """Yield a virtual cluster to look at, and the screen; `--timeout` bounds the whole command."""
-    from maint.cli.open_site import limit_of, opened
-
-    name = chosen(vc)
+    name = chosen(flags)
     with opened(ready(flags)) as (site, screen), site.clock.limit(limit_of(flags)):
         yield site.virtual_cluster(name), screen
 
 
-def show(flags: Flags, screen: "Screen", key: str, value: Json, table: str) -> None:
+def show(flags: Flags, screen: Screen, key: str, value: Json, text: str) -> None:
     """Show objects: as told by -o, else as a table on a terminal, else as the documented client prints them."""
     if flags.output or os.environ.get("MAINT_OUTPUT") or sys.stdout.isatty():
-        screen.emit({key: value}, table)
+        screen.emit({key: value}, text)
     else:
         screen.raw(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def warn_of_blindness(screen: "Screen", cluster: "VirtualClusterClient") -> None:
+def warn_of_blindness(screen: Screen, cluster: "VirtualClusterClient") -> None:
     """Say that a user who sees nothing at all may lack a role: lists are empty then, not refused."""
-    from maint.steps.virtual_clusters.smoke import role_hint, sees_nothing
-
     if sees_nothing(cluster):
         screen.warn(f"there is not one job and not one resource to be seen: {role_hint(cluster.settings)}")
 
 
 def describe(value: Mapping[str, Json]) -> str:
     """Return an object for people: its keys, a line each."""
-    from maint.cli.screen import table
-
     rows = [
         [key, item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)] for key, item in value.items()
     ]
@@ -98,8 +88,8 @@ def describe(value: Mapping[str, Json]) -> str:
 def act(
     flags: Flags,
     source: str,
-    lines: Callable[["ConfiguredSite", "Screen"], Sequence["AdhocStep"]],
-    after: Callable[["ConfiguredSite", "Screen", "RunState"], None] | None = None,
+    lines: Callable[[ConfiguredSite, Screen], Sequence[AdhocStep]],
+    after: ReadAfter | None = None,
 ) -> int:
     """Plan steps, show them, ask, and carry them out.
 
@@ -107,19 +97,14 @@ def act(
         flags: the common flags.
         source: the command, for the journal.
         lines: makes the steps.
-        after: told how the run went, whatever became of it.
+        after: receives how the run went, whatever became of it.
 
     Returns:
         The exit code.
     """
-    from maint.cli.open_site import opened
-    from maint.cli.run_playbook import follow, prepared
-    from maint.engine import journal
-    from maint.engine.adhoc import plan_of
-
     with opened(ready(flags)) as (site, screen):
 
-        def make() -> "Plan":
+        def make() -> Plan:
             return plan_of(source, lines(site, screen), site)
 
         agreed = prepared(flags, site, screen, make)
@@ -139,9 +124,7 @@ def step(
     name: str,
     kind: str,
     arguments: Mapping[str, Json],
-    after: Callable[["ConfiguredSite", "Screen", "RunState"], None] | None = None,
+    after: ReadAfter | None = None,
 ) -> int:
     """Plan one step, show it, ask, and carry it out; see `act`."""
-    from maint.engine.adhoc import AdhocStep
-
     return act(flags, source, lambda *_: [AdhocStep(name, kind, arguments)], after)

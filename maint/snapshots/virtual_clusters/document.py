@@ -163,26 +163,37 @@ class ClusterDifference(msgspec.Struct, frozen=True):
 
 
 def drift_of(document: ClusterDocument, live: VirtualClusterSight) -> Sequence[ClusterDifference]:
-    """Return what differs, by name; no file is downloaded: signatures tell (contract section 5.3).
+    """Return what differs between a virtual cluster as it was and as it is.
 
-    Args:
-        document: the virtual cluster as it was.
-        live: as it is; its resources are asked for their files, several at once.
+    No file is downloaded: signatures tell (J5.3). Its resources are asked for their files, several at once.
 
     Raises:
         CannotReach, LoginRefused, WorkFailed: the virtual cluster.
     """
-    then = {job.name: normal_job(job.raw) for job in document.jobs}
-    now = {job.name: normal_job(job.raw) for job in live.jobs()}
-    before = {one.name: one for one in document.resources}
-    listed = {one.name for one in live.resources()} | set(before)  # hidden ones may not be listed
+    listed = {one.name for one in live.resources()} | {one.name for one in document.resources}  # hidden ones, too
     with worker_pool() as (hands, _):
-        found = {one.name: one for one in hands.map(live.resource, sorted(listed)) if one is not None}
-    properties = ({name: normal_resource(one.raw) for name, one in side.items()} for side in (before, found))
+        found = [one for one in hands.map(live.resource, sorted(listed)) if one is not None]
+    return _differences(document.jobs, live.jobs(), document.resources, found)
+
+
+def differences_of(before: ClusterDocument | None, after: ClusterDocument | None) -> Sequence[ClusterDifference]:
+    """Return what differs between a virtual cluster in two snapshots; None where one of them does not hold it."""
+    return _differences(
+        before.jobs if before else (), after.jobs if after else (),
+        before.resources if before else (), after.resources if after else (),
+    )  # fmt: skip
+
+
+def _differences(
+    jobs: Sequence[Job], jobs_now: Sequence[Job], resources: Sequence[Resource], resources_now: Sequence[Resource]
+) -> Sequence[ClusterDifference]:
+    then, now = ({job.name: normal_job(job.raw) for job in side} for side in (jobs, jobs_now))
+    before, after = ({one.name: one for one in side} for side in (resources, resources_now))
+    properties = ({name: normal_resource(one.raw) for name, one in side.items()} for side in (before, after))
     return [
         *_differing("job", then, now),
         *_differing("resource", *properties),
-        *(ClusterDifference("file", name, change) for name, change in _changes(_files(before), _files(found))),
+        *(ClusterDifference("file", name, change) for name, change in _changes(_files(before), _files(after))),
     ]
 
 

@@ -308,11 +308,11 @@ class TestVendor:
         assert "job delete" in (home / "state").rglob("*.jsonl").__next__().read_text()
 
     def test_it_may_say_where_to_connect(self, home):
-        from maint.cli.vc.cde_config import vendor_site
+        from maint.cli.configless import client_site
 
         with (home / ".cde/config.yaml").open("a") as file:
             file.write("connect_to: 10.0.0.7:443\n")
-        site = vendor_site({"HOME": str(home)})
+        site = client_site({"HOME": str(home)})
         assert site and site.virtual_clusters[0].connect_to == "10.0.0.7:443"
         assert self.say(home, "vc", "job", "list", CDE_CONNECT_TO="10.0.0.7").code == 3
 
@@ -342,7 +342,7 @@ class TestVendor:
 
 
 def test_a_gateway_is_found_from_the_endpoint():
-    from maint.cli.vc.cde_config import gateway_of
+    from maint.cli.configless import gateway_of
 
     assert (
         gateway_of("https://abcd.cde-efgh.apps.example:8443/dex/api/v1") == "https://service.cde-efgh.apps.example:8443"

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from maint.cli.flags import Flags
 from maint.cli.open_site import opened
+from maint.cli.options import Flags
 from maint.model.snapshot import Part, Snapshot
 from maint.snapshots.catalogue import load
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode, new_id

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maint.cli.paths import deployment_file
+from maint.cli.lab.switches import deployment_file
 from maint.errors import Invalid
 
 
@@ -10,9 +10,9 @@ from maint.errors import Invalid
     ("text", "words"),
     [
         ("no json", "is not JSON"),
-        ("[]", "no export"),
-        ("{}", "no export"),
-        ('{"versionInfo": {"version": "7"}}', "no export"),
+        ("[]", "not an export"),
+        ("{}", "not an export"),
+        ('{"versionInfo": {"version": "7"}}', "not an export"),
     ],
 )
 def test_a_file_that_is_no_export_is_told_before_a_lab_is_made_of_it(tmp_path, text, words):

@@ -1,20 +1,24 @@
-"""What Prometheus is told: a file for its textfile collector after each run, and alert rules over it."""
+"""What follows every run, drill, verification and pruning: its report, and the metrics of the site."""
 
-import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
 from maint.cli.composition import ConfiguredSite
+from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
 from maint.engine import journal
-from maint.errors import MaintError, UsageError
-from maint.model.formatting import parse_duration, show_duration
+from maint.errors import MaintError
+from maint.files import replace
 from maint.model.snapshot import Purpose
+from maint.render import from_file
+from maint.report.run import write
 from maint.snapshots.catalogue import Entry, entries
+from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import drills, last_good
+from maint.steps.manager.window import remembered
 
 STATES = ("done", "failed", "interrupted", "refused", "unfinished")
 
@@ -32,30 +36,41 @@ class Figures(msgspec.Struct, frozen=True):
     window: bool
 
 
-def publish(site: ConfiguredSite, screen: Screen) -> None:
-    """Write the metrics file where one is configured; what keeps it from being written is told, and stops nothing."""
+def after_run(site: ConfiguredSite, screen: Screen, run: str = "") -> Mapping[str, str]:
+    """Do what follows whatever worked on a site: runs, drills, verifications and prunings all end here.
+
+    Args:
+        site: the site.
+        screen: where what goes wrong is shown; nothing here stops anything.
+        run: the run's id, empty for what keeps no journal.
+
+    Returns:
+        The files of the run's report, by kind.
+    """
+    files: Mapping[str, Path] = {}
+    if run:
+        try:
+            files = write(report_of(journal.find(site.state, run)), folder(site.state))
+        except (OSError, MaintError) as error:
+            screen.warn(f"the report of run {run} is not written: {error}")
+    _publish(site, screen)
+    return {kind: str(path) for kind, path in files.items()}
+
+
+def _publish(site: ConfiguredSite, screen: Screen) -> None:
+    """Write the metrics file where one is configured."""
     path = site.settings.metrics
     if path is None:
         return
-    staged = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        text = metrics_text(gathered(site))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), "w") as file:
-            file.write(text)
-        staged.chmod(0o644)  # the collector is another user, whatever our umask says; nothing in it is secret
-        staged.rename(path)
+        path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
+        replace(path, metrics_text(gathered(site)).encode(), mode=0o644)  # nothing in it is secret
     except (OSError, MaintError) as error:
-        with suppress(OSError):
-            staged.unlink(missing_ok=True)
         screen.warn(f"the metrics {path} are not written: {error}")
 
 
 def gathered(site: ConfiguredSite) -> Figures:
     """Return the figures of a site, from its store and its journals."""
-    from maint.snapshots.prune import newest_good  # which few of those who come by here need
-    from maint.steps.manager.window import remembered
-
     now, known = site.clock.now(), entries(site)
     newest = newest_good(known, now)
     runs = journal.history(site.state)
@@ -80,27 +95,10 @@ def last_drill(site: ConfiguredSite) -> datetime | None:
 
 def metrics_text(figures: Figures) -> str:
     """Return figures as Prometheus reads them."""
-    from maint.render import from_file
-
     return from_file("metrics.prom.j2", {"figures": figures, "states": STATES})
 
 
-def alert_rules(max_age: str, drill_age: str) -> str:
-    """Return alert rules for Prometheus.
-
-    Raises:
-        UsageError: an age is no duration.
-    """
-    ages = {"max_age": _age("--max-age", max_age), "drill_age": _age("--drill-age", drill_age)}
-    shown = {f"{name}_words": show_duration(seconds) for name, seconds in ages.items()}
-    from maint.render import from_file
-
-    return from_file("alerts.yml.j2", {**ages, **shown})
-
-
 def _counts(known: Sequence[Entry]) -> dict[str, int]:
-    from maint.snapshots.prune import candidate
-
     found = dict.fromkeys(("restorable", "audit_only", "safety", "damaged"), 0)
     for one in known:
         if one.snapshot is None or candidate(one).damage is not None:
@@ -119,10 +117,3 @@ def _ended(past: journal.RunState) -> float:
 
 def _seconds(time: datetime | None) -> float | None:
     return time.timestamp() if time else None
-
-
-def _age(flag: str, text: str) -> int:
-    try:
-        return round(parse_duration(text))
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None

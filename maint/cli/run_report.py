@@ -1,14 +1,106 @@
-"""How the parts of a platform came back in one run, and after how long: what a recovery is measured by."""
+"""What the report of a run says: how each action went, how the parts of a platform came back, what is left to do."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 
+from maint.cli.composition import ConfiguredSite
+from maint.cli.screen import Screen
 from maint.engine.journal import Record, RunState
 from maint.model.events import Outcome
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
-from maint.model.plan import Phase
-from maint.report.run import Back
+from maint.model.plan import Action, Phase
+from maint.report.run import Back, Line, RunReport
+
+_LEFT = {
+    "disaster-recovery": (
+        "agents, monitors and clusters do not run yet: `maint manager start --cluster NAME`",
+        "parcels may have to be distributed and activated again",
+        "monitoring history, audit and command history are not part of a configuration backup",
+    ),
+    "restore-cluster": (
+        "the clusters do not run yet: `maint manager start --cluster NAME`",
+        "parcels may have to be distributed and activated again",
+    ),
+    "restore-deployment": (
+        "restart the manager server so that its listeners follow the settings: `maint manager tls-switch`",
+        "then bring the platform up: `maint manager start --cluster NAME`",
+    ),
+}
+
+
+_COUNTED = {
+    "not_comparable": "Not comparable: the server hides these values",
+    "added_keys": "Keys that only the server has",
+}
+
+
+def report_of(past: RunState) -> RunReport:
+    """Return the report that a journal tells."""
+    lines = [_line(past, index, action) for index, action in enumerate(past.plan.actions)]
+    left = (*_LEFT.get(past.plan.source, ()), *left_of_lanes(past)) if past.state == "done" else ()
+    if past.resumable:
+        left = (*past.to_do, f"{command_to_resume(past.id, past.needs)} goes on where it stopped")
+    return RunReport(
+        past.id,
+        past.plan,
+        past.started,
+        past.at,
+        past.state,
+        past.detail,
+        lines,
+        left,
+        _lists(past),
+        waived=str(past.options.get("no_safety_net") or ""),
+        back=back_of(past),
+    )
+
+
+def command_to_resume(run: str, needs: Sequence[str]) -> str:
+    """Return the command that takes a run up, with what it must be told."""
+    return f"`maint playbook resume {run}{''.join(f' --set {key}=…' for key in needs)}`"
+
+
+def _lists(past: RunState) -> dict[str, list[str]]:
+    """Return what comparisons counted, one by one."""
+    found: dict[str, list[str]] = {}
+    for index, action in enumerate(past.plan.actions):
+        result = past.record(index).result
+        if action.kind == "deployment.compare" and result is not None and isinstance(result.value, Mapping):
+            for key, heading in _COUNTED.items():
+                items = result.value.get(key)
+                if isinstance(items, list) and items:
+                    found[heading] = [str(item) for item in items]
+    return found
+
+
+def _line(past: RunState, index: int, action: Action) -> Line:
+    record = past.record(index)
+    outcome, detail = "not begun", ""
+    if record.result is not None:
+        outcome, detail = record.result.outcome.value, record.result.detail
+    elif record.begun:
+        outcome = "begun"
+    partly = record.result is not None and record.result.partly
+    return Line(action.name, action.target, action.effect.name, outcome, detail, partly)
+
+
+def folder(state: Path) -> Path:
+    """Return where a site's reports lie."""
+    return state / "reports"
+
+
+def show_output(site: ConfiguredSite, screen: Screen, past: RunState) -> None:
+    """Print what the one-off run of a past run printed; nothing where it has none, or where it was shown."""
+    for record in past.records.values():
+        name = record.notes.get("log")
+        if isinstance(name, str):
+            with suppress(KeyError):  # an earlier attempt has shown it
+                screen.raw(site.undo.fetch(name).decode(errors="replace"))
+            site.undo.drop(name)
+
 
 _TELLING = ("deployment.compare", "vc.find", "vc.recover", "vc.smoke")  # kinds whose words stand for their part
 

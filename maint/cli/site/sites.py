@@ -1,12 +1,43 @@
-"""What `maint site status` tells about a manager."""
+"""`maint site`: the configured sites, and what one of them shows of itself."""
 
+from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
+from maint.cli.open_site import opened, settings_of
+from maint.cli.options import Flags
+from maint.cli.screen import table
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.steps.manager.window import remembered
 
 
-def seen(site: ConfiguredSite) -> dict[str, Json]:
+@command(example="maint site list")
+def list_sites(flags: Flags) -> None:
+    """List the configured sites."""
+    settings = settings_of(flags)
+    sites = [settings.site(name) for name in settings.names]
+    rows = [[site.name, site.manager.host, site.backup.store if site.backup else "-"] for site in sites]
+    found = [{"name": row[0], "manager": row[1], "store": row[2]} for row in rows]
+    flags.screen().emit({"sites": found}, table(["SITE", "MANAGER", "STORE"], rows))
+
+
+@command(example="maint site status --site prod")
+def status(flags: Flags) -> None:
+    """Show ports, TLS chain, version, redaction, licence and active commands."""
+    with opened(flags) as (site, screen):
+        facts = _facts(site)
+        screen.emit(
+            {"site": site.settings.name, **facts},
+            table(["WHAT", "IS"], [[key.replace("_", " "), _shown(value)] for key, value in facts.items()]),
+        )
+
+
+def _shown(value: Json) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value) or "none"
+    return str(value)
+
+
+def _facts(site: ConfiguredSite) -> dict[str, Json]:
     """Return the facts, in the order in which they are shown; asking stops where nobody is let in."""
     presence = site.manager.presence()
     chain = presence.chain or ("verified" if presence.door is Door.TLS else "no TLS")

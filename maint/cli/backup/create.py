@@ -1,0 +1,71 @@
+"""`maint backup create|hold|release|prune`: what takes a snapshot, and what decides how long it stays."""
+
+from typing import Annotated
+
+import typer
+
+from maint.cli.command import command
+from maint.cli.open_site import opened, settings_of
+from maint.cli.options import STORE_ALONE, Flags
+from maint.cli.run_playbook import carry_out, library
+from maint.cli.screen import plan_text, table
+from maint.engine.plan import make_plan
+from maint.model.json import Json
+from maint.snapshots.prune import lines, verdict
+
+SnapshotName = Annotated[str, typer.Argument(help="Its id or the beginning of it.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why.")]
+
+
+@command(example="maint backup create --open-window --yes")
+def create(
+    flags: Flags,
+    open_window: Annotated[bool, typer.Option("--open-window", help="Switch redaction off for the export.")] = False,
+    accept_empty: Annotated[
+        bool, typer.Option("--accept-empty", help="Virtual clusters hold what is found, however little it is.")
+    ] = False,
+) -> int:
+    """Take a snapshot: as the server gives it, or through the redaction window."""
+    backup = settings_of(flags).site().backup
+    through = open_window or (backup is not None and backup.on_redacted == "window")
+    return carry_out(flags, "export-unredacted" if through else "export", {"accept_empty": accept_empty})
+
+
+@command(example="maint backup hold 20260102T --reason 'before the upgrade' --until 2027-06-30")
+def hold(
+    flags: Flags,
+    snapshot: SnapshotName,
+    reason: Reason,
+    until: Annotated[str, typer.Option("--until", help="Last day of the hold, such as 2027-06-30.")] = "",
+) -> int:
+    """Keep a snapshot from being pruned, until a day or until it is released."""
+    return carry_out(flags, "hold", {"snapshot": snapshot, "reason": reason, "until": until})
+
+
+@command(example="maint backup release 20260102T --reason 'the upgrade is done'")
+def release(flags: Flags, snapshot: SnapshotName, reason: Reason) -> int:
+    """End all holds of a snapshot."""
+    return carry_out(flags, "release", {"snapshot": snapshot, "reason": reason})
+
+
+@command(STORE_ALONE, example="maint backup prune --dry-run")
+def prune(
+    flags: Flags,
+    thaw: Annotated[str, typer.Option("--thaw", help="Why a doubtful backup or unfinished restore is no reason.")] = "",
+    damaged: Annotated[bool, typer.Option("--damaged", help="Let old snapshots go that cannot be believed.")] = False,
+) -> int:
+    """Remove the snapshots that neither policy, nor floor, nor a hold keeps; tells the reason for each."""
+    given: dict[str, Json] = {"thaw": thaw, "damaged": damaged}
+    with opened(flags) as (site, screen):
+        plan = make_plan(library().load("prune"), given, site, library())
+        decided = verdict(site, thaw=True, damaged=damaged)
+        shown = table(["ID", "FATE", "WHY"], [list(line) for line in lines(decided)])
+        if flags.dry_run:
+            fates: list[Json] = [
+                {"id": one.id, "keep": one.keep, "reasons": list(one.reasons)} for one in decided.decisions
+            ]
+            rest: dict[str, Json] = {"plan": plan.to_json(), "digest": plan.digest, "fingerprint": plan.fingerprint}
+            screen.emit({"snapshots": fates, **rest}, f"{shown}\n{plan_text(plan)}")
+            return 0
+        screen.say(shown)
+    return carry_out(flags, "prune", given, expect=plan.digest)

@@ -1,0 +1,231 @@
+"""`maint backup list|show`: the snapshots of a site, and all that is known of one."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
+from maint.cli.open_site import opened
+from maint.cli.options import STORE, Flags
+from maint.cli.screen import Screen, table
+from maint.engine.lock import site_lock
+from maint.errors import WorkFailed
+from maint.model.formatting import show_count, show_duration, show_size
+from maint.model.json import Json
+from maint.model.snapshot import ClusterSummary, Snapshot, Trust
+from maint.snapshots.catalogue import Entry, entries, find, sweep
+from maint.snapshots.manifest import clusters_json, show_time
+from maint.snapshots.parts import DEPLOYMENT
+from maint.snapshots.prune import newest_good
+from maint.snapshots.records import Drill, drills, last_good
+from maint.snapshots.verify import record, verify
+
+_HEADINGS = ["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "SIZE", "NOTE"]
+
+
+@command(STORE, example="maint backup list -o json")
+def list_snapshots(
+    flags: Flags,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Read every stored byte again, and keep what was found.")
+    ] = False,
+) -> None:
+    """List the site's snapshots, the newest last, with holds and the age of the last verified success.
+
+    The list is always read from the store: manifests and signed records, nothing else. --rebuild also reads every
+    part, holds it against its manifest, and writes a new signed record for each snapshot.
+    """
+    with opened(flags) as (site, screen):
+        if not rebuild:
+            _list(site, screen)
+        elif flags.dry_run:
+            known = [one.id for one in entries(site)]
+            screen.say(f"would read every byte of {show_count(len(known), 'snapshot')}, and record the result of each")
+            _list(site, screen)
+        else:
+            _rebuild(site, screen)
+
+
+@command(STORE, example="maint backup show 20260102T")
+def show(flags: Flags, snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it.")]) -> None:
+    """Show what a snapshot holds, how it was judged, and what it does not cover."""
+    with opened(flags) as (site, screen):
+        data, text = _described(find(site, snapshot))
+        screen.emit({"snapshot": data}, text)
+
+
+def last_success(known: Sequence[Entry], now: datetime) -> tuple[dict[str, Json] | None, str]:
+    """Return the newest verified restorable backup and its age (seconds), as JSON and in words."""
+    newest = newest_good(known, now)
+    if newest is None:
+        return None, "last verified restorable backup: none"
+    age = (now - newest.taken_at).total_seconds()
+    data: dict[str, Json] = {"id": newest.id, "taken_at": show_time(newest.taken_at), "age": round(age, 3)}
+    return data, f"last verified restorable backup: {newest.id}, {show_duration(age)} old"
+
+
+def _list(site: ConfiguredSite, screen: Screen) -> None:
+    """Show all snapshots, their holds, and the age of the last verified success."""
+    now, known = site.clock.now(), entries(site)
+    data, words = last_success(known, now)
+    drill = last_good(drills(site))
+    words = f"{words}\n{_drill_words(drill, now)}"
+    listed = table(_HEADINGS, [_row(one, now) for one in known])
+    screen.emit(
+        {
+            "snapshots": [_json(one, now) for one in known],
+            "last_verified": data,
+            "last_drill": drill.to_json(now) if drill else None,
+        },
+        f"{listed}\n{words}" if known else words,
+    )
+
+
+def _drill_words(drill: Drill | None, now: datetime) -> str:
+    if drill is None:
+        return "last good drill: none"
+    return f"last good drill: {show_duration((now - drill.at).total_seconds())} ago, of {drill.snapshot}"
+
+
+def _row(entry: Entry, now: datetime) -> list[str]:
+    *cells, note = _cells(entry)
+    holds = [hold.words for hold in entry.holds if hold.stands(now)]
+    return [*cells, "; ".join(filter(None, [note, *holds]))]
+
+
+def _json(entry: Entry, now: datetime) -> dict[str, Json]:
+    proven = entry.proven
+    return {
+        **_as_json(entry),
+        "proven": {"level": proven.level, "at": show_time(proven.at)} if proven else None,
+        "holds": [hold.to_json() for hold in entry.holds if hold.stands(now)],
+    }
+
+
+def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
+    """Make all that the list tells anew from the objects alone, then show it.
+
+    Every stored byte is read and held against the signed manifests, each result is kept as a new signed record, and
+    what died half-written is removed. Contents are told as they were judged at the capture: no private key is asked.
+
+    Raises:
+        Locked: another run works on the site.
+        WorkFailed: a snapshot is not sound; the list has been shown.
+    """
+    from maint.cli.after_run import after_run  # the list itself is had in half the time without it
+
+    failed = []
+    with site_lock(site.state, site.settings.name, "backup list, rebuilding", site.clock):
+        sweep(site, site.clock.now())
+        for entry in entries(site):
+            level = 3 if entry.snapshot is not None and entry.snapshot.restorable else 2
+            judged = verify(site, entry.id, level, opening=False)
+            record(site, judged)
+            screen.say(f"{entry.id}: {judged.words}")
+            failed += [entry.id] if judged.result is Trust.FAILED else []
+        after_run(site, screen)
+    _list(site, screen)
+    if failed:
+        raise WorkFailed(
+            f"{show_count(len(failed), 'snapshot')} not sound",
+            detail=failed,
+            hint="`maint backup verify ID` says what is wrong",
+        )
+
+
+def _cells(entry: Entry) -> list[str]:
+    """Return a snapshot as a line of the list."""
+    snapshot, checked = entry.snapshot, "never"
+    if entry.verified is not None:
+        checked = f"{entry.verified.result.value}, level {entry.verified.level}, {show_time(entry.verified.at)}"
+    if snapshot is None:
+        return [entry.id, "?", "no", checked, "?", entry.problem or "cannot be read"]
+    size = show_size(sum(part.bytes for part in snapshot.parts))
+    note = "" if snapshot.restorable else f"audit-only: {snapshot.judgement.redaction.value}"
+    note = note if snapshot.has(DEPLOYMENT) else "virtual clusters alone"
+    if names := [one.name for one in snapshot.virtual_clusters]:
+        note = f"{note}; {', '.join(names)}".lstrip("; ")
+    if doubtful := [one.name for one in snapshot.virtual_clusters if one.doubt or one.problems]:
+        note = f"{note}; NOT WHOLE: {', '.join(doubtful)}"
+    if entry.rejected:
+        note = f"{note}; ITS DRILL FAILED".lstrip("; ")
+    return [entry.id, snapshot.purpose.value, "yes" if entry.restorable else "no", checked, size, note]
+
+
+def _as_json(entry: Entry) -> dict[str, Json]:
+    """Return a snapshot as `backup list -o json` promises it."""
+    verified: Json = None
+    if entry.verified is not None:
+        result = entry.verified.result.value
+        verified = {"level": entry.verified.level, "at": show_time(entry.verified.at), "result": result}
+    snapshot = entry.snapshot
+    if snapshot is None:
+        return {"id": entry.id, "restorable": False, "problem": entry.problem, "verified": verified, "parts": []}
+    drilled: Json = None
+    if entry.drilled is not None:
+        drilled = {"at": show_time(entry.drilled.at), "passed": entry.drilled.passed, "reason": entry.drilled.reason}
+    return {**_facts(snapshot), "restorable": entry.restorable, "verified": verified, "drilled": drilled}
+
+
+def _facts(snapshot: Snapshot) -> dict[str, Json]:
+    return {
+        "id": snapshot.id,
+        "site": snapshot.site,
+        "taken_at": show_time(snapshot.taken_at),
+        "purpose": snapshot.purpose.value,
+        "restorable": snapshot.restorable,
+        "parts": [
+            {"name": part.name, "bytes": part.bytes, "sha256": part.sha256, "restorable": part.restorable}
+            for part in snapshot.parts
+        ],
+        "virtual_clusters": clusters_json(snapshot.virtual_clusters),
+    }
+
+
+def _described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
+    """Return all that is known of one snapshot, as JSON and for people."""
+    judgement = snapshot.judgement
+    marks = {True: "ok", False: "FAILED", None: "could not tell"}
+    data: dict[str, Json] = {
+        **_facts(snapshot),
+        "manager": snapshot.manager,
+        "account": snapshot.account,
+        "versions": dict(snapshot.versions),
+        "redaction": judgement.redaction.value,
+        "counts": dict(judgement.counts),
+        "findings": [{"rule": f.rule, "passed": f.passed, "words": f.words} for f in judgement.findings],
+        "uncovered": list(snapshot.uncovered),
+        "host_files": dict(snapshot.host_files),
+        "recipients": list(snapshot.recipients),
+        "manager_files": list(snapshot.manager_files),
+        "healed_from": dict(snapshot.healed_from) or None,
+    }
+    lines = [
+        f"snapshot {snapshot.id} of {snapshot.site} ({snapshot.manager}), for {snapshot.purpose.value}",
+        f"restorable: {'yes' if snapshot.restorable else 'no'}; redaction: {judgement.redaction.value}",
+        *_healed(snapshot),
+        "versions: " + ", ".join(f"{key} {value}" for key, value in snapshot.versions.items()),
+        "holds: " + ", ".join(f"{count} {key}" for key, count in judgement.counts.items()),
+        *(f"  {part.name}: {show_size(part.bytes)}, sha256 {part.sha256[:16]}…" for part in snapshot.parts),
+        *(words for one in snapshot.virtual_clusters for words in _cluster(one)),
+        *(f"  rule {finding.rule}: {marks[finding.passed]}: {finding.words}" for finding in judgement.findings),
+        "not covered:",
+        *(f"  {words}" for words in snapshot.uncovered),
+    ]
+    return data, "\n".join(lines)
+
+
+def _cluster(one: ClusterSummary) -> list[str]:
+    """Return what a snapshot tells of a virtual cluster, a line each."""
+    size = f"{one.files} files of {show_size(one.bytes)}"
+    head = f"  virtual cluster {one.name} ({one.base_url}): {one.jobs} jobs, {one.resources} resources, {size}"
+    missing = [f"    MISSING: {words}" for words in one.problems]
+    return [head, *missing, *([f"    DOUBT: {one.doubt}"] if one.doubt else [])]
+
+
+def _healed(snapshot: Snapshot) -> list[str]:
+    told = snapshot.healed_from
+    return [f"healed: {told.get('redacted')}, filled from {told.get('from')} at {told.get('at')}"] if told else []

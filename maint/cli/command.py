@@ -1,0 +1,226 @@
+"""How a function becomes a command: its options, its help, and the one wrapper through which every command runs."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import msgspec
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from maint.cli.boundary import guarded
+from maint.cli.options import CHOOSING, COMMON, Flags, Options, merged, together
+
+Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
+_FEW = 2  # shared options that stand among a command's own
+_TYPES = re.compile(r"<([a-z\[\]]+)>")
+_NAMES = {"help_option_names": ["-h", "--help"]}
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A command before typer has built it.
+
+    Attributes:
+        function: what it does; receives `Flags` and its own options, and returns an exit code (None is 0).
+        groups: the options that it shares with other commands, beside the common ones.
+        outputs: what `-o` takes beside table, json and yaml.
+        example: one call of it, for its help.
+        cls: how its words are read, where typer's own way does not do.
+    """
+
+    function: Callable[..., int | None]
+    groups: tuple[Options, ...]
+    outputs: Sequence[str]
+    example: str
+    cls: type["OwnFirst"]
+
+    def build(self, name: str) -> Made:
+        """Return the command as typer builds it."""
+        own, more = _own(self.function), together(self.groups)
+
+        def run(context: typer.Context, **values: Any) -> None:  # Any: typer hands over whatever the options hold
+            flags = context.obj if isinstance(context.obj, Flags) else Flags()
+            shared = {key: values.pop(key) for key in (*more, *COMMON)}
+            _refuse_empty(context)
+
+            def work() -> int | None:
+                return self.function(merged(flags, shared), **values)
+
+            screen = merged(flags, {key: shared[key] for key in COMMON}).screen
+            raise typer.Exit(guarded(screen, work, self.outputs))
+
+        parameters = [_CONTEXT, *own, *declared(more), *declared(COMMON)]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it from here
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        text = inspect.getdoc(self.function)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        epilog = f"Example: {self.example}" if self.example else None
+        alone.command(name, cls=self.cls, help=text, epilog=epilog, context_settings=_NAMES)(run)
+        made = typer.main.get_command(alone)
+        assert isinstance(made, OwnFirst)
+        made.shared = (tuple(more), tuple(COMMON))
+        return made
+
+
+def command(
+    *groups: Options, outputs: Sequence[str] = (), example: str = "", cls: type["OwnFirst"] | None = None
+) -> Callable[[Callable[..., int | None]], Command]:
+    """Make a command of a function; see `Command` for what the arguments are."""
+    return lambda function: Command(function, groups, outputs, example, cls or OwnFirst)
+
+
+class OwnFirst(TyperCommand):
+    """A command whose help shows its own options first, then those that it shares with others."""
+
+    shared: tuple[Sequence[str], Sequence[str]] = ((), ())
+
+    def format_options(self, ctx: Made, formatter: Made) -> None:
+        """Write the options, those of a kind together."""
+        _write_options(self, ctx, formatter, *self.shared)
+
+
+def _write_options(command: Made, ctx: Made, formatter: Made, shared: Sequence[str], common: Sequence[str]) -> None:
+    kinds: dict[str, list[tuple[str, str]]]
+    kinds = {kind: [] for kind in ("Arguments", "Options", "Connection", "Common options")}
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        kind = "Common options" if common and param.name in (*common, "help") else "Options"
+        kind = "Arguments" if param.param_type_name == "argument" else kind
+        kind = "Connection" if param.name in shared and len(shared) > _FEW else kind
+        kinds[kind] += [(_TYPES.sub(_placeholder, record[0]), record[1])] if record else []
+    for kind, records in kinds.items():
+        if records:
+            with formatter.section(kind):
+                formatter.write_dl(records)
+
+
+def _placeholder(found: re.Match[str]) -> str:
+    return {"int": "NUMBER", "list[str]": "TEXT…"}.get(found[1], "TEXT")
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """The whole of the command line.
+
+    Attributes:
+        nouns: the words before a group's verbs → what it is about.
+        commands: the words of a command → where it is, `module:name` below `maint.cli`, and how it is listed.
+        before: the words of a group → the options that may stand before its verbs.
+    """
+
+    nouns: Mapping[str, str]
+    commands: Mapping[str, tuple[str, str]]
+    before: Mapping[str, Options]
+
+    def group(self, words: str = "") -> typer.Typer:
+        """Return a group of commands by its words; the program itself when there are none."""
+        tree = self
+
+        class Group(LazyGroup):
+            def fill(self) -> None:
+                for name, (place, listed) in tree.commands.items():
+                    if name.rpartition(" ")[0] == words:
+                        self.add_lazily(name, listed, partial(_built, place))
+                for name, listed in tree.nouns.items():
+                    if name and name.rpartition(" ")[0] == words:
+                        self.add_lazily(name, listed, partial(_group, tree, name))
+
+        group = typer.Typer(
+            cls=Group, name=words.rpartition(" ")[2] or "maint", help=self.nouns[words], no_args_is_help=True,
+            add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=_NAMES,
+        )  # fmt: skip
+        group.callback()(remembering(self.before.get(words, {})))
+        return group
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are made when somebody asks for them.
+
+    Attributes:
+        makers: name → what makes the command.
+    """
+
+    def __init__(self, **given: Any) -> None:  # Any: typer hands over whatever a group is made of
+        super().__init__(**given)
+        self.makers: dict[str, Callable[[], Made]] = {}
+        self.fill()
+
+    def fill(self) -> None:
+        """Add the commands."""
+
+    def add_lazily(self, words: str, listed: str, make: Callable[[str], Made]) -> None:
+        """Add a command: its words, how it is listed, and what makes it of its name."""
+        name = words.rpartition(" ")[2]
+        self.commands[name] = TyperCommand(name, help=listed)
+        self.makers[name] = partial(make, name)
+
+    def format_options(self, ctx: Made, formatter: Made) -> None:
+        """Write the options that may stand before a command, then the commands."""
+        _write_options(self, ctx, formatter, (), ())
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.help or "") for name, one in self.commands.items()])
+
+    def get_command(self, ctx: Made, cmd_name: str) -> Made:  # noqa: ARG002  # as the base class is called
+        """Return a command, None where there is none of that name."""
+        return self.makers[cmd_name]() if cmd_name in self.makers else None
+
+
+def _built(place: str, name: str) -> Made:
+    return loaded(place).build(name)
+
+
+def _group(tree: Tree, words: str, name: str) -> Made:
+    made = typer.main.get_command(tree.group(words))
+    made.name = name
+    return made
+
+
+def loaded(place: str) -> Command:
+    """Return the command at `module:name` below `maint.cli`."""
+    module, _, name = place.partition(":")
+    found = getattr(import_module(f"maint.cli.{module}"), name)
+    assert isinstance(found, Command), f"{place} is not a command"
+    return found
+
+
+def remembering(options: Options) -> Callable[..., None]:
+    """Return what keeps the options that stood before a noun or a verb, for the command that follows."""
+
+    def remember(context: typer.Context, **values: Any) -> None:  # Any: typer hands over whatever the options hold
+        before = context.obj if isinstance(context.obj, Flags) else Flags()
+        context.obj = merged(before, {key: value for key, value in values.items() if key in Flags.__struct_fields__})
+
+    parameters = [_CONTEXT, *declared(options)]
+    remember.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it from here
+    remember.__annotations__ = {one.name: one.annotation for one in parameters}
+    return remember
+
+
+def declared(options: Options) -> list[inspect.Parameter]:
+    """Return options as parameters of a signature."""
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+        for name, (annotation, default) in options.items()
+    ]
+
+
+_CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+
+def _own(function: Callable[..., int | None]) -> list[inspect.Parameter]:
+    """Return a function's own options: its parameters without the flags."""
+    found = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    return [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in found]
+
+
+def _refuse_empty(context: Made) -> None:
+    """Refuse an empty word where one chooses what is acted on, exit 2."""
+    for param in context.command.params:
+        argument, value = param.param_type_name == "argument", context.params.get(param.name)
+        empty = value == "" or (not argument and isinstance(value, list | tuple) and "" in value)
+        source = context.get_parameter_source(param.name)
+        if empty and source is not None and source.name == "COMMANDLINE" and (argument or CHOOSING & {*param.opts}):
+            words = "it is empty; leave it out, or say which is meant"
+            raise typer.BadParameter(words, ctx=context, param=param)

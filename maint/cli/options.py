@@ -1,0 +1,171 @@
+"""The options that commands share, and the record of what an operator said with them."""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+import typer
+
+from maint.cli.screen import Screen
+from maint.errors import UsageError
+
+# Name of the value → how it is declared, and what it is where it is left out.
+Options: TypeAlias = Mapping[str, tuple[object, object]]
+
+
+class Connection(msgspec.Struct, frozen=True):
+    """Where the store and the manager are, for one command or where there is no config; empty is "not said"."""
+
+    store: str = ""
+    signed_by: tuple[str, ...] = ()
+    identity: str = ""
+    s3: tuple[str, ...] = ()
+    ssh_key: str = ""
+    ssh_user: str = ""
+    ssh_port: int = 0
+    known_hosts: str = ""
+    manager: str = ""
+    username: str = ""
+    password: str = ""
+    bootstrap: str = ""
+    ca: str = ""
+    license: str = ""
+
+    @property
+    def replaces_config(self) -> bool:
+        """Whether it stands for a config; a store alone is read as the config says."""
+        return any(getattr(self, name) for name in self.__struct_fields__ if name != "store")
+
+
+class Flags(msgspec.Struct, frozen=True):
+    """What the operator said beside the command itself; None is "not said"."""
+
+    site: str | None = None
+    config: str | None = None
+    output: str | None = None
+    quiet: bool = False
+    verbose: bool = False
+    color: str | None = None
+    yes: bool = False
+    confirm: str | None = None
+    dry_run: bool = False
+    timeout: str | None = None
+    insecure: bool = False
+    allow_plain: bool = False
+    no_safety_net: str = ""  # why backup guards are lifted
+    vc: str = ""  # which virtual cluster
+    connection: Connection = Connection()
+    state: str | None = None  # no option: where the demo keeps its state
+    vendor: bool = False  # no option: whether the documented client's configuration may stand for a missing one
+
+    def screen(self) -> Screen:
+        """Return the screen that these flags ask for."""
+        output = self.output or os.environ.get("MAINT_OUTPUT") or "table"
+        return Screen(output, quiet=self.quiet, verbose=self.verbose, color=self.color or "")
+
+
+def _text(help_text: str, *names: str) -> tuple[object, object]:
+    return Annotated[str | None, typer.Option(*names, help=help_text)], None
+
+
+def _switch(help_text: str, *names: str) -> tuple[object, object]:
+    return Annotated[bool, typer.Option(*names, help=help_text)], False
+
+
+def _texts(help_text: str, *names: str) -> tuple[object, object]:
+    return Annotated[list[str] | None, typer.Option(*names, help=help_text)], None
+
+
+COMMON: Options = {
+    "site": _text("Which site of the config.", "--site"),
+    "config": _text("The config file.", "--config"),
+    "output": _text("table, json or yaml.", "-o", "--output"),
+    "quiet": _switch("Only errors and warnings.", "-q", "--quiet"),
+    "verbose": _switch("Every step of the way.", "-v", "--verbose"),
+    "color": _text("always, never or auto.", "--color"),
+    "yes": _switch("Answer y/N questions with yes.", "--yes", "-y"),
+    "confirm": _text("The name that a DESTROY asks for.", "--confirm"),
+    "dry_run": _switch("Show what would be done, and do none of it.", "--dry-run"),
+    "timeout": _text("Limit for the whole command, such as 25m.", "--timeout"),
+    "insecure": _switch("For labs: do not verify TLS; warns every time.", "--insecure"),
+    "allow_plain": _switch("Send passwords in clear although manager.ca is set.", "--allow-plain"),
+}
+STORE_ALONE: Options = {"store": _text("The store to read, instead of the config's.", "--store")}
+STORE: Options = {
+    **STORE_ALONE,
+    "signed_by": _texts("Without a config: whose signatures to believe.", "--signed-by"),
+    "identity": _text("Without a config: the private key, file:PATH.", "--identity"),
+    "s3": _texts("Without a config: NAME=VALUE as under backup.s3; repeatable.", "--s3"),
+    "ssh_key": _text("Without a config: SSH key for hosts and store.", "--ssh-key"),
+    "ssh_user": _text("Without a config: SSH account; root.", "--ssh-user"),
+    "ssh_port": (
+        Annotated[int | None, typer.Option("--ssh-port", help="Without a config: SSH port of the hosts; 22.")],
+        None,
+    ),
+    "known_hosts": _text("Without a config: trusted host keys.", "--known-hosts"),
+}
+MANAGER: Options = {
+    **STORE,
+    "manager": _text("Without a config: HOST, or HOST:PLAIN:TLS with its ports.", "--manager"),
+    "username": _text("Without a config: account; admin.", "--username"),
+    "password": _text("Without a config: its password as a reference, file:PATH.", "--password"),
+    "bootstrap": _text("Without a config: password of the fresh server, a reference.", "--bootstrap"),
+    "ca": _text("Without a config: PEM bundle of the TLS port.", "--ca"),
+    "license": _text("Without a config: the licence file.", "--license"),
+}
+GUARDS: Options = {
+    "no_safety_net": _text("Lift the backup guards, and say why; it is put on record.", "--no-safety-net"),
+}
+VC: Options = {"vc": _text("Which virtual cluster; may be left out when one is configured.", "--vc")}
+
+# Options that choose what is acted on. An empty word for one of them is the value of a variable that was never set:
+# taken for "not said", `--plan "$DIGEST"` would restore without the plan that was read. Others may well be empty.
+CHOOSING = frozenset(
+    [
+        "--plan",
+        "--snapshot",
+        "--cluster",
+        "--map-host",
+        "--host",
+        "--from",
+        "--secrets",
+        "--until",
+        "--vc",
+        "--site",
+        "--config",
+        "--confirm",
+        "--timeout",
+        "--store",
+        "--signed-by",
+        "--identity",
+        "--manager",
+        "--username",
+        "--password",
+        "--ca",
+        "--license",
+        "--ssh-key",
+        "--known-hosts",
+    ]
+)
+
+
+def merged(before: Flags, values: Mapping[str, Any]) -> Flags:  # Any: typer hands over whatever the options hold
+    """Return the flags before the noun with those after the verb on top.
+
+    Raises:
+        UsageError: the reason for `--no-safety-net` is empty.
+    """
+    said = {name: value for name, value in values.items() if value is not None and value is not False}
+    if "no_safety_net" in said:
+        said["no_safety_net"] = " ".join(said["no_safety_net"].split())
+        if not said["no_safety_net"]:
+            raise UsageError("--no-safety-net wants a reason", hint="say why nothing needs to come back")
+    places = {name: said.pop(name) for name in list(said) if name in Connection.__struct_fields__}
+    where = {name: tuple(value) if isinstance(value, list) else value for name, value in places.items()}
+    return msgspec.structs.replace(before, **said, connection=msgspec.structs.replace(before.connection, **where))
+
+
+def together(groups: Iterable[Options]) -> Options:
+    """Return several groups of options as one."""
+    return {name: declared for group in groups for name, declared in group.items()}

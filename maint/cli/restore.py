@@ -1,0 +1,233 @@
+"""`maint restore plan|run`: the way from an empty manager back to a snapshot."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from msgspec.structs import replace
+
+from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
+from maint.cli.configless import insist_on_manager
+from maint.cli.open_site import opened
+from maint.cli.options import GUARDS, MANAGER, Flags
+from maint.cli.run_playbook import carry_out
+from maint.cli.screen import ask_change
+from maint.errors import Invalid, MaintError, Unfinished
+from maint.model.json import Json
+from maint.model.plan import Action, Plan
+from maint.restore.preview import preview
+from maint.restore.select_snapshot import chosen
+from maint.snapshots.verify import verdict_of
+from maint.steps.restore.deployment import AddClusters, PutDeployment, outgoing_of
+from maint.steps.virtual_clusters.locate import FindCluster
+
+_SHORTEST = 8  # characters of a digest that still tell plans apart
+SnapshotOption = Annotated[str, typer.Option("--snapshot", help="Its id; else the newest restorable one.")]
+ClusterOption = Annotated[
+    list[str] | None, typer.Option("--cluster", help="Bring back only this cluster, which the manager lacks.")
+]
+MapOption = Annotated[
+    list[str] | None, typer.Option("--map-host", help="OLD=NEW: a host that has become another machine.")
+]
+RaceOption = Annotated[
+    bool, typer.Option("--accept-dag-race", help="Bring back DAGs too that may run before they are paused.")
+]
+GoneOption = Annotated[
+    bool, typer.Option("--source-gone", help="Although a virtual cluster's source still answers: it does no harm.")
+]
+AloneOption = Annotated[
+    bool, typer.Option("--manager-only", help="Bring back the manager, and leave virtual clusters as they are.")
+]
+WindowOption = Annotated[
+    bool, typer.Option("--open-window", help="Take the safety export through the redaction window.")
+]
+
+
+@command(MANAGER, GUARDS, example="maint restore plan --snapshot 20260102T")
+def plan(
+    flags: Flags,
+    snapshot: SnapshotOption = "",
+    cluster: ClusterOption = None,
+    map_host: MapOption = None,
+    open_window: WindowOption = False,
+    accept_dag_race: RaceOption = False,
+    source_gone: GoneOption = False,
+    manager_only: AloneOption = False,
+) -> int:
+    """Show what a restore would do, in which order, what it would meet, and what would be lost."""
+    insist_on_manager(flags.connection)
+    request = RestoreRequest(
+        snapshot, tuple(cluster or ()), tuple(map_host or ()), open_window, accept_dag_race, source_gone, manager_only
+    )
+    name, given = _playbook(flags, request)
+    with _naming_a_way_round():
+        return carry_out(replace(flags, dry_run=True), name, given, beside=restore_preview)
+
+
+@command(MANAGER, GUARDS, example="maint restore run --snapshot 20260102T --plan 1f2e3d4c --confirm prod")
+def run(
+    flags: Flags,
+    snapshot: SnapshotOption = "",
+    planned: Annotated[
+        str, typer.Option("--plan", help="Only if the plan still has this digest; or a saved plan.")
+    ] = "",
+    cluster: ClusterOption = None,
+    map_host: MapOption = None,
+    open_window: WindowOption = False,
+    accept_dag_race: RaceOption = False,
+    source_gone: GoneOption = False,
+    manager_only: AloneOption = False,
+    then_start: Annotated[
+        bool, typer.Option("--then-start", help="Start agents, monitors and the clusters after it.")
+    ] = False,
+) -> int:
+    """Bring a manager back to a snapshot's configuration, or clusters back to a manager, and prove that it is so."""
+    insist_on_manager(flags.connection)
+    expect = expected_digest(planned)
+    request = RestoreRequest(
+        snapshot, tuple(cluster or ()), tuple(map_host or ()), open_window, accept_dag_race, source_gone, manager_only
+    ).or_as_in(planned)
+    if then_start and not flags.dry_run:
+        question = "once the restore is done, start agents, monitors and the clusters?"
+        ask_change(flags.screen(), question, yes=flags.yes)
+    name, given = _playbook(flags, request)
+
+    def start() -> int:
+        if not then_start or flags.dry_run:
+            return 0
+        clusters = list(request.clusters) or _clusters(flags, str(given["snapshot"]))
+        return carry_out(replace(flags, yes=True), "start-platform", {"clusters": clusters})  # asked at the beginning
+
+    try:
+        with _naming_a_way_round():
+            code = carry_out(flags, name, given, expect=expect, beside=restore_preview)
+    except Unfinished as unfinished:  # a virtual cluster is made in a platform that runs
+        try:
+            start()
+        except MaintError as error:
+            error.hint = "; ".join(filter(None, [error.hint, unfinished.hint]))
+            raise
+        raise
+    return code or start()
+
+
+@contextmanager
+def _naming_a_way_round() -> Iterator[None]:
+    """Where a virtual cluster stands in the way of a plan, say how the manager comes back meanwhile."""
+    try:
+        yield
+    except MaintError as error:
+        if error.lane:
+            error.hint = f"{error.hint or 'mend it'}; meanwhile `--manager-only` brings the manager back"
+        raise
+
+
+class RestoreRequest(msgspec.Struct, frozen=True):
+    """What the operator wants restored."""
+
+    snapshot: str
+    clusters: tuple[str, ...]
+    map_hosts: tuple[str, ...]
+    open_window: bool
+    accept_dag_race: bool
+    source_gone: bool
+    manager_only: bool
+
+    def or_as_in(self, planned: str) -> "RestoreRequest":
+        """Return what a saved plan was made for, where nothing else is said; whatever differs makes it stale."""
+        given = planned_for(planned)
+        return RestoreRequest(
+            self.snapshot or str(given.get("snapshot") or ""),
+            self.clusters or _texts(given.get("clusters")),
+            self.map_hosts or _texts(given.get("map_hosts")),
+            self.open_window or bool(given.get("open_window")),
+            self.accept_dag_race or bool(given.get("accept_dag_race")),
+            self.source_gone or bool(given.get("source_gone")),
+            self.manager_only or given.get("virtual_clusters") == [],
+        )
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
+
+
+def _playbook(flags: Flags, asked: RestoreRequest) -> tuple[str, dict[str, Json]]:
+    """Return the playbook for what was asked, and its parameters; the snapshot by its whole id, so that plans agree."""
+    with opened(flags, warn_of_window=False) as (site, _):
+        snapshot = chosen(site, asked.snapshot).id
+    given: dict[str, Json] = {"snapshot": snapshot, "map_hosts": list(asked.map_hosts)}
+    given["open_window"] = asked.open_window
+    if asked.clusters:
+        return "restore-cluster", {**given, "clusters": list(asked.clusters)}
+    given |= {"accept_dag_race": asked.accept_dag_race, "source_gone": asked.source_gone}
+    return "disaster-recovery", {**given, "virtual_clusters": []} if asked.manager_only else given
+
+
+def _clusters(flags: Flags, snapshot: str) -> list[str]:
+    """Return the clusters that a snapshot holds."""
+    with opened(flags) as (site, _):
+        return list(verdict_of(site, chosen(site, snapshot)).summary.clusters)
+
+
+def restore_preview(site: ConfiguredSite, plan: Plan) -> tuple[dict[str, Json], str]:
+    """Return what a plan that restores would meet, for programs and for people."""
+    sending = (PutDeployment.kind, AddClusters.kind)
+    action = next(action for action in plan.actions if action.kind in sending)
+    found = preview(site, outgoing_of(action, site), action.facts["present"])
+    clusters = [_look(site, one) for one in plan.actions if one.kind == FindCluster.kind]
+    lines = [f"virtual   {one['name']} at {one['base_url']}: {_answers(one)}" for one in clusters]
+    return {**found.to_json(), "virtual_clusters": clusters}, "\n".join(
+        [*found.lines(), *lines, f"digest    {plan.digest}"]
+    )
+
+
+def _look(site: ConfiguredSite, action: Action) -> dict[str, Json]:
+    """Return whether a virtual cluster that is to come back answers by now; no part of the plan's digest."""
+    cluster = site.virtual_cluster(str(action.arguments["vc"]))
+    settings = cluster.settings
+    return {"name": settings.name, "base_url": settings.base_url, "answers": cluster.answers(settings.base_url)}
+
+
+def _answers(one: Mapping[str, Json]) -> str:
+    if one["answers"]:
+        return "answers"
+    return "does not answer; where it still does not once the manager is back, the run stops and says what to do"
+
+
+def expected_digest(text: str) -> str | None:
+    """Return the digest that `--plan FILE|DIGEST` names, None where it was not given.
+
+    Raises:
+        Invalid: it is neither.
+    """
+    if not text:
+        return None
+    path = Path(text)
+    if path.is_file():
+        try:
+            return str(json.loads(path.read_text())["digest"])
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise Invalid(f"{path} is no saved plan", hint="`maint restore plan -o json > FILE` writes one") from error
+    if len(text) >= _SHORTEST and all(character in "0123456789abcdef" for character in text):
+        return text
+    raise Invalid(f"{text!r} is neither a file nor the digest of a plan", hint="`maint restore plan` shows the digest")
+
+
+def planned_for(text: str) -> Mapping[str, Json]:
+    """Return the parameters of the saved plan that `--plan FILE` names; empty where it names no file.
+
+    Raises:
+        Invalid: it is no saved plan.
+    """
+    path = Path(text)
+    if not text or not path.is_file():
+        return {}
+    try:
+        return Plan.from_json(json.loads(path.read_text())["plan"]).parameters
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise Invalid(f"{path} is no saved plan", hint="`maint restore plan -o json > FILE` writes one") from error

@@ -1,1 +1,0 @@
-"""`maint restore`: plan a restore and run it."""
