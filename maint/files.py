@@ -1,4 +1,4 @@
-"""Private files written whole and folders made private: the only place that does either; raises OSError as the disk."""
+"""Private files written whole and folders made private: the only place that does either; raises OSError."""
 
 import errno
 import fcntl
@@ -94,7 +94,7 @@ def create(path: Path, content: bytes, *, mode: int = 0o600) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, on disk; one that is missing is no error."""
+    """Delete a file, on disk; one that is missing is not an error."""
     with suppress(FileNotFoundError):
         path.unlink()
         sync_folder(path.parent)

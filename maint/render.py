@@ -188,7 +188,7 @@ def expression(text: str, *, at: Position | None = None) -> Template:
         tree = _parsed("{{ (" + text + "\n) }}")
         value = _single(tree)
         if value is None:
-            raise jinja2.TemplateSyntaxError("this is no expression", 1)
+            raise jinja2.TemplateSyntaxError("this is not an expression", 1)
         return Template(text, tree, value=value, at=at)
 
 
@@ -256,7 +256,7 @@ def _plain(value: object, depth: int = 0) -> Json:
         return {str(key): _plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, Sequence | Iterator | set):
         return [_plain(item, depth + 1) for item in value]
-    raise SecurityError(f"the result is no data but a {type(value).__name__}")
+    raise SecurityError(f"the result is not data but a {type(value).__name__}")
 
 
 class _Guard:

@@ -78,7 +78,6 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
         if seconds > 0:
             time.sleep(seconds)
 

@@ -85,7 +85,7 @@ def beside(work: Callable[[], None], pipe: Pipe) -> Iterator[None]:
     def run() -> None:
         try:
             work()
-        except BaseException as failure:  # a thread's failure belongs to whoever started it
+        except BaseException as failure:  # a thread's failure belongs to the code that started it
             failures.append(failure)
             pipe.break_off(failure)
 

@@ -121,7 +121,9 @@ def _parse_recipient(recipient: str) -> object:
     try:
         return pyrage.x25519.Recipient.from_str(recipient.strip())
     except pyrage.RecipientError as error:
-        raise Invalid(f"{recipient!r} is no age recipient", detail=[str(error)], hint="it looks like age1…") from None
+        raise Invalid(
+            f"{recipient!r} is not an age recipient", detail=[str(error)], hint="it looks like age1…"
+        ) from None
 
 
 def _parse_identities(identity: Secret) -> list[_Identity]:
@@ -131,7 +133,7 @@ def _parse_identities(identity: Secret) -> list[_Identity]:
         found = [pyrage.x25519.Identity.from_str(line) for line in lines if line and not line.startswith("#")]
     except pyrage.IdentityError as error:
         raise Invalid(
-            "this is no age private key",
+            "this is not an age private key",
             detail=[str(error)],
             hint="it looks like AGE-SECRET-KEY-1…, as age-keygen writes it",
         ) from None
@@ -170,7 +172,7 @@ class _Calls:
 
 
 def _encrypt(read: Read, target: BinaryIO, recipients: Sequence[object]) -> None:
-    # age asks for 8 KiB at a time; whoever gives the bytes is not asked for less than a block.
+    # age asks for 8 KiB at a time; the source is never asked for less than a block.
     calls = _Calls(io.BufferedReader(_Source(read), _BLOCK).read, target.write)
     try:
         pyrage.encrypt_io(calls, calls, recipients)
@@ -242,7 +244,7 @@ def _read_from(pipe: Pipe, *behind: Pipe) -> Iterator[BinaryIO]:
     stream = io.BufferedReader(_Source(pipe.read), _BLOCK)
     try:
         yield cast(BinaryIO, stream)
-        # Whoever has read all the bytes but not yet the end still learns whether that end is true.
+        # A caller that has read all the bytes but not yet the end still learns whether that end is true.
         stream.read(1)
     finally:
         for one in (pipe, *behind):

@@ -108,12 +108,12 @@ def _parse_private(content: bytes, what: str) -> Ed25519PrivateKey:
     key = _plain_private(*found) if found else _any_private(content)
     if key is None:
         raise Invalid(
-            f"{what} is no usable private key",
+            f"{what} is not a usable private key",
             detail=["expected: OpenSSH's own format, without a passphrase"],
             hint="ssh-keygen -t ed25519 -N '' -f FILE makes one",
         )
     if not isinstance(key, Ed25519PrivateKey):
-        raise Invalid(f"{what} is no Ed25519 key", hint="ssh-keygen -t ed25519 -N '' -f FILE makes one")
+        raise Invalid(f"{what} is not an Ed25519 key", hint="ssh-keygen -t ed25519 -N '' -f FILE makes one")
     return key
 
 

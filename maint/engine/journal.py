@@ -46,7 +46,7 @@ class Record(msgspec.Struct):
 
     @property
     def failed(self) -> bool:
-        """Whether it failed; waiting for a person is no failure."""
+        """Whether it failed; waiting for a person is not a failure."""
         return self.result is not None and self.result.outcome is Outcome.FAILED
 
 

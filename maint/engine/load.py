@@ -1,7 +1,6 @@
 """Read a playbook strictly: every mistake in it is found, with its place, before anything is touched."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -179,20 +178,14 @@ def _list(value: object) -> Json:
     return value
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(msgspec.Struct):
     document: Document
     library: Library
     within: Sequence[str]
     parameters: set[str]
-    registered: set[str]
-
-    def __init__(self, document: Document, library: Library, within: Sequence[str], parameters: set[str]) -> None:
-        self.document, self.library, self.within, self.parameters = document, library, within, parameters
-        self.registered = set()
+    registered: set[str] = set()
 
     def step(self, section: str, index: int, item: _Step) -> StepText:
-        """Check one step."""
         path: Path = (section, index)
         at = self.document.where(path)
         if (item.do is None) == (item.playbook is None):

@@ -88,7 +88,7 @@ def _name(handle: int, holder: Holder | None) -> None:
 
 
 def user() -> str:
-    """Return the name of the user who runs this; one without a name (containers) is told by number."""
+    """Return the name of the user who runs this; one without a name (containers) is given by number."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -111,11 +111,7 @@ def plan_to_keep(sight: Sight, args: Kept) -> str:
 
 
 def keep(action: Action, site: Site, work: Work) -> Generator[str, None, str]:
-    """Store a safety snapshot of the present state, once for all attempts of the run; return words for the outcome.
-
-    Raises:
-        WorkFailed: it could not be stored and proven; nothing is destroyed then.
-    """
+    """Store a safety snapshot, proven, once for all attempts of the run; return words for the outcome."""
     if waived := str(action.arguments["no_safety_net"]):
         yield f"WARNING: no safety net, the present state is not kept: {waived}"
         return f"without a safety net ({waived})"

@@ -50,7 +50,7 @@ class Step(Generic[A]):
         return frozenset()
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
-        """Whether what an earlier life of the run did is still so; asked on resume of every finished action."""
+        """Whether what an earlier attempt did is still so; asked on resume of every finished action."""
         return True
 
     def action(

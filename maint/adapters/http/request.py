@@ -99,12 +99,7 @@ class Bearer(AuthBase):
 
 
 class Form:
-    """A form with one file, read again at each iteration; `signature` is the SHA-1 of what was sent last, in hex.
-
-    Args:
-        filename: ignored by the jobs API (J5.1).
-        kind: the file's media type.
-    """
+    """A form with one file, read again at each iteration; `signature` is the SHA-1 of what was sent last, in hex."""
 
     def __init__(
         self, content: Content, name: str = "file", filename: str = "file", kind: str = "application/octet-stream"

@@ -30,12 +30,7 @@ def segment(name: str) -> str:
 
 
 class Calls:
-    """How to ask and to act, each through the port that serves and with the account that is let in.
-
-    Args:
-        warn: shown in words what the operator must not miss.
-        pause: seconds before a read is asked again.
-    """
+    """How to ask and to act, each through the port that serves and with the account that is let in."""
 
     def __init__(
         self,

@@ -21,10 +21,9 @@ from maint.ports.virtual_cluster import Content
 
 
 class ManagerClient(Reads):
-    """Talks to a manager; implements `ports.Manager`.
+    """Talks to a manager; implements `ports.Manager`; warns of each new connection whose certificate is not verified.
 
     Args:
-        warn: shown, in words, every time a connection is built whose certificate is not verified.
         pause: seconds before a read is asked again after a stray 401 or a dropped connection.
     """
 

@@ -15,7 +15,7 @@ _NO_ID = -1  # negative: not pollable (M4.1)
 
 
 def fields(value: Json | Fields) -> Fields:
-    """Return an object's fields; none for anything that is no object."""
+    """Return an object's fields; none for anything that is not an object."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -101,12 +101,12 @@ def bases(context: Fields) -> set[str]:
 
 
 def service(source: Fields) -> Service:
-    """Return a service; a state it does not tell is UNKNOWN."""
+    """Return a service; a state that it does not give is UNKNOWN."""
     return Service(text(source, "name"), text(source, "type"), text(source, "serviceState") or "UNKNOWN")
 
 
 def role(source: Fields) -> Role:
-    """Return a role; a state it does not tell is UNKNOWN."""
+    """Return a role; a state that it does not give is UNKNOWN."""
     return Role(
         name=text(source, "name"),
         type=text(source, "type"),

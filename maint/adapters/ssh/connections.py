@@ -20,7 +20,7 @@ from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, MaintError
 from maint.files import read_private
 
-# Without a handler, paramiko's tracebacks would reach the terminal; what failed is told by our exceptions.
+# Without a handler, paramiko's tracebacks would reach the terminal; our exceptions say what failed.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 BROKEN = (OSError, EOFError, SSHException)  # what a failing connection raises
@@ -46,10 +46,9 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Connections:
-    """Makes Fabric connections to hosts; key, known hosts and jump host are shared by all of them, and by threads.
+    """Makes Fabric connections; key, known hosts (by default `.ssh/known_hosts` in `home`) and jump host are shared.
 
     Args:
-        home: whose `.ssh/known_hosts` counts where none is configured; None for the user's own.
         once: whether a jump host that could not be reached is not tried again.
     """
 
@@ -98,7 +97,6 @@ class Connections:
 
     @staticmethod
     def drop(connection: Connection) -> None:
-        """Close a connection."""
         with suppress(*BROKEN):  # what is closed may be dead already, and so may the jump host that it goes through
             connection.client.close()
 

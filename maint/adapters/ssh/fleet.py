@@ -89,7 +89,7 @@ class FabricFleet:
         self, hosts: Sequence[HostSettings], scripts: Mapping[str, bytes], *, timeout: float | None = None
     ) -> Iterator[Reply]:
         """Feed each host's script to its `/bin/sh` and yield one reply a host; see `ports.Fleet.ask`."""
-        self._sudo.password()  # a reference that leads nowhere is told before anybody is asked
+        self._sudo.password()  # a reference that leads nowhere is reported before any host is asked
         connections = self._connections()
 
         def work(host: HostSettings) -> Reply:

@@ -109,8 +109,8 @@ def _matches(pattern: str, name: str) -> bool:
         # `[host]:port` is not a set of characters.
         return fnmatchcase(name, pattern.lower().replace("[", "[[]"))
     try:
-        _, kind, salt, told = pattern.split("|")
-        expected, seed = base64.b64decode(told, validate=True), base64.b64decode(salt, validate=True)
+        _, kind, salt, digest = pattern.split("|")
+        expected, seed = base64.b64decode(digest, validate=True), base64.b64decode(salt, validate=True)
     except ValueError:
         return False
     return kind == "1" and hmac.compare_digest(hmac.digest(seed, name.encode(), "sha1"), expected)

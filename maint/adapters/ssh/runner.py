@@ -160,7 +160,7 @@ class Command:
                 self._input_ended = True
                 self._channel.shutdown_write()
         except OSError:
-            # A command may end without having read its input; how it ended is told by its status.
+            # A command may end without having read its input; its status says how it ended.
             self._pending = memoryview(b"")
             self._input_ended = True
 

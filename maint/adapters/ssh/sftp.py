@@ -211,7 +211,7 @@ class Upload:
         self._offset = 0
 
     def write(self, block: bytes | bytearray | memoryview, /) -> int:
-        """Write a block; a failure may be told by a later call, at the latest by `finish`."""
+        """Write a block; a later call may report its failure, at the latest by `finish`."""
         self._waiting += block
         whole = len(self._waiting) - len(self._waiting) % _BLOCK
         self._push(bytes(self._waiting[:whole]))
@@ -248,7 +248,6 @@ class Download(io.RawIOBase):
         self._block = memoryview(b"")
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
@@ -305,13 +304,12 @@ class Sessions:
             with suppress(*BROKEN):  # it may be dead already
                 session.channel.close()
             if session.silent or not alive(connection):
-                self._kept.drop(connection)  # it is told once: the next user gets a new one
+                self._kept.drop(connection)  # this is reported once: the next user gets a new one
             raise
         with self._lock:
             self._free.append((connection, session))
 
     def close(self) -> None:
-        """Close the connection."""
         with self._lock:
             self._free.clear()
         self._kept.drop()

@@ -68,11 +68,7 @@ sync "$d/" 2>/dev/null || sync
 
 
 class FabricShell:
-    """`ports.Shell`: connections are made when first needed, kept while the shell is, and shared by threads.
-
-    Args:
-        home: whose `.ssh/known_hosts` counts where the site configures none; None for the user's own.
-    """
+    """`ports.Shell`: connections are made when first needed, kept while the shell is, and shared by threads."""
 
     def __init__(
         self,
@@ -144,7 +140,6 @@ class FabricShell:
             raise _failed(f"{host}: cannot write {path}", ran)
 
     def close(self) -> None:
-        """Close all connections."""
         with self._opening:
             for kept in self._kept.values():
                 kept.drop()

@@ -240,7 +240,7 @@ def _sweep_one(folder: int, name: str) -> bool:
 
 
 def _forget(folder: int, name: str) -> None:
-    # Best effort on the way out of a failure: the failure itself is what must be told, and a sweep comes later.
+    # Best effort on the way out of a failure: the failure itself must be reported, and a sweep comes later.
     try:
         os.unlink(name, dir_fd=folder)
     except OSError:

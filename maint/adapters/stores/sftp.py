@@ -108,7 +108,6 @@ class SftpStore:
         return swept
 
     def close(self) -> None:
-        """Close the connection."""
         self._sessions.close()
 
     def _path(self, parts: Sequence[str]) -> str:
@@ -153,7 +152,7 @@ class SftpStore:
                     raise error
 
     def _forget(self, staging: str) -> None:
-        # Best effort on the way out of a failure: the failure itself is what must be told, and a sweep comes later.
+        # Best effort on the way out of a failure: the failure itself must be reported, and a sweep comes later.
         with suppress(*BROKEN, CannotReach), self._sessions.session() as session:
             session.remove(staging)
 

@@ -59,7 +59,7 @@ def _boot() -> str:
 
 def _began(process: int) -> int:
     # Ticks since the boot; 0 where there is no such process.
-    # The command's name stands in brackets and may hold anything; what follows is told apart by blanks.
+    # The command's name stands in brackets and may hold anything; what follows is separated by blanks.
     fields = _line(f"/proc/{process}/stat").rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 else 0
 
@@ -85,7 +85,6 @@ class Reader(io.RawIOBase):
         self._failing = failing
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.

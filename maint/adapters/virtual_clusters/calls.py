@@ -157,7 +157,6 @@ class Calls:
         return True
 
     def get(self, url: str, accept: str = JSON) -> Call:
-        """Return a GET."""
         return Call("GET", url, self._timeouts.read, accept=accept)
 
     def post(self, *segments: str, json: Json = None) -> Call:
@@ -165,16 +164,13 @@ class Calls:
         return self._with_json("POST", segments, json)
 
     def patch(self, *segments: str, json: Json) -> Call:
-        """Return a PATCH."""
         return self._with_json("PATCH", segments, json)
 
     def put(self, url: str, form: Form) -> Call:
-        """Return an upload."""
         limit = self._timeouts.write
         return Call("PUT", url, limit, accept=JSON, body=form, length=form.length, type=form.type)
 
     def delete(self, url: str) -> Call:
-        """Return a DELETE."""
         return Call("DELETE", url, self._timeouts.read, accept=JSON)
 
     def _with_json(self, method: str, segments: tuple[str, ...], json: Json) -> Call:

@@ -32,7 +32,6 @@ class VirtualClusterClient(Jobs, Resources, Runs):
         return self._calls.tokens.current().lifetime
 
     def info(self) -> Object:
-        """Return `GET /info`."""
         found = self._calls.json("info")
         if found is None:
             raise WorkFailed(

@@ -94,7 +94,6 @@ class Jobs:
         return None if raw is None else Job(raw)
 
     def create_job(self, definition: Object) -> None:
-        """Create a job."""
         name = str(definition["name"])
         self._calls.act(self._calls.post("jobs", json=definition), lambda: self._is(name, definition))
 

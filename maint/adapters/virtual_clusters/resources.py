@@ -27,7 +27,7 @@ class Resources:
         return tuple(Resource(raw) for raw in _RESOURCES.whole(self._calls, filters))
 
     def resource(self, name: str, *, files: bool = True) -> Resource | None:
-        """Return a resource, with its files unless told otherwise; None where there is none."""
+        """Return a resource, with its files unless they are not wanted; None where there is none."""
         raw = self._calls.json("resources", name, query=[("includeFiles", "true" if files else "false")])
         return None if raw is None else Resource(raw)
 
@@ -45,7 +45,6 @@ class Resources:
             answer.close()
 
     def create_resource(self, definition: Object) -> None:
-        """Create a resource."""
         name = str(definition["name"])
 
         def landed() -> bool:

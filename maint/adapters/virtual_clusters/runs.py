@@ -13,7 +13,7 @@ from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Start
 
 _NEWEST = 20  # runs among which one that has just been started is looked for
-_SHOWS_UP = (0.0, 1.0, 2.0, 3.0, 5.0, 5.0)  # seconds before each look for a run whose number was not told
+_SHOWS_UP = (0.0, 1.0, 2.0, 3.0, 5.0, 5.0)  # seconds before each look for a run whose number the answer lacked
 _RUNS = "job-runs"
 _LIST = Listing(_RUNS, "runs", "id", (("orderby", "ID"),))
 _NEWEST_FIRST = Listing(_RUNS, "runs", "id", (("orderby", "ID"), ("orderasc", "false")))
@@ -75,14 +75,14 @@ class Runs:
             return bool(found)
 
         content = None if start.again and landed() else self._calls.act(call, landed, good=_is_start)
-        told = None if content is None else _number(content)
-        if told is not None:
-            return told
+        number = None if content is None else _number(content)
+        if number is not None:
+            return number
         if not found and not landed():
             raise AnswerMissing(
                 f"job {start.job} was started, and no run of it is listed",
                 whole=True,
-                hint="`maint vc run list` may show it later; its number was not told",
+                hint="`maint vc run list` may show it later; the answer did not give its number",
             )
         return found[-1]
 
@@ -121,10 +121,10 @@ class Runs:
 
 def _ambiguous(start: Start, runs: Sequence[Run]) -> AnswerMissing:
     return AnswerMissing(
-        f"job {start.job} was started, and which run that made cannot be told",
+        f"job {start.job} was started, and which run that made is unclear",
         whole=True,
         detail=[f"started since: {', '.join(str(run.id) for run in runs)}"],
-        hint="`maint vc run describe` tells who started each of them",
+        hint="`maint vc run describe` says who started each of them",
     )
 
 

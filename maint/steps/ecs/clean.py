@@ -50,7 +50,7 @@ class CleanHosts(Step[DeleteArguments]):
         paths = paths_of(ecs)
         removals = removals_on(sight, ecs.hosts, paths)
         hosts: dict[str, Json] = {host: [one.to_json() for one in listed] for host, listed in removals.items()}
-        words = f"end rke2, remove {PACKAGE}, unmount what pods hold, and remove {_told(removals)}"
+        words = f"end rke2, remove {PACKAGE}, unmount what pods hold, and remove {_removal_words(removals)}"
         yield self.action(
             f"hosts of cluster {ecs.cluster.name}",
             f"{words}{_beside(ecs)}{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",
@@ -73,7 +73,7 @@ class CleanHosts(Step[DeleteArguments]):
         kept = yield from keep(action, site, work)
         yield from _ended(site, work, surveys)
         off = [host for host, survey in surveys.items() if survey.package or survey.iscsid]
-        yield from _told_all(site, off, script("ecs-iscsi", package=PACKAGE), f"taking {PACKAGE} off")
+        yield from _run_everywhere(site, off, script("ecs-iscsi", package=PACKAGE), f"taking {PACKAGE} off")
         surveys = yield from _surveys(site, list(hosts), paths, "looking at what is mounted")
         yield from _unmounted(site, surveys)
         surveys = yield from _surveys(site, list(hosts), paths, "looking at what is left")
@@ -82,7 +82,7 @@ class CleanHosts(Step[DeleteArguments]):
         return done(f"{count} paths removed on {host_list(list(hosts))}; {kept}")
 
 
-def _told(removals: Mapping[str, Sequence[Removal]]) -> str:
+def _removal_words(removals: Mapping[str, Sequence[Removal]]) -> str:
     groups: dict[tuple[str, ...], list[str]] = {}
     for host, listed in removals.items():
         groups.setdefault(tuple(one.words for one in listed), []).append(host)
@@ -121,10 +121,10 @@ def _ended(site: Site, work: Work, surveys: Mapping[str, Survey]) -> Generator[s
         ended.append(host)
         work.note("rke2 ended", list(ended))
 
-    yield from _told_all(site, left, script("ecs-rke2", bin=BIN), "ending rke2", note)
+    yield from _run_everywhere(site, left, script("ecs-rke2", bin=BIN), "ending rke2", note)
 
 
-def _told_all(
+def _run_everywhere(
     site: Site, hosts: Sequence[str], words: bytes, doing: str, note: Callable[[str], object] = str
 ) -> Generator[str, None, None]:
     yield from map_hosts(

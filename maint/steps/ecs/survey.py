@@ -51,7 +51,7 @@ class Mount(msgspec.Struct, frozen=True):
 class Found(msgspec.Struct, frozen=True):
     """What a host says about one path."""
 
-    path: str  # as the contract or a setting spells it
+    path: str  # as M6.1 or a setting spells it
     form: str  # none, folder, file or link
     real: str  # where it leads, without links; empty where a link leads nowhere
     leads: str = ""  # for a link, what it leads to: none, folder or file
@@ -60,7 +60,7 @@ class Found(msgspec.Struct, frozen=True):
 class Removal(msgspec.Struct, frozen=True):
     """What goes from a host."""
 
-    path: str  # as the contract or a setting spells it
+    path: str  # as M6.1 or a setting spells it
     form: str  # folder, file or link
     real: str  # the path itself, without links on the way, or a link's target; empty for a link that leads nowhere
     volume: str  # the file system of a volume of its own, which is emptied only; empty where it is none
@@ -192,7 +192,7 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 def paths_of(ecs: Ecs) -> list[str]:
-    """Return all paths that are asked about: those that the contract lists, and the data directories, or refuse."""
+    """Return all paths that are asked about: those of M6.1, and the data directories, or refuse."""
     problems: list[str] = []
     paths = dict.fromkeys([*LISTED, *UNMOUNTED])
     for setting, path in ecs.data.items():

@@ -28,7 +28,6 @@ def map_hosts(
 
     Args:
         work: called with each name, in a thread.
-        doing: what is done, for words on the way.
         done: called with each host where it was done, by the thread that iterates.
         hint: what to do next, beside what the hosts' own failures say.
 

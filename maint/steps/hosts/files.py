@@ -249,7 +249,7 @@ class FetchFile(Step[FetchArguments]):
     arguments = FetchArguments
 
     def plan(self, args: FetchArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it; whether the file is there is told when its turn comes, since an earlier step may make it."""
+        """Plan it; whether the file is there is seen when its turn comes, since an earlier step may make it."""
         chosen_hosts(sight, HostsArguments(hosts=[args.host]))
         odd = not plain_path(args.path) or not plain_path(args.to) or not MODE.fullmatch(args.mode)
         if odd or any(name and not NAME.fullmatch(name) for name in (args.owner, args.group)):

@@ -67,7 +67,7 @@ class RunCommand(Step[RunArguments]):
         if begun and not (args.reads or args.repeatable or args.unless):
             raise WorkFailed(
                 f"nobody saw whether `{args.command}` ended on {host_list(begun)}, so it is not run again",
-                hint="look there; `unless: COMMAND` in its step tells where it is done, `repeatable: true` lets it run",
+                hint="look there; `unless: COMMAND` in its step says where it is done, `repeatable: true` lets it run",
             )
         open_, ran = list(left), dict[str, Ran]()
         work.note("begun", list(open_))
@@ -83,11 +83,11 @@ class RunCommand(Step[RunArguments]):
                 open_.remove(host)
                 work.note("begun", list(open_))
 
-        yield from _told_all(map_hosts(site, left, run, "running", done=note), ran)
+        yield from _raising_all(map_hosts(site, left, run, "running", done=note), ran)
         return _result(args, ran) if ran else unchanged(f"nothing to run on {host_list(args.hosts)}")
 
 
-def _told_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) -> Generator[str, None, None]:
+def _raising_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) -> Generator[str, None, None]:
     failure: MaintError | None = None
     try:
         yield from running

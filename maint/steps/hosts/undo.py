@@ -36,7 +36,7 @@ def records(state: Path) -> Sequence[UndoRecord]:
         return ()
     except msgspec.DecodeError:
         raise WorkFailed(
-            f"{path} is damaged, so what is kept of hosts cannot be told",
+            f"{path} is damaged, so what is kept of hosts is not known",
             hint=f"move it away; the contents themselves lie sealed in {state / 'undo'}",
         ) from None
 
@@ -47,10 +47,9 @@ def newest(state: Path, host: str, name: str) -> UndoRecord | None:
 
 
 def keep(site: Site, run: str, found: Mapping[str, bytes | None], name: str, **facts: Mapping[str, str]) -> None:
-    """Seal content of hosts, None where there was none, and write down what it is; on disk before this returns.
+    """Seal content of hosts, None where there was none, with owner, group and mode; on disk before this returns.
 
-    What the same run has kept already stays: it is the state before the run. The facts are owner, group and mode, each
-    by host.
+    What the same run has kept already stays: it is the state before the run.
     """
     before = list(records(site.state))
     have = {one.host for one in before if one.run == run and one.name == name}

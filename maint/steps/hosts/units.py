@@ -53,7 +53,6 @@ class StopServer(Step[NoArguments]):
     arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it."""
         yield _server_action(self, sight, "stop", "start it: `server.start`")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -72,7 +71,6 @@ class StartServer(Step[NoArguments]):
     arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it."""
         yield _server_action(self, sight, "start", "stop it: `server.stop`")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -92,11 +90,9 @@ class AwaitServer(Step[NoArguments]):
     arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it."""
         yield self.action(f"manager {sight.settings.manager.host}", "wait until the manager's API answers")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Wait."""
         version = yield from await_version(site, work.timeout or START_LIMIT)
         return done(f"API v{version} answers", {"api": version})
 

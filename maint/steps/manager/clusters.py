@@ -179,7 +179,7 @@ class StartCluster(_Switch[ClusterArguments]):
 
 
 class StopAllClusters(Step[StopAllArguments]):
-    """Stops whatever still runs; the server may or may not do it by itself on a restore (contract section 14, U17)."""
+    """Stops whatever still runs; the server may or may not do it by itself on a restore (M14 U17)."""
 
     kind = "clusters.stop"
     help = "Stop every cluster that still runs, each as `cluster.stop` does; a snapshot about to be put is proof."
@@ -200,7 +200,7 @@ class StopAllClusters(Step[StopAllArguments]):
 
 
 class DeleteCluster(Step[DeleteArguments]):
-    """Deletes a stopped cluster; the call is synchronous (contract section 6)."""
+    """Deletes a stopped cluster; the call is synchronous (M6)."""
 
     kind = "cluster.delete"
     help = "Delete a cluster that is at rest and that nothing hangs on, once it is proven that it can come back."

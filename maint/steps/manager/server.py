@@ -16,7 +16,7 @@ LOG = "/var/log/cloudera-scm-server/cloudera-scm-server.log"
 _SHOW = f"systemctl show {UNIT} -p InvocationID,ActiveEnterTimestamp,MainPID"
 _BEFORE = "before restart"  # the note of what systemd said then
 _IN_VAIN = "waited in vain"
-START_LIMIT = 900.0  # seconds; a server takes about two minutes (contract section 3)
+START_LIMIT = 900.0  # seconds; a server takes about two minutes (M3)
 
 
 class ProbeServer(Step[NoArguments]):
@@ -29,7 +29,6 @@ class ProbeServer(Step[NoArguments]):
     arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the question."""
         yield self.action(f"manager {sight.settings.manager.host}", "probe the version")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -121,10 +120,7 @@ def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, 
 
 
 def serves_tls_next(site: Site, work: Work) -> bool:
-    """Return whether the TLS port is to serve once the server is restarted; asked for before it is, once a run.
-
-    With a CA configured nothing but evidence says no: what the server has stored, read before the restart.
-    """
+    """Return whether the TLS port is to serve after the restart; with a CA only the server's stored settings say no."""
     if not _wants_tls(site):
         return False
     noted = work.noted("tls next")
@@ -144,14 +140,10 @@ def _wants_tls(site: Site) -> bool:
 
 
 def await_version(site: Site, limit: float, *, tls: bool | None = None) -> Generator[str, None, int]:
-    """Wait so many seconds until the API answers, and return N of its `vN`.
+    """Wait so many seconds until the API answers, and return N of its `vN`; raises as `restart_and_wait`.
 
     Args:
         tls: whether only an answer on the TLS port counts; None: where a CA is configured.
-
-    Raises:
-        TimedOut: it did not come up.
-        CannotReach: it came up, with a certificate that is not to be trusted.
     """
     seen = ["no answer"]
     try:
@@ -178,7 +170,7 @@ def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generato
             seen.append(f"plain port {presence.plain}, TLS port {presence.tls}")
         except LoginRefused:
             raise
-        except (WorkFailed, CannotReach) as error:  # a starting server may answer 404 or 5xx (contract section 3)
+        except (WorkFailed, CannotReach) as error:  # a starting server may answer 404 or 5xx (M3)
             seen.append(error.message)
         waited = site.clock.monotonic() - begun
         if waited > limit:
@@ -209,7 +201,6 @@ class RestartServer(Step[NoArguments]):
         yield self.action(f"{UNIT} on {', '.join(hosts)}", f"restart {UNIT} on {', '.join(hosts)}")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Restart and wait."""
         try:
             version = yield from restart_and_wait(site, work, work.timeout or START_LIMIT)
         except CannotReach:
@@ -244,12 +235,10 @@ class LogIn(Step[NoArguments]):
     arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the login."""
         name = sight.settings.manager.login.username
         yield self.action(f"account {name}", f"log in as {name}")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Log in anew."""
         site.manager.forget_login()
         account = site.manager.log_in()
         yield f"logged in as {account.name}"

@@ -169,7 +169,6 @@ class CloseWindow(Step[NoArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Close whatever is open."""
         window = remembered(site.state)
         if window is None:
             for host in site.settings.hosts_in("manager"):
@@ -180,11 +179,7 @@ class CloseWindow(Step[NoArguments]):
 
 
 def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, None, None]:
-    """Put the options back on every host, restart, wait (seconds at the most), and only then forget the window.
-
-    Raises:
-        CannotReach: a host is out of reach; the window stays remembered.
-    """
+    """Put the options back on every host, restart, wait (seconds), and only then forget the window."""
     for host, edited in window.hosts.items():
         present = _file(site.shell, host)
         seen = _digest(present)
@@ -218,11 +213,7 @@ def _file(shell: ShellSight, host: str) -> bytes | None:
 
 
 def servers(settings: SiteSettings, manager: ManagerSight) -> list[HostSettings]:
-    """Return the hosts on which a server of this manager runs (M7.1: set the option on each).
-
-    Raises:
-        Refused: the manager has servers on hosts that the config does not name.
-    """
+    """Return the hosts on which a server of this manager runs (M7.1), or refuse where the config does not name them."""
     configured = settings.hosts_in("manager")
     instances = manager.instances()
     if len(instances) <= 1:

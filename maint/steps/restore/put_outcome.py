@@ -60,10 +60,7 @@ def look(sight: Sight, wanted: dict[str, Tree]) -> Seen:
 
 
 class Replaced:
-    """Evidence that a whole deployment took the place of what was there: atomically, so that all or nothing is (M8).
-
-    Where only the bootstrap account was let in before, the wanted account tells; else the differences that went.
-    """
+    """Evidence that a whole deployment replaced what was there, atomically: all or nothing (M8)."""
 
     def __init__(self, wanted: dict[str, Tree]) -> None:
         self.wanted = wanted
@@ -91,7 +88,7 @@ class Added:
         self._clusters = frozenset(clusters)
 
     def before(self, sight: Sight) -> dict[str, Json]:
-        """Return nothing: that they are not there was seen to by whoever sends."""
+        """Return nothing: the sender has made sure that they are not there."""
         return {}
 
     def there(self, sight: Sight, before: dict[str, Json]) -> bool:

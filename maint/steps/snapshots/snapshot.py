@@ -39,7 +39,6 @@ class TakeSnapshot(Step[TakeArguments]):
     arguments = TakeArguments
 
     def plan(self, args: TakeArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the export."""
         purposes = [purpose.value for purpose in Purpose]
         if args.purpose not in purposes:
             raise Refused(f"a snapshot's purpose is one of {', '.join(purposes)}", hint="`backup` is the usual one")
@@ -51,7 +50,7 @@ class TakeSnapshot(Step[TakeArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Take it, unless an earlier life of the run has committed it already."""
+        """Take it, unless an earlier attempt has committed it already."""
         purpose = Purpose(str(action.arguments["purpose"]))
         snapshot = yield from taken_once(site, work, purpose, accept_empty=action.arguments.get("accept_empty") is True)
         words = described(snapshot)
@@ -119,7 +118,6 @@ class RequireBackup(Step[RequireArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Prove it again."""
         name, max_age = str(action.arguments["cluster"]), float(str(action.arguments["max_age"]))
         yield "verifying the snapshot that is to prove it"
         judged = cluster_proof(site, resolve(site.manager, name) if name else None, max_age)
@@ -142,7 +140,7 @@ class CopySnapshots(Step[NoArguments]):
             yield self.action(f"store {sight.store.location}", words)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Copy; a store that is down is told, and tried again by the next run."""
+        """Copy; a store that is down is reported, and tried again by the next run."""
         problems = yield from replicate(site)
         yield from problems
         if problems:
