@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Generator, Iterable, Mapping
 
+from pydantic import Field
+
 from maint.errors import CannotReach, MaintError, WorkFailed
 from maint.model.events import Result
 from maint.model.json import Json
@@ -27,11 +29,13 @@ class RunArguments(HostsArguments):
         output: what it prints is registered.
     """
 
-    command: str
-    reads: bool = False
-    unless: str = ""
-    repeatable: bool = False
-    output: bool = False
+    command: str = Field(description="for the shell")
+    reads: bool = Field(False, description="it changes nothing: READ")
+    unless: str = Field(
+        "", description="a command that changes nothing, and ends with status 0 where nothing is to be done"
+    )
+    repeatable: bool = Field(False, description="twice is as good as once")
+    output: bool = Field(False, description="register what it prints, up to 64 KiB a host")
 
 
 class RunCommand(Step[RunArguments]):

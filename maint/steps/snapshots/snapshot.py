@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from pydantic import Field
+
 from maint.config.fields import Duration
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
@@ -25,9 +27,11 @@ _REDACTED = (
 class TakeArguments(Arguments):
     """Why, and whether only an unredacted export will do."""
 
-    purpose: str = Purpose.BACKUP.value
-    unredacted: bool = False
-    accept_empty: bool = False
+    purpose: str = Field(Purpose.BACKUP.value, description="`backup`, or `safety`: never chosen by itself")
+    unredacted: bool = Field(False, description="fail unless the snapshot is restorable")
+    accept_empty: bool = Field(
+        False, description="virtual clusters hold what is found, however little it is (`maint help vc-backup`)"
+    )
 
 
 class TakeSnapshot(Step[TakeArguments]):
@@ -96,8 +100,8 @@ def _broken_hint(snapshot: Snapshot) -> str:
 class RequireArguments(Arguments):
     """How old the snapshot may be, and the cluster it must hold."""
 
-    max_age: Duration
-    cluster: str = ""
+    max_age: Duration = Field(description="how old it may be")
+    cluster: str = Field("", description="the cluster that is about to go")
 
 
 class RequireBackup(Step[RequireArguments]):

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterable, Sequence
 
+from pydantic import Field
+
 from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_size
 from maint.model.plan import Action, Effect
@@ -28,8 +30,8 @@ _SOUND = 2
 class TakeClusterArguments(VcArguments):
     """Why, and whether what is found is true however little it is."""
 
-    purpose: str = Purpose.BACKUP.value
-    accept_empty: bool = False
+    purpose: str = Field(Purpose.BACKUP.value, description="`backup`, or `safety`: never chosen by itself")
+    accept_empty: bool = Field(False, description="it holds what is found, however little it is")
 
 
 class TakeCluster(VcStep[TakeClusterArguments]):

@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Generator, Iterable, Mapping
 
+from pydantic import Field
+
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import MaintError, WorkFailed
 from maint.model.formatting import show_count
@@ -32,7 +34,7 @@ _APPLY, _SCRIPT = "server-side apply", "the utility script"
 class InitUserArguments(InitArguments):
     """Which user of the virtual cluster."""
 
-    user: str
+    user: str = Field(description="a user under `users:` of the virtual cluster")
 
 
 class InitUser(Step[InitUserArguments]):

@@ -3,6 +3,8 @@
 import ssl
 from collections.abc import Iterable
 
+from pydantic import Field
+
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused, Refused, Unfinished, WorkFailed
 from maint.model.formatting import show_count
@@ -19,8 +21,10 @@ from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, o
 class FindArguments(VcArguments):
     """With which snapshot of the manager it comes back, and whether it does no harm that the source lives."""
 
-    snapshot: str = ""
-    source_gone: bool = False
+    snapshot: str = Field(
+        "", description="the manager's snapshot with which it comes back; the newest restorable one when empty"
+    )
+    source_gone: bool = Field(False, description="although the source still answers: it does no harm")
 
 
 class FindCluster(VcStep[FindArguments]):

@@ -63,9 +63,13 @@ def _made(cluster: VirtualCluster, definition: Object, files: Mapping[str, Conte
 class OnceArguments(VcArguments):
     """What runs, and the local files that it needs."""
 
-    definition: dict[str, JsonValue]
-    files: list[str] = Field(default_factory=list)
-    keep_log: bool = False
+    definition: dict[str, JsonValue] = Field(description="the job's, as the API takes it, without name and mounts")
+    files: list[str] = Field(
+        default_factory=list, description="local files for the resource, the application among them"
+    )
+    keep_log: bool = Field(
+        False, description="keep `driver/stdout`, sealed in the state folder, until the command has shown it"
+    )
 
 
 class RunOnce(VcStep[OnceArguments]):

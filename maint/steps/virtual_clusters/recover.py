@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterable, Mapping
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
+from pydantic import Field
 
 from maint.errors import CannotReach, MaintError, Refused
 from maint.model.plan import Action, Effect
@@ -23,8 +24,8 @@ from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 class RecoverArguments(VcArguments):
     """With which snapshot of the manager it comes back, and whether DAGs do that may run before they are paused."""
 
-    snapshot: str = ""
-    accept_dag_race: bool = False
+    snapshot: str = Field("", description="as for `vc.find`")
+    accept_dag_race: bool = Field(False, description="bring back DAGs too that may run before they are paused")
 
 
 class RecoverCluster(VcStep[RecoverArguments]):

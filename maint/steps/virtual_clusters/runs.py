@@ -18,14 +18,14 @@ from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 class RunJobArguments(JobArguments):
     """Which job, with which variables, and whether to wait for the run's end."""
 
-    wait: bool = False
-    variables: dict[str, str] = Field(default_factory=dict)
+    wait: bool = Field(False, description="wait; a run that fails fails the step")
+    variables: dict[str, str] = Field(default_factory=dict, description="texts for `{{{name}}}`")
 
 
 class RunArguments(VcArguments):
     """Which run."""
 
-    run: int
+    run: int = Field(description="its id")
 
 
 class RunJob(VcStep[RunJobArguments]):
