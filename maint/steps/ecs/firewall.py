@@ -129,7 +129,7 @@ class RestoreFirewall(Step[RestoreArguments]):
         def restore(host: str) -> None:
             found = undo.newest(site.state, host, NAME)
             if found is None:
-                raise WorkFailed(f"{host}: its rules are no longer kept")
+                raise WorkFailed(f"{host}: its rules are not kept any more")
             rules = site.undo.fetch(found.sealed)
             output_of(host, site.shell.run(host, "iptables-restore", stdin=rules, timeout=_LIMIT))
 

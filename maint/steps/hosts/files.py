@@ -28,27 +28,17 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 
 
 class Stat(msgspec.Struct, frozen=True):
-    """What a file on a host is; only a `file` has the rest.
+    """What a file on a host is; only a `file` has the rest."""
 
-    Attributes:
-        form: none, file, folder or dangling.
-        sha256: of its content.
-        owner, group, mode: as `stat` spells them.
-    """
-
-    form: str
+    form: str  # none, file, folder or dangling
     sha256: str = ""
-    owner: str = ""
+    owner: str = ""  # owner, group and mode as `stat` spells them
     group: str = ""
     mode: str = ""
 
 
 def stat_of(shell: ShellSight, host: str, path: str) -> Stat:
-    """Return what a file on a host is.
-
-    Raises:
-        WorkFailed: it is there, and cannot be read.
-    """
+    """Return what a file on a host is; WorkFailed where it is there, and cannot be read."""
     words = ask_script(shell, host, script("host-stat", path=path)).decode("utf-8", "replace").split()
     if not words or len(words) not in (1, 5):
         raise WorkFailed(f"{host}: what it says about {path} cannot be read")
@@ -124,17 +114,13 @@ class PutFile(Step[PutArguments]):
 
 
 def write(site: Site, host: str, path: str, content: bytes, wanted: Stat) -> None:
-    """Replace a file of a host.
-
-    Raises:
-        WorkFailed: it could not be written; the old one is as it was.
-    """
+    """Replace a file of a host; where that fails, the old one is as it was."""
     owner, group, mode = wanted.owner, wanted.group, wanted.mode
     site.shell.write_file(host, path, content, owner=owner, group=group, mode=mode, timeout=_LIMIT)
 
 
 def _wanted(args: PutArguments, content: bytes, now: Stat) -> Stat:
-    """Return what a file is to be; what the arguments leave open stays as it is."""
+    # What the arguments leave open stays as it is.
     return Stat(
         "file",
         hashlib.sha256(content).hexdigest(),
@@ -180,7 +166,7 @@ def _local(file: str) -> bytes:
 
 
 def _facts(file: str) -> dict[str, Json]:
-    """Return what tells that a local file is still the same; no digest, which could tell of a secret in it."""
+    # What tells that a local file is still the same; no digest, which could tell of a secret in it.
     try:
         found = Path(file).stat()
     except OSError as error:
@@ -264,7 +250,7 @@ class FetchFile(Step[FetchArguments]):
     arguments = FetchArguments
 
     def plan(self, args: FetchArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it; whether the file is there is told when its turn comes, since an earlier step may make it."""
+        """Plan it; whether the file is there is seen when its turn comes, since an earlier step may make it."""
         chosen_hosts(sight, HostsArguments(hosts=[args.host]))
         odd = not plain_path(args.path) or not plain_path(args.to) or not MODE.fullmatch(args.mode)
         if odd or any(name and not NAME.fullmatch(name) for name in (args.owner, args.group)):

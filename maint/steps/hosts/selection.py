@@ -21,17 +21,7 @@ class HostsArguments(Arguments):
 
 
 def chosen_hosts(sight: Sight, args: HostsArguments, otherwise: Sequence[str] = ()) -> list[str]:
-    """Return the names of the hosts that are meant, in the order of the config.
-
-    Args:
-        sight: the site.
-        args: what was asked for.
-        otherwise: the hosts that are meant where neither hosts nor groups are named.
-
-    Raises:
-        Invalid: a host or group is not in the config, or none is named.
-        Refused: the config has no `ssh`.
-    """
+    """Return the names of the hosts that are meant, in the order of the config; `otherwise` where none are named."""
     require_ssh(sight, "hosts")
     known = {host.name: set(host.groups) for host in (*sight.settings.hosts, *sight.settings.hosts_in("manager"))}
     groups = {group for each in known.values() for group in each}

@@ -1,4 +1,4 @@
-"""The licence: uploaded before a restore, bytes unchanged (contract section 9)."""
+"""The licence: uploaded before a restore, bytes unchanged (M9)."""
 
 from collections.abc import Iterable
 
@@ -67,6 +67,6 @@ class UploadLicense(Step[LicenseArguments]):
 
 
 def _usable(sight: Sight, file: str, snapshot: str | None) -> UsableLicense:
-    """Return which licence counts; without a snapshot the operator asks to upload one whatever the manager has."""
+    # Without a snapshot the operator asks to upload one whatever the manager has.
     found = None if snapshot is None or file else chosen(sight, snapshot)
     return usable_license(sight, file=file, snapshot=found, own=snapshot is not None)

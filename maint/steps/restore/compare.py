@@ -38,7 +38,6 @@ class CompareDeployment(Step[CompareArguments]):
     arguments = CompareArguments
 
     def plan(self, args: CompareArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the comparison."""
         snapshot = chosen(sight, args.snapshot)
         edit, part = planned_edit(sight, snapshot, args.clusters, args.map_hosts), ", ".join(args.clusters)
         yield self.action(
@@ -48,7 +47,6 @@ class CompareDeployment(Step[CompareArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Read and compare."""
         snapshot = find(site, str(action.arguments["snapshot"]))
         out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
         yield "reading the configuration back"

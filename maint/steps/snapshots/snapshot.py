@@ -50,7 +50,6 @@ class TakeSnapshot(Step[TakeArguments]):
     arguments = TakeArguments
 
     def plan(self, args: TakeArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the export."""
         purposes = [purpose.value for purpose in Purpose]
         if args.purpose not in purposes:
             raise Refused(f"a snapshot's purpose is one of {', '.join(purposes)}", hint="`backup` is the usual one")
@@ -80,7 +79,7 @@ class TakeSnapshot(Step[TakeArguments]):
 
 
 def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
-    """Say why an export through the window is of no use: it is redacted all the same, or breaks another rule."""
+    # Redacted all the same, or against another rule.
     if snapshot.judgement.redaction is Redaction.REDACTED:
         hint = "another server of this manager may have answered; see `maint help redaction`"
         return WorkFailed(
@@ -94,7 +93,6 @@ def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
 
 
 def _hint(snapshot: Snapshot) -> str:
-    """Return how to get what a snapshot lacks, nothing where it lacks nothing."""
     if snapshot.restorable:
         return LACKING if shortcomings(snapshot) else ""
     return _REDACTED if snapshot.judgement.redaction is Redaction.REDACTED else _broken_hint(snapshot)
@@ -131,7 +129,6 @@ class RequireBackup(Step[RequireArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Prove it again."""
         name, max_age = str(action.arguments["cluster"]), float(str(action.arguments["max_age"]))
         yield "verifying the snapshot that is to prove it"
         judged = cluster_proof(site, resolve(site.manager, name) if name else None, max_age)
@@ -154,7 +151,7 @@ class CopySnapshots(Step[NoArguments]):
             yield self.action(f"store {sight.store.location}", words)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Copy; a store that is down is told, and tried again by the next run."""
+        """Copy; a store that is down is reported, and tried again by the next run."""
         problems = yield from replicate(site)
         yield from problems
         if problems:
