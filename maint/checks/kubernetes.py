@@ -23,7 +23,7 @@ _VCPU, _MEMORY = 7.0, 15.0  # what the service needs, GiB
 def _server_only(host: HostFacts, question: str) -> str:
     text = host.text(question)
     if text.startswith("agent-only"):
-        raise NotApplicable("this host is no ECS server")
+        raise NotApplicable("this host is not an ECS server")
     return text
 
 

@@ -37,16 +37,7 @@ QUESTIONS: dict[str, str] = {
 
 
 def select(ids: Collection[str] = (), groups: Collection[str] = (), phase: str = "running") -> Sequence[Check]:
-    """Return the checks that were asked for, in the registry's order.
-
-    Args:
-        ids: named ones, whatever their phase; those that write run only so.
-        groups: groups whose checks are wanted; all when empty.
-        phase: what is going to happen.
-
-    Raises:
-        UsageError: there is no such check, group or phase.
-    """
+    """Return the checks asked for, in order; `ids` whatever their phase, else all of the phase that write nothing."""
     for given, known, kind in (
         (ids, CHECKS, "check"),
         (groups, PROFILES.values(), "group"),

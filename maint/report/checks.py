@@ -69,12 +69,7 @@ def to_json(findings: Sequence[Finding], contacts: Sequence[Contact]) -> dict[st
 
 
 def rows(findings: Sequence[Finding], *, every: bool = False) -> list[list[str]]:
-    """Return the lines of a table, the worst first: state, check, hosts, observed, expected, remedy.
-
-    Args:
-        findings: what was found.
-        every: whether passes and skips are shown too.
-    """
+    """Return the lines of a table, the worst first: state, check, hosts, observed, expected, remedy."""
     groups = sorted(group(findings), key=lambda one: ORDER.index(one.finding.state))
     return [
         [one.finding.state.value.upper(), one.finding.check, one.where, one.finding.observed, one.finding.expected,
@@ -169,13 +164,7 @@ def _escaped(text: str) -> str:
 
 
 def html(findings: Sequence[Finding], contacts: Sequence[Contact], facts: Mapping[str, str]) -> str:
-    """Return the report as a page.
-
-    Args:
-        findings: what was found.
-        contacts: which hosts answered.
-        facts: site and time, for the page's head.
-    """
+    """Return the report as a page; `facts` are site and time, for its head."""
     values = {
         "facts": facts,
         "summary": summary(findings, contacts),

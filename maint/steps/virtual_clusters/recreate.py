@@ -5,6 +5,8 @@ from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 from typing import cast
 
+from pydantic import Field
+
 from maint.errors import MaintError, Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
@@ -32,7 +34,7 @@ from maint.steps.virtual_clusters.undo import (
 class KeepArguments(JobArguments, Guarded):
     """Which job and which resource, and why its files need not be kept."""
 
-    resource: str
+    resource: str = Field(description="its name")
 
 
 class KeepJob(VcStep[KeepArguments]):

@@ -9,6 +9,7 @@ from typing import cast
 
 import msgspec
 from msgspec.structs import replace
+from pydantic import Field
 
 from maint import files
 from maint.errors import Refused, WorkFailed
@@ -332,7 +333,7 @@ def create_asleep(cluster: VirtualCluster, job: Object) -> str:
 class UndoArguments(VcArguments):
     """Which run's deletions come back."""
 
-    run: str
+    run: str = Field(description="id of the run that deleted")
 
 
 class UndoDeletions(VcStep[UndoArguments]):

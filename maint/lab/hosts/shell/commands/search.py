@@ -10,12 +10,7 @@ from maint.lab.hosts.shell.tree import Entry
 
 
 def compiled(pattern: str, *, ignore: bool = False) -> "re.Pattern[str]":
-    """Return a basic regular expression of POSIX, compiled.
-
-    Raises:
-        NotSimulated: it names a class of characters.
-        Failed: it makes no sense.
-    """
+    """Return a basic regular expression of POSIX, compiled; Failed, or NotSimulated for classes of characters."""
     if re.search(r"\[:\w+:\]", pattern):
         raise NotSimulated(f"a class of characters in {pattern!r}")
     try:
