@@ -208,7 +208,7 @@ def _nothing(
             detail=["`--set` was for no run"],
             hint="`maint playbook history` lists the runs",
         )
-    runs = [one for one in journal.history(site.state) if one.plan.effect > Effect.READ]
+    runs = [one for one in journal.history(site.state) if one.plan.locks]
     last = past or (runs[-1] if runs else None)
     if last is None or last.state != "done":
         raise Refused(

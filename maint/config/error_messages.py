@@ -35,9 +35,7 @@ def decode(
     """Read a part of a document as a model.
 
     Args:
-        model: a pydantic model; derive it from `Strict`.
-        document: where the values stand.
-        path: the part to read.
+        model: derived from `Strict`.
         value: read this instead of what stands at the path (a rendered copy of it, say); the path still tells where.
         hint: the next step where a mistake has none of its own.
         context: what validators of the model are given.
@@ -87,8 +85,6 @@ class _Complaint:
 
 
 class _Reading:
-    """What was being read, so that a complaint can be placed."""
-
     def __init__(self, model: type[BaseModel], document: Document, path: KeyPath, data: Json) -> None:
         self.model = model
         self.document = document
@@ -112,10 +108,8 @@ class _Reading:
         return _Complaint(self.document.where(path, key=is_key), path, _words(error, self._value(inner)))
 
     def _walk(self, location: Sequence[str | int], *, absent: bool) -> tuple[KeyPath, Sequence[str]]:
-        """Return the location without pydantic's labels of union members, and the keys known at its last step.
-
-        A label is told from a key by looking: nothing of that name is there. `absent`: the last step is a missing key.
-        """
+        """Return the location without pydantic's labels of union members, and the keys known at its last step."""
+        # A label is told from a key by looking: nothing of that name is there.
         value: Json = self.data
         types: list[object] = [self.model]
         path: list[str | int] = []
@@ -232,11 +226,9 @@ def _pertinent(complaints: Sequence[_Complaint]) -> list[_Complaint]:
 
 
 def _outdone(one: _Complaint, other: _Complaint) -> bool:
-    """Tell whether a complaint is only the shadow of another one.
-
-    A value that was read as one member of a union and is wrong inside is not of the union's other types either,
-    and a key that is misspelled is missing too.
-    """
+    """Tell whether a complaint is only the shadow of another one."""
+    # What was read as one member of a union and is wrong inside is not of the union's other types either, and a key
+    # that is misspelled is missing too.
     depth = len(one.subject)
     inside_it = len(other.subject) > depth and other.subject[:depth] == one.subject
     return inside_it or (other.path == one.path and other.guess is not None and (*one.path, other.guess) == one.subject)

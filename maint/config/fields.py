@@ -87,11 +87,7 @@ def _api_version(value: object) -> int:
 
 
 def url(text: str) -> str:
-    """Return an address that begins with https://, or leads to this machine.
-
-    Raises:
-        ValueError: it does not; the words say what one looks like.
-    """
+    """Return an address that begins with https://, or leads to this machine; ValueError says what one looks like."""
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
@@ -112,11 +108,7 @@ def _loopback(host: str) -> bool:
 
 
 def endpoint(text: str) -> str:
-    """Return HOST:PORT.
-
-    Raises:
-        ValueError: it is not; the words say what one looks like.
-    """
+    """Return HOST:PORT; ValueError says what one looks like."""
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65535):
         raise ValueError("must be HOST:PORT")
@@ -165,11 +157,7 @@ def _address(value: Any, known: ValidatorFunctionWrapHandler, info: ValidationIn
 
 
 def seconds(value: object) -> float:
-    """Return a duration in seconds.
-
-    Raises:
-        ValueError: it is none; the words say what one looks like.
-    """
+    """Return a duration in seconds; ValueError says what one looks like."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("must be a duration such as 90s, 30m, 24h or 7d, or a number of seconds")
     found = parse_duration(value) if isinstance(value, str) else float(value)

@@ -1,4 +1,4 @@
-"""Where the configuration file is looked for, and where the state of its sites lives."""
+"""Where the configuration file is looked for, and where the state of its sites lies."""
 
 import pwd
 from collections.abc import Callable, Mapping
@@ -25,18 +25,11 @@ def user_file(environ: Mapping[str, str]) -> Path | None:
 def config_file(
     named: str | None, environ: Mapping[str, str], *, system: Path = SYSTEM_FILE
 ) -> tuple[Path | None, tuple[Path, ...]]:
-    """Find the configuration file.
+    """Find the configuration file, links followed (None: there is none), and return the places that were looked at.
 
     Args:
-        named: the file that --config or MAINT_CONFIG names; then no other is looked for.
-        environ: our environment.
+        named: the file that --config or MAINT_CONFIG names; then no other is looked for (Invalid: it is not there).
         system: the file for the whole machine.
-
-    Returns:
-        The file with links followed (None where there is none), and the places that were looked at.
-
-    Raises:
-        Invalid: the named file is not there.
     """
     if named:
         path = Path(expanded(named, environ))
@@ -68,16 +61,9 @@ def _home_of_owner(folder: Path) -> Path | None:
 def state_folder(
     config: Path, environ: Mapping[str, str], *, home_of_owner: Callable[[Path], Path | None] = _home_of_owner
 ) -> Path:
-    """Return where the state of a configuration's sites lives when nobody says otherwise.
-
-    Whoever uses the same file must meet at the same lock, so this depends on where the file is, not on who asks:
-    only one's own `XDG_STATE_HOME` is known, that of another owner is taken to be the usual one.
-
-    Args:
-        config: the configuration file, absolute.
-        environ: our environment.
-        home_of_owner: the home folder of whoever owns a folder.
-    """
+    """Return where the state of a configuration's sites lies when nobody says otherwise."""
+    # All who use the same file must meet at the same lock, so this depends on where the file is, not on who asks: only
+    # one's own `XDG_STATE_HOME` is known, that of another owner is taken to be the usual one.
     if config.is_relative_to("/etc"):
         return SYSTEM_STATE
     own = Path(environ.get("HOME", "/")).resolve()

@@ -59,17 +59,14 @@ _NO_CONFIG_HINT = "maint config init writes a first configuration; maint lab up 
 
 
 class Flags(msgspec.Struct, frozen=True):
-    """What was given on the command line.
-
-    Attributes:
-        values: keys of the site that a flag replaces (`backup.store`) → (value, the flag's name).
-    """
+    """What was given on the command line."""
 
     config: str | None = None
     site: str | None = None
     state: str | None = None
     output: str | None = None
     color: str | None = None
+    # keys of the site that a flag replaces (`backup.store`) → (value, the flag's name)
     values: Mapping[str, tuple[Json, str]] = {}
 
 
@@ -82,8 +79,6 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class _Loaded(msgspec.Struct, frozen=True):
-    """A configuration file that was read, decoded and checked."""
-
     path: Path
     document: Document
     config: Config
@@ -91,12 +86,7 @@ class _Loaded(msgspec.Struct, frozen=True):
 
 
 class Settings:
-    """The configuration, or the absence of one.
-
-    Attributes:
-        output: how data is shown, None where nobody said.
-        color: whether to colour, None where nobody said.
-    """
+    """The configuration, or the absence of one."""
 
     def __init__(
         self, loaded: _Loaded | None, flags: Flags, environ: Mapping[str, str], *, looked: tuple[Path, ...]
@@ -126,32 +116,21 @@ class Settings:
 
     @property
     def folder(self) -> Path:
-        """What relative paths and `file:` references start from: the folder of the configuration file.
-
-        Raises:
-            Invalid: there is no configuration.
-        """
+        """The configuration file's folder, where relative paths and `file:` references start; Invalid without one."""
         return self._required().path.parent
 
     @property
     def state(self) -> Path:
-        """The folder of all sites' state.
-
-        Raises:
-            Invalid: there is no configuration and nobody named a folder.
-        """
+        """The folder of all sites' state; Invalid where there is no configuration and nobody named a folder."""
         given, _ = self._state
         if given:
-            # Whoever types a path means it from where they are; a path in the file is meant from the file.
+            # A path on the command line is meant from where it is typed; a path in the file is meant from the file.
             return Path(expanded(given, self._environ)).absolute()
         loaded = self._required()
         return loaded.config.state or state_folder(loaded.path, self._environ)
 
     def site(self, name: str | None = None) -> SiteSettings:
-        """Return a site's settings.
-
-        Args:
-            name: its name; when left out, the one asked for by --site or MAINT_SITE, else the only one.
+        """Return a site's settings; without a name, that of --site or MAINT_SITE, else the only one.
 
         Raises:
             Invalid: there is no configuration, no such site, or several to choose from.
@@ -174,11 +153,7 @@ class Settings:
         return frozenset(text.removeprefix("env:") for text in found if text.startswith("env:"))
 
     def origins(self) -> list[Origin]:
-        """Return every key of the configuration, its value, and where that came from.
-
-        Raises:
-            Invalid: there is no configuration.
-        """
+        """Return every key of the configuration, its value, and where that came from; Invalid where there is none."""
         loaded = self._required()
         given, giver = self._state
         origin = giver if given else self._origin(("state",)) if loaded.config.state else "default"
@@ -203,10 +178,10 @@ class Settings:
 
 
 def load_settings(flags: Flags, environ: Mapping[str, str]) -> Settings:
-    """Find, read and check the configuration.
+    """Find, read and check the configuration; without any file the settings are empty.
 
     Raises:
-        Invalid: the file that was named is not there, or a file is wrong; that there is none at all is no error yet.
+        Invalid: the file that was named is not there, or a file is wrong.
     """
     named = flags.config or environ.get("MAINT_CONFIG") or None
     path, looked = config_file(named, environ)
@@ -228,10 +203,7 @@ def _read(path: Path, flags: Flags, environ: Mapping[str, str]) -> _Loaded:
 
 
 def checked(document: Document, place: Place | None = None) -> Config:
-    """Return the configuration that a document holds.
-
-    Args:
-        place: turns a path of the document into an absolute one.
+    """Return the configuration that a document holds; `place` makes its paths absolute.
 
     Raises:
         Invalid: a key is wrong, or a rule between keys is broken; one error at the first place, the others as details.

@@ -6,11 +6,7 @@ from pathlib import Path
 
 
 def folder(name: str) -> Traversable:
-    """Return a shipped folder: inside the installed package, else (editable install) in the checkout beside it.
-
-    Raises:
-        FileNotFoundError: it is in neither.
-    """
+    """Return a shipped folder, of the installed package or (editable install) the checkout; FileNotFoundError."""
     inside = files("maint") / "_bundled" / name
     if inside.is_dir():
         return inside
@@ -31,11 +27,7 @@ def playbooks() -> dict[str, str]:
 
 
 def template(name: str) -> str:
-    """Return the text of a shipped template by its path below `templates/`.
-
-    Raises:
-        FileNotFoundError: there is none of that name.
-    """
+    """Return the text of a shipped template by its path below `templates/`; FileNotFoundError where there is none."""
     steps = name.split("/")
     if not name or any(step in ("", ".", "..") for step in steps):
         raise FileNotFoundError(name)

@@ -77,12 +77,7 @@ def _default(field: FieldInfo) -> Json:
 
 
 def _block(model: type[BaseModel], indent: int, off: int | None) -> list[str]:
-    """Return the lines of a model's keys.
-
-    Args:
-        indent: how far they stand in.
-        off: where the comment sign stands when the whole block is commented out, else None.
-    """
+    """Return the lines of a model's keys; `off`: the column of the comment sign when all of it is commented out."""
     lines: list[str] = []
     for name, field in _fields(model):
         inner, several = _nested(field)

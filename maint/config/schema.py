@@ -1,7 +1,4 @@
-"""The configuration as models: every key, its meaning, its default and an example; they are the settings as well.
-
-The sample, the JSON schema and the reference are made from these; to add a key, add a field here.
-"""
+"""The configuration as models: every key, its meaning, default, example; sample, JSON schema and reference follow."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date
@@ -402,11 +399,7 @@ class SiteSettings(Site):
         return cls.model_construct(name=name, state=state, **{key: getattr(site, key) for key in Site.model_fields})
 
     def virtual_cluster(self, name: str) -> VirtualClusterSettings:
-        """Return a virtual cluster by name, the only one where the name is empty.
-
-        Raises:
-            Invalid: there is none of that name, or there are several to choose from.
-        """
+        """Return a virtual cluster by name (empty: the only one); Invalid where there is none, or a choice."""
         known = [cluster.name for cluster in self.virtual_clusters]
         found = [cluster for cluster in self.virtual_clusters if not name or cluster.name == name]
         if len(found) == 1:

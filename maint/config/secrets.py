@@ -6,7 +6,7 @@ command:WORDS        what a program prints; no shell
 credential:NAME      a systemd credential ($CREDENTIALS_DIRECTORY)
 keyring:SERVICE/USER the desktop's or an installed keyring
 prompt, prompt:WORDS asked for on the terminal, once
-factory:             the password of the account that a fresh manager comes with (contract section 2.3)
+factory:             the password of the account that a fresh manager comes with (M2.3)
 """
 
 import base64
@@ -42,11 +42,7 @@ FORMS = ", ".join(shape for kind, (_, shape) in _SHAPES.items() if kind != "fact
 
 
 def check_reference(text: str) -> str:
-    """Return the reference when it is one.
-
-    Raises:
-        ValueError: it is none; the words never repeat it, since it may be the secret itself.
-    """
+    """Return the reference when it is one; else ValueError, which never repeats it: it may be the secret itself."""
     kind, colon, rest = text.partition(":")
     if kind not in _SHAPES or not (colon or kind == "prompt"):
         raise ValueError(f"must be a reference to a secret ({FORMS}), never the secret itself")
@@ -66,8 +62,7 @@ class ReferencedSecrets:
     """Resolves references; implements `ports.Secrets`.
 
     Args:
-        folder: what relative `file:` paths start from: the config file's folder.
-        environ: our environment.
+        folder: what relative `file:` paths start from.
         ask: asks on the terminal without echo; None where there is no terminal.
         hidden: names of variables that programs started by `command:` must not inherit.
         command_timeout: seconds that such a program may take.
@@ -113,11 +108,7 @@ class ReferencedSecrets:
         return readers[kind](rest)
 
     def resolve_bytes(self, reference: str) -> SecretBytes:
-        """Return the value of a reference byte for byte; what can only hold text (`env:`, `keyring:`) holds base64.
-
-        Raises:
-            Invalid: as for `resolve`, or what should be base64 is none.
-        """
+        """Return the value byte for byte, from base64 where only text can be held (`env:`, `keyring:`)."""
         kind, _, rest = reference.partition(":")
         readers: dict[str, Callable[[str], tuple[bytes, str]]] = {
             "file": self._file_bytes,
@@ -233,7 +224,7 @@ def _read_private(path: Path) -> bytes:
 
 def _refuse_shared(path: Path, facts: os.stat_result) -> None:
     if not stat.S_ISREG(facts.st_mode):
-        raise Invalid(f"the secret file {path} is no regular file")
+        raise Invalid(f"the secret file {path} is not a regular file")
     if facts.st_uid not in (os.geteuid(), 0):
         raise Invalid(f"the secret file {path} belongs to somebody else", hint=f"chown {os.geteuid()} {path}")
     if facts.st_mode & 0o077:
@@ -270,7 +261,6 @@ def _run(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program that nobody has waited for yet, and whatever it started itself."""
     if process.returncode is None:
         # Its number is still taken, even when it has ended and only a child of it holds the pipe.
         with suppress(ProcessLookupError, PermissionError):

@@ -1,7 +1,7 @@
 """Read YAML strictly, with the place of every value kept, and write it for output.
 
-What is read is YAML 1.2 with its core scalars: `no`, `on` and `1:30` are text, `0o17` is fifteen. Whatever makes a
-file mean something else than it looks like (duplicate keys, aliases, merge keys, tags, several documents) is refused.
+What is read is YAML 1.2 with its core scalars: `no`, `on` and `1:30` are text, `0o17` is fifteen. What makes a file
+mean something else than it looks like (duplicate keys, aliases, merge keys, tags, several documents) is refused.
 """
 
 import copy
@@ -39,12 +39,7 @@ _SYNTAX_HINT = "look at the quotes, brackets, colons and the indentation here an
 
 
 class Document:
-    """A YAML document: its plain value, and where each part of it stands.
-
-    Attributes:
-        name: the file's name for messages.
-        data: dicts, lists and scalars.
-    """
+    """A YAML document: its plain value, the file's name for messages, and where each part of it stands."""
 
     def __init__(self, name: str, data: Json, places: Mapping[KeyPath, tuple[Position, Position]]) -> None:
         self.name = name
@@ -52,10 +47,7 @@ class Document:
         self._places = places
 
     def where(self, path: KeyPath, *, key: bool = False) -> Position:
-        """Return the place of the value at a path, or of its key.
-
-        A path that is not in the document stands where its nearest ancestor stands.
-        """
+        """Return the place of the value at a path, or of its key; of the nearest ancestor where it is not there."""
         for length in range(len(path), -1, -1):
             place = self._places.get(tuple(path[:length]))
             if place is not None:
@@ -63,7 +55,6 @@ class Document:
         return Position(self.name, 1, 1)
 
     def __contains__(self, path: KeyPath) -> bool:
-        """Tell whether something stands at a path."""
         return path in self._places
 
     def with_value(self, path: KeyPath, value: Json, place: Position) -> "Document":
@@ -97,27 +88,17 @@ class Document:
 
 
 class _Mark(Protocol):
-    """A place as the parser counts it, from 0."""
-
     line: int
     column: int
 
 
 def read(path: Path, name: str | None = None) -> Document:
-    """Read a file; see `load`.
-
-    Raises:
-        Invalid: it cannot be read, is not UTF-8, or is not what `load` accepts.
-    """
+    """Read a file as `load` does; Invalid where it cannot be read, is not UTF-8, or is not what `load` accepts."""
     return load(read_text(path, name), name or str(path))
 
 
 def read_text(path: Path, name: str | None = None) -> str:
-    """Return the text of a file.
-
-    Raises:
-        Invalid: it cannot be read or is not UTF-8.
-    """
+    """Return the text of a file; Invalid where it cannot be read or is not UTF-8."""
     name = name or str(path)
     try:
         content = path.read_bytes()
@@ -129,15 +110,7 @@ def read_text(path: Path, name: str | None = None) -> str:
 
 
 def load(text: str, name: str) -> Document:
-    """Read one YAML document.
-
-    Args:
-        text: the document.
-        name: the file's name for messages.
-
-    Raises:
-        Invalid: it is not YAML, or has something that is refused; with file, line and column.
-    """
+    """Read one YAML document; Invalid with file, line and column where it is not YAML, or refused."""
     _refuse_unreadable(text, name)
     return _Reader(text, name).document()
 
@@ -166,7 +139,6 @@ def _decoded(content: bytes, name: str) -> str:
 
 
 def _place(before: str, name: str) -> Position:
-    """Return the position just after a piece of text."""
     lines = re.split(_BREAK, before)
     return Position(name, len(lines), len(lines[-1]) + 1)
 
@@ -186,7 +158,7 @@ def _refuse_unreadable(text: str, name: str) -> None:
 
 
 def _unwanted(text: str) -> re.Match[str] | None:
-    """Return the first character that has no place in a file; what can be printed has one, which is quickly told."""
+    """Return the first character that has no place in a file; what can be printed has one, which is quickly seen."""
     return None if text.translate(_LAYOUT).isprintable() else re.search(_UNWANTED, text)
 
 
@@ -333,11 +305,8 @@ class _Reader:
 
 
 def resolve(text: str) -> Json:
-    """Return what a plain scalar means in the core schema of YAML 1.2.
-
-    Raises:
-        ValueError: a whole number of more digits than anybody can mean (Python refuses to print some of them).
-    """
+    """Return what a plain scalar means in the core schema of YAML 1.2."""
+    # ValueError: a whole number of more digits than anybody can mean (Python refuses to print some of them).
     if text in _NULL:
         return None
     if text in _BOOL:

@@ -436,7 +436,7 @@ def unfinished(state: Path) -> list[RunState]:
 
 
 def _takes_up(past: RunState) -> bool:
-    return past.plan.locks and past.plan.effect > Effect.READ and not past.plan.one_off
+    return past.plan.locks and not past.plan.one_off
 
 
 def left(past: RunState) -> list[tuple[Action, str]]:

@@ -79,9 +79,7 @@ def to_json(findings: Sequence[Finding], contacts: Sequence[Contact]) -> dict[st
 def rows(findings: Sequence[Finding], *, every: bool = False) -> list[list[str]]:
     """Return the lines of a table, the worst first: state, check, hosts, observed, expected, remedy.
 
-    Args:
-        findings: what was found.
-        every: whether passes and skips are shown too; skips are shown where there is nothing else.
+    Only what is loud is shown, or skips where there is nothing else; with `every` all of it.
     """
     shown = (*LOUD, State.SKIP) if _skipped(findings) else LOUD
     groups = sorted(group(findings), key=lambda one: ORDER.index(one.finding.state))
@@ -178,13 +176,7 @@ def _escaped(text: str) -> str:
 
 
 def html(findings: Sequence[Finding], contacts: Sequence[Contact], facts: Mapping[str, str]) -> str:
-    """Return the report as a page.
-
-    Args:
-        findings: what was found.
-        contacts: which hosts answered.
-        facts: site and time, for the page's head.
-    """
+    """Return the report as a page; `facts` are site and time, for its head."""
     values = {
         "facts": facts,
         "summary": summary(findings, contacts),

@@ -24,46 +24,29 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """How one part of a platform came back.
+    """How one part of a platform came back."""
 
-    Attributes:
-        name: the part, such as a virtual cluster.
-        state: how far it came.
-        after: how long after the run began, in words; empty while it has not come back.
-        told: what was found, in words.
-    """
-
-    name: str
-    state: str
-    after: str
-    told: str
+    name: str  # the part, such as a virtual cluster
+    state: str  # how far it came
+    after: str  # how long after the run began, in words; empty while it has not come back
+    told: str  # what was found, in words
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """All that the report of a run says.
-
-    Attributes:
-        id: the run.
-        state: done, failed, interrupted, refused or unfinished.
-        reason: why it stopped, empty when it did not.
-        left: what remains to be done, one line each.
-        lists: what a comparison counted, one by one, under a heading each.
-        back: of a run that brings several parts back, how each came.
-        waived: why the backup guards were lifted, empty where they were not.
-    """
+    """All that the report of a run says."""
 
     id: str
     plan: Plan
     started: str
     ended: str
-    state: str
-    reason: str
+    state: str  # done, failed, interrupted, refused or unfinished
+    reason: str  # why it stopped
     lines: Sequence[Line]
-    left: Sequence[str]
-    lists: Mapping[str, Sequence[str]]
-    waived: str = ""
-    back: Sequence[Back] = ()
+    left: Sequence[str]  # what remains to be done, one line each
+    lists: Mapping[str, Sequence[str]]  # what a comparison counted, one by one, under a heading each
+    waived: str = ""  # why the backup guards were lifted
+    back: Sequence[Back] = ()  # of a run that brings several parts back, how each came
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""

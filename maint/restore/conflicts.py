@@ -22,22 +22,15 @@ _SHOWN = 10
 
 
 class Resolution(msgspec.Struct, frozen=True):
-    """What becomes of what: all that is not named here is created under its own name.
+    """What becomes of each name: all that is not named here is created under its own."""
 
-    Attributes:
-        skipped_resources, skipped_jobs: what is there stays.
-        replaced_resources, replaced_jobs: what is there goes.
-        resource_names, job_names: old name → new name.
-        left_out: DAGs that would start by themselves.
-    """
-
-    skipped_resources: Sequence[str] = ()
+    skipped_resources: Sequence[str] = ()  # what is there stays
     skipped_jobs: Sequence[str] = ()
-    replaced_resources: Sequence[str] = ()
+    replaced_resources: Sequence[str] = ()  # what is there goes
     replaced_jobs: Sequence[str] = ()
-    resource_names: Mapping[str, str] = {}
+    resource_names: Mapping[str, str] = {}  # old name → new name
     job_names: Mapping[str, str] = {}
-    left_out: Sequence[str] = ()
+    left_out: Sequence[str] = ()  # DAGs that would start by themselves
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
@@ -66,12 +59,7 @@ class Resolution(msgspec.Struct, frozen=True):
 
 
 def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
-    """Return the snapshot to restore a virtual cluster from; without a name, the newest that is believed.
-
-    Raises:
-        Refused: there is none, or it does not hold the virtual cluster.
-        Invalid, WorkFailed: there is none of that id, or its manifest cannot be believed.
-    """
+    """Return the snapshot to restore a virtual cluster from (empty: the newest believed); raises as `chosen`."""
     if wanted:
         return find(sight, wanted)
     listed = entries(sight)
@@ -88,16 +76,9 @@ def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
 
 
 def beside(sight: Sight, snapshot: Snapshot, cluster: str) -> Snapshot | None:
-    """Return what a virtual cluster is recovered from when the manager is recovered from a snapshot.
-
-    Where that is the newest one, the newest that holds the virtual cluster, which may have been taken alone since.
-    Whoever chose an older one has a reason: then that one, or none.
-
-    Args:
-        sight: the site.
-        snapshot: the manager's.
-        cluster: the virtual cluster.
-    """
+    """Return what a virtual cluster is recovered from when the manager is recovered from a snapshot."""
+    # Beside the newest one: the newest with the virtual cluster, which may have been taken alone since. The operator
+    # had a reason to choose an older one: then that one, or none.
     held = snapshot if snapshot.has(part_name(cluster)) else None
     try:
         if snapshot.id != newest_restorable(sight).id:
@@ -121,8 +102,6 @@ def decide(
     """Return what becomes of each name.
 
     Args:
-        document: what is to be restored.
-        live: into what.
         policy: what is done where a name is taken.
         dags: what the sources of airflow jobs tell, None where they cannot be read.
         accept_race: whether DAGs are created that would start by themselves.
@@ -182,7 +161,7 @@ def _fresh_names(taken: Iterable[str], known: Collection[str]) -> dict[str, str]
 
 
 def _refuse_broken(renamed: Mapping[str, str], dags: Mapping[str, Dag | None], left_out: Sequence[str]) -> None:
-    """Job names stand in the text of DAGs: what one calls must keep its name (contract section 14, pitfall 11)."""
+    """Job names stand in the text of DAGs: what one calls must keep its name (J14)."""
     if not renamed:
         return
     broken = []
@@ -191,7 +170,7 @@ def _refuse_broken(renamed: Mapping[str, str], dags: Mapping[str, Dag | None], l
             continue
         calls = [job for job in dag.calls if job in renamed] if dag else []
         broken += [f"{name} calls {job}, which would be {renamed[job]}" for job in calls]
-        broken += [f"what {name} calls cannot be told" for _ in [0] if dag is None or dag.unclear]
+        broken += [f"what {name} calls is unknown" for _ in [0] if dag is None or dag.unclear]
     if broken:
         raise Refused(
             "a rename would break DAGs: the names of jobs stand in their text",
@@ -249,11 +228,7 @@ def _moved(raw: Json, key: str, resolution: Resolution) -> Json:
 
 
 def refuse_second_life(document: ClusterDocument, live: VirtualClusterSight, *, source_gone: bool) -> None:
-    """Refuse while the source still answers: two live copies double every scheduled job (section 14, pitfall 2).
-
-    Raises:
-        Refused: it answers, at another address.
-    """
+    """Refuse while the source still answers at another address: two live copies double every scheduled job (J14)."""
     if source_gone or document.base_url.rstrip("/") == live.settings.base_url.rstrip("/"):
         return
     if live.answers(document.base_url):

@@ -1,4 +1,4 @@
-"""Read a DAG file without running it: which jobs it calls, and whether it starts by itself (contract section 4.4)."""
+"""Read a DAG file without running it: which jobs it calls, and whether it starts by itself (J4.4)."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,19 +9,12 @@ _NEVER = (None, "")  # as the schedule of a DAG: only ever by hand
 
 
 class Dag(msgspec.Struct, frozen=True):
-    """What a DAG's source tells.
+    """What a DAG's source tells."""
 
-    Attributes:
-        calls: the jobs that its tasks run, as far as their names stand there as text.
-        unclear: whether it also calls jobs whose names are made up while it runs.
-        scheduled: whether it has a schedule; one that says nothing has Airflow's default, which is daily.
-        born_paused: whether it asks to be paused upon creation.
-    """
-
-    calls: Sequence[str]
-    unclear: bool
-    scheduled: bool
-    born_paused: bool
+    calls: Sequence[str]  # jobs that its tasks run, as far as their names stand there as text
+    unclear: bool  # whether it also calls jobs whose names are made up while it runs
+    scheduled: bool  # one without a word on it has Airflow's default, which is daily
+    born_paused: bool  # whether it asks to be paused upon creation
 
     @property
     def races(self) -> bool:
@@ -30,7 +23,7 @@ class Dag(msgspec.Struct, frozen=True):
 
 
 def read_dag(source: bytes) -> Dag | None:
-    """Return what a DAG's source tells, None where it is no Python that can be read."""
+    """Return what a DAG's source tells, None where it is not Python that can be read."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -72,7 +65,6 @@ _UNKNOWN = _Unknown()
 
 
 def _constants(tree: ast.Module) -> Mapping[str, object]:
-    """Return the module's constants; a name that is set twice is none."""
     found: dict[str, object] = {}
     for target, value in _assignments(tree):
         known = value.value if isinstance(value, ast.Constant) and target not in found else _UNKNOWN
@@ -100,8 +92,8 @@ def _value(node: ast.expr, texts: Mapping[str, object]) -> object:
 
 
 def _scheduled(call: ast.Call, texts: Mapping[str, object]) -> bool:
-    told = [word.value for word in call.keywords if word.arg in ("schedule", "schedule_interval", "timetable")]
-    return not told or any(_value(value, texts) not in _NEVER for value in told)
+    schedules = [word.value for word in call.keywords if word.arg in ("schedule", "schedule_interval", "timetable")]
+    return not schedules or any(_value(value, texts) not in _NEVER for value in schedules)
 
 
 def _born_paused(call: ast.Call, texts: Mapping[str, object]) -> bool:

@@ -1,8 +1,4 @@
-"""Rehearse a restore: bring a snapshot back into a throw-away manager, read it back, compare, and measure.
-
-The calls are those of a real restore, by the same client: licence, PUT, restart, TLS, login, read. What no rehearsal
-can tell is how long the real server takes and whether the real hosts have their files.
-"""
+"""Rehearse a restore: bring a snapshot back into a throw-away manager, read it back, compare, and measure."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,26 +35,17 @@ class Phase(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Drilled:
-    """What a drill found.
-
-    Attributes:
-        passed: whether the configuration came back whole.
-        reason: in words; the server's own where it was the server that said no.
-        detail: further lines.
-        phases: in order; the last one is where it ended.
-        rto_seconds: from opening the snapshot to the configuration read back; None where it did not get there.
-        comparison: what the read-back differs in; None where it did not get there.
-    """
+    """What a drill found."""
 
     snapshot: str
     release: str
     api: str
-    passed: bool = False
-    reason: str = ""
-    detail: Sequence[str] = ()
-    phases: list[Phase] = field(default_factory=list)
-    rto_seconds: float | None = None
-    comparison: Comparison | None = None
+    passed: bool = False  # the configuration came back whole
+    reason: str = ""  # in words; the server's own where it was the server that said no
+    detail: Sequence[str] = ()  # further lines
+    phases: list[Phase] = field(default_factory=list)  # in order; the last one is where it ended
+    rto_seconds: float | None = None  # from opening the snapshot to the configuration read back
+    comparison: Comparison | None = None  # what the read-back differs in
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as it also stands in records; differences are counted, never quoted."""
@@ -79,16 +66,7 @@ class Drilled:
 
 
 def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str, None, Drilled]:
-    """Rehearse the restore of one snapshot and keep the result as a signed record; yields words on the way.
-
-    Args:
-        site: the site; its lock is the caller's affair.
-        rehearsal: where it is tried.
-        snapshot: which one.
-
-    Raises:
-        Refused: this machine has no private key.
-    """
+    """Rehearse a restore under the site's lock and keep the result, signed; yields words; Refused without a key."""
     if not site.identities():
         readers = ", ".join(snapshot.recipients) or "the recipients of the snapshot"
         raise Refused(

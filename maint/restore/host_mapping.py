@@ -1,7 +1,7 @@
-"""Restore onto other machines: rewrite what a deployment says about its hosts (contract section 8.3).
+"""Restore onto other machines: rewrite what a deployment says about its hosts (M8.3).
 
-Host ids, host names and addresses, and the md5 of a host id, in which generated role names and the names of internal
-users end (contract section 7.2). Other text that names an old host is left as it is, and told.
+That is host ids, names and addresses, and the md5 of a host id, in which generated role names and the names of
+internal users end (M7.2). Other text that names an old host is left as it is, and reported.
 """
 
 import hashlib
@@ -45,15 +45,10 @@ class HostChange(msgspec.Struct, frozen=True):
 
 
 def changes_of(wishes: Sequence[str], document: Document, server: Sequence[Host]) -> tuple[HostChange, ...]:
-    """Return what `OLD=NEW` texts mean for a document on a server.
-
-    Args:
-        wishes: OLD is a host name or host id of the document; NEW one that the server knows, or `id:name:address`.
-        document: the deployment.
-        server: the hosts that the server knows.
+    """Return what `OLD=NEW` texts mean for a document; NEW is known to the server, or is `id:name:address`.
 
     Raises:
-        UsageError: a text is no OLD=NEW.
+        UsageError: a text is not OLD=NEW.
         Refused: OLD is unknown, NEW unknown or ambiguous, or two hosts would become one.
     """
     changes = tuple(_change(wish, items_of(document.get("hosts")), server) for wish in wishes)
@@ -64,7 +59,7 @@ def changes_of(wishes: Sequence[str], document: Document, server: Sequence[Host]
 def _change(wish: str, hosts: Sequence[Document], server: Sequence[Host]) -> HostChange:
     old, equals, new = wish.partition("=")
     if not equals or not old or not new:
-        raise UsageError(f"--map-host {wish!r} is no OLD=NEW", hint="OLD=NEW, or OLD=id:name:address")
+        raise UsageError(f"--map-host {wish!r} is not OLD=NEW", hint="OLD=NEW, or OLD=id:name:address")
     found = [host for host in hosts if old in (text_of(host, "hostId"), text_of(host, "hostname"))]
     if len(found) != 1:
         names = [text_of(host, "hostname") for host in hosts]
@@ -95,7 +90,6 @@ def _new(text: str, server: Sequence[Host]) -> Host:
 
 
 def _refuse_mergers(changes: Sequence[HostChange], hosts: Sequence[Document]) -> None:
-    """Refuse where two hosts would become one."""
     moved = {change.old_id for change in changes}
     staying = [host for host in hosts if text_of(host, "hostId") not in moved]
     seen = {text_of(host, key) for host in staying for key in ("hostId", "hostname")}

@@ -1,8 +1,7 @@
 """The document that a restore sends: a snapshot's own bytes, or what is left of them after an edit.
 
-What is edited is made anew from the snapshot whenever it is needed, by the rules that stand in the plan, and is held
-in memory only. Only a whole document may replace what is there: which flag goes with it is said here and nowhere else,
-because a part sent with `deleteCurrentDeployment=true` would delete all the rest (contract section 8).
+What is edited is made anew from the snapshot by the rules in the plan, in memory only. Which flag goes with it is
+decided here alone: a part sent with `deleteCurrentDeployment=true` would delete all the rest (M8).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,19 +27,12 @@ from maint.snapshots.verify import verdict_of
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """What is done to a snapshot's document before it is sent, fixed when the plan is made.
+    """What is done to a snapshot's document before it is sent, fixed when the plan is made."""
 
-    Attributes:
-        changes: hosts that become others.
-        choice: the part that is sent; None for the whole.
-        leftovers: places whose text still names an old host.
-        left_out: what belongs to the part and is not sent.
-    """
-
-    changes: tuple[HostChange, ...] = ()
-    choice: Choice | None = None
-    leftovers: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    changes: tuple[HostChange, ...] = ()  # hosts that become others
+    choice: Choice | None = None  # the part that is sent; None for the whole
+    leftovers: tuple[str, ...] = ()  # places whose text still names an old host
+    left_out: tuple[str, ...] = ()  # what belongs to the part and is not sent
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON; `from_json` reads it back."""
@@ -68,17 +60,11 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A document to send.
-
-    Attributes:
-        snapshot: what it comes from.
-        edit: what was done to it.
-        content: its bytes where it was edited; None where it is the snapshot's own.
-    """
+    """A document to send."""
 
     snapshot: Snapshot
     edit: Edit
-    content: bytes | None = None
+    content: bytes | None = None  # its bytes where it was edited; None where it is the snapshot's own
 
     def __repr__(self) -> str:
         return f"Outgoing({self.snapshot.id!r}, {self.edit!r})"  # never the document, which has secrets
@@ -119,17 +105,7 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 def planned_edit(sight: Sight, snapshot: Snapshot, clusters: Sequence[str], map_hosts: Sequence[str]) -> Edit:
-    """Return what has to be done to a snapshot's document for what the operator asked.
-
-    Args:
-        sight: the site.
-        snapshot: whose document it is.
-        clusters: only these clusters; empty for the whole.
-        map_hosts: `OLD=NEW` texts.
-
-    Raises:
-        UsageError, Refused: see `changes_of` and `choice_of`.
-    """
+    """Return what has to be done to a document for these clusters (none: the whole); raises like the two it calls."""
     if not clusters and not map_hosts:
         return Edit()
     document, hosts = read_deployment(sight, snapshot), sight.manager.hosts()

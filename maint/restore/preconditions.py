@@ -1,4 +1,4 @@
-"""The ladder of contract section 8: what must hold before a deployment is sent, each rung with what to do about it."""
+"""What must hold before a deployment is sent (M8), each precondition with what to do about it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,41 +15,22 @@ from maint.snapshots.records import Verification
 
 
 class Server(msgspec.Struct, frozen=True):
-    """What the server to restore onto shows now.
-
-    Attributes:
-        release: its release.
-        api: the highest API version it knows.
-        fresh: only the bootstrap account of the config is let in: its database is a new one.
-        licensed: a licence is installed, or will be before anything is sent.
-        commands: names of what runs on it now.
-        running: clusters with services that are not at rest.
-        host_files: what is on its host (see `host_notes.look`); None where nobody could look.
-        unseen: why nobody could.
-    """
+    """What the server to restore onto shows now."""
 
     release: str
-    api: int
-    fresh: bool
-    licensed: bool
-    commands: Sequence[str] = ()
-    running: Sequence[str] = ()
-    host_files: Mapping[str, Json] | None = {}
-    unseen: str = ""
+    api: int  # the highest version it knows
+    fresh: bool  # only the config's bootstrap account is let in: its database is a new one
+    licensed: bool  # a licence is installed, or will be before anything is sent
+    commands: Sequence[str] = ()  # names of what runs on it now
+    running: Sequence[str] = ()  # clusters with services that are not at rest
+    host_files: Mapping[str, Json] | None = {}  # what is on its host; None where nobody could look
+    unseen: str = ""  # why nobody could
 
 
 def ready(
     snapshot: Snapshot, summary: DeploymentSummary, verification: Verification, server: Server, *, whole: bool = True
 ) -> Sequence[Finding]:
-    """Climb the ladder and return every rung; `passed` False forbids the restore, None could not be told.
-
-    Args:
-        snapshot: what is to be restored.
-        outline: of the document that is sent.
-        verification: of the snapshot.
-        server: what it is restored onto.
-        whole: whether it replaces what is there; a part that is added leaves server and host as they are.
-    """
+    """Check each precondition (`passed` None: unknown); a part (not `whole`) leaves server and host as they are."""
     return [
         _purpose(snapshot),
         _verified(verification),
@@ -64,21 +45,13 @@ def ready(
 
 
 def insist_on_bytes(snapshot: Snapshot, verification: Verification) -> None:
-    """Refuse a snapshot that cannot even be opened: its bytes are not what was stored, or no key at hand fits.
-
-    Raises:
-        Refused: with what is wrong.
-    """
+    """Refuse a snapshot that cannot even be opened: its bytes are not what was stored, or no key at hand fits."""
     if verification.broken_bytes or verification.locked:
         insist(snapshot, [_purpose(snapshot), _verified(verification)])
 
 
 def insist(snapshot: Snapshot, findings: Sequence[Finding]) -> None:
-    """Refuse the restore unless no rung is broken.
-
-    Raises:
-        Refused: with every broken rung.
-    """
+    """Refuse the restore, with every broken precondition, unless there is none."""
     broken = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is False]
     if broken:
         raise Refused(
@@ -112,7 +85,7 @@ def _release(snapshot: Snapshot, server: Server) -> Finding:
 
 
 def _api(snapshot: Snapshot, server: Server) -> Finding:
-    """The restore uses the export's own version: a lower one may lose newer fields (contract section 3)."""
+    """The restore uses the export's own version: a lower one may lose newer fields (M3)."""
     wanted = snapshot.versions.get("api", "")
     known = wanted.removeprefix("v")
     if known.isdigit() and int(known) <= server.api:
@@ -141,7 +114,7 @@ def _clusters(server: Server) -> Finding:
 
 
 def _host(snapshot: Snapshot, summary: DeploymentSummary, server: Server) -> Iterator[Finding]:
-    """What the export cannot hold must already lie on the manager host (contract sections 2.1, 8.3, 11)."""
+    """What the export cannot hold must already lie on the manager host (M2.1, M8.3, M11)."""
     if server.host_files is None:
         if summary.hosts or summary.web_tls:
             reason = server.unseen or "no `ssh:` is configured"

@@ -36,25 +36,15 @@ class HostFate(msgspec.Struct, frozen=True):
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What a restore would meet and do.
+    """What a restore would meet and do."""
 
-    Attributes:
-        out: what is sent.
-        settings: the site's.
-        presence: which ports answer now.
-        store: where the snapshot lies.
-        hosts: those of the document.
-        losses: the present configuration against the one that is sent: `before` is what is there now.
-        now: when this was seen.
-    """
-
-    out: Outgoing
+    out: Outgoing  # what is sent
     settings: SiteSettings
-    presence: Presence
-    store: str
-    hosts: Sequence[HostFate]
-    losses: Comparison
-    now: datetime
+    presence: Presence  # which ports answer now
+    store: str  # where the snapshot lies
+    hosts: Sequence[HostFate]  # those of the document
+    losses: Comparison  # the present configuration (`before`) against the one that is sent
+    now: datetime  # when this was seen
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, with every difference."""
@@ -149,12 +139,7 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
     """Look at what a restore would meet, and compare what is there with what is sent.
 
     Args:
-        sight: the site.
-        out: what is sent.
-        seen: the digest of the present configuration that the plan was made from.
-
-    Raises:
-        Refused: the configuration changed while the plan was made.
+        seen: the digest of the present configuration that the plan was made from; Refused where it changed since.
     """
     known = SecretIndex()
     wanted, present = out.tree(sight, known), tree_of_server(sight, known)

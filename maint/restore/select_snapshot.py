@@ -21,11 +21,7 @@ MANIFEST_FACT = "manifest"  # the fact of a plan that says which manifest it was
 
 
 def chosen(sight: Sight, wanted: str) -> Snapshot:
-    """Return the snapshot to restore.
-
-    Args:
-        sight: the site.
-        wanted: its id or the beginning of it; empty for the newest restorable one.
+    """Return the snapshot to restore, by its id or the beginning of it; empty: the newest restorable one.
 
     Raises:
         Refused: it must never be restored, or its manifest cannot be believed.
@@ -50,11 +46,7 @@ def chosen(sight: Sight, wanted: str) -> Snapshot:
 
 
 def planned(sight: Sight, action: Action) -> Snapshot:
-    """Return the snapshot that a planned action names, if its manifest is still the one of the plan.
-
-    Raises:
-        Refused: it must never be restored, or its manifest is another one now.
-    """
+    """Return the snapshot that a planned action names; Refused where its manifest is another one now, or forbids it."""
     snapshot = chosen(sight, str(action.arguments["snapshot"]))
     if action.facts.get(MANIFEST_FACT, digest(snapshot)) != digest(snapshot):
         raise Refused(
@@ -82,7 +74,7 @@ def _found(sight: Sight, wanted: str) -> Snapshot:
 
 
 def clusters_in(sight: Sight, snapshot: Snapshot) -> frozenset[str]:
-    """Return names and display names of the clusters in a snapshot; its redacted copy tells them without a key.
+    """Return names and display names of the clusters in a snapshot, from its redacted copy, which needs no key.
 
     Raises:
         WorkFailed: the copy is not what was stored, or not a deployment.
@@ -103,17 +95,11 @@ def _clusters(deployment: Fields) -> frozenset[str]:
 
 
 class UsableLicense(msgspec.Struct, frozen=True):
-    """A licence that is in date.
+    """A licence that is in date."""
 
-    Attributes:
-        text: what it says of itself.
-        source: where it comes from.
-        content: the file; None where the manager has it already.
-    """
-
-    text: LicenseText
-    source: str
-    content: bytes | None = None
+    text: LicenseText  # what it says of itself
+    source: str  # where it comes from
+    content: bytes | None = None  # the file; None where the manager has it already
 
 
 def usable_license(
@@ -122,7 +108,6 @@ def usable_license(
     """Return the licence that counts: a named file; else the first in date of the manager's, the config's, the part.
 
     Args:
-        sight: the site.
         file: a path that the operator named; empty for none.
         snapshot: whose part counts; None where no snapshot is meant.
         own: whether the manager's own licence counts.

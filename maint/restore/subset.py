@@ -1,7 +1,6 @@
-"""Bring back some clusters of a snapshot: the part of its document that the server lacks (contract section 8).
+"""Bring back some clusters of a snapshot: the part of its document that the server lacks (M8).
 
-What is sent holds these clusters, the hosts that they need and the server does not know, and their host templates;
-nothing that exists on the server already may be in it, since it is added to what is there.
+Nothing that exists on the server may be in it, since it is added to what is there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,25 +16,14 @@ from maint.restore.select_snapshot import GUARDED
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What of a document is brought back.
+    """What of a document is brought back."""
 
-    Attributes:
-        clusters: by name, as the document has them.
-        hosts: ids of the hosts that go along, since the server lacks them.
-    """
-
-    clusters: tuple[str, ...]
-    hosts: tuple[str, ...]
+    clusters: tuple[str, ...]  # by name, as the document has them
+    hosts: tuple[str, ...]  # ids of hosts that go along, since the server lacks them
 
 
 def choice_of(document: Document, names: Sequence[str], clusters: Sequence[Cluster], hosts: Sequence[Host]) -> Choice:
-    """Return which part of a document brings clusters back.
-
-    Args:
-        document: the snapshot's deployment, host changes made.
-        names: the clusters wanted, by name or display name.
-        clusters: what the server has.
-        hosts: the hosts that the server knows.
+    """Return which part of a document, its host changes made, brings clusters back, by name or display name.
 
     Raises:
         Refused: the snapshot has no such cluster, or the server has one, or a host of it under another id.
@@ -66,7 +54,7 @@ def part_of(document: Document, choice: Choice) -> Document:
 
 
 def left_out(document: Document, choice: Choice) -> list[str]:
-    """Return what belongs to the clusters, is no part of what is sent, and has to be made anew by hand."""
+    """Return what belongs to the clusters, is not a part of what is sent, and has to be made anew by hand."""
     contexts = [
         text_of(ref, "name")
         for cluster in items_of(document.get("clusters"))
@@ -77,15 +65,7 @@ def left_out(document: Document, choice: Choice) -> list[str]:
 
 
 def refuse_existing(part: dict[str, Tree], present: dict[str, Tree]) -> None:
-    """Refuse a part of which anything exists on the server already (contract section 8, flag false; U4).
-
-    Args:
-        part: the tree of what would be sent.
-        present: the tree of what is there.
-
-    Raises:
-        Refused: naming it.
-    """
+    """Refuse a part of which anything exists on the server already, naming it (M8, flag false; U4)."""
     there = {
         *(f"{kind} {name}" for kind in ("clusters", "hosts", "hostTemplates") for name in _branch(present, kind)),
         *(f"role {name}" for name in _roles(present)),

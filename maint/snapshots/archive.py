@@ -31,31 +31,20 @@ class Kind(StrEnum):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """One member: where it lay on the host, and whose it was.
+    """One member: where it lay on the host, and whose it was."""
 
-    Attributes:
-        path: absolute.
-        mode: permissions.
-        user, group: names, "" where the archive has none; `uid` and `gid` beside them.
-        target: what a link points to.
-    """
-
-    path: str
+    path: str  # absolute
     kind: Kind
     mode: int
-    user: str
+    user: str  # "" where the archive has none
     group: str
     uid: int
     gid: int
-    target: str = ""
+    target: str = ""  # of a link
 
 
 def members(read: Read) -> Iterator[tuple[Member, bytes]]:
-    """Yield each member with its content, in the order of the archive; all of the stream is read.
-
-    Raises:
-        WorkFailed: it is not a tar, is cut, or holds what does not belong there.
-    """
+    """Yield each member with its content, in order; WorkFailed where it is not a tar, is cut, or holds other things."""
     stream = _Headers(read)
     try:
         with tarfile.open(fileobj=cast(BinaryIO, stream), mode="r|") as archive:

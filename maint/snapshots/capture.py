@@ -51,35 +51,22 @@ def take(
     snapshot_id: str | None = None,
     chance: Callable[[int], bytes] = os.urandom,
 ) -> Generator[str, None, Taken]:
-    """Take a snapshot of the manager's configuration; yields words on the progress.
-
-    Args:
-        site: the site; its lock is the caller's affair.
-        purpose: why.
-        redacted: ask the server for its redacted view.
-        accept_empty: the operator's word that virtual clusters hold what is found, however little it is.
-        snapshot_id: the id to give it (see `ids.new_id`); made here when left out.
-        chance: returns random bytes.
-
-    Returns:
-        What was stored. Nothing is, when anything goes wrong before the manifest.
+    """Take a snapshot of the manager's configuration under the site's lock; yields words on the progress.
 
     Raises:
         Invalid: there is nobody to encrypt for.
         CannotReach, LoginRefused: the manager.
-        WorkFailed: the export was cut or is no deployment, or the store did not give back what it was given.
+        WorkFailed: the export was cut or is not a deployment, or the store did not give back what it was given.
         StoreFailed: neither the first store nor, for a backup, any copy could hold it.
     """
     recipients = recipients_of(site)
     order = _Order(purpose, redacted, accept_empty, recipients, snapshot_id, chance)
-    if purpose is not Purpose.BACKUP:  # a safety copy must lie where whoever destroys looks for it
+    if purpose is not Purpose.BACKUP:  # a safety copy must lie where the destroying run looks for it
         return (yield from _take_into(site, order))
     return (yield from with_failover(site, lambda place: _take_into(place, order)))
 
 
 class _Order(msgspec.Struct, frozen=True):
-    """What was asked for."""
-
     purpose: Purpose
     redacted: bool
     accept_empty: bool
@@ -105,11 +92,7 @@ def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
 
 
 def recipients_of(site: Sight) -> Sequence[str]:
-    """Return for whom snapshots are encrypted: the configured recipients, else the identities at hand.
-
-    Raises:
-        Invalid: there are neither.
-    """
+    """Return for whom snapshots are encrypted: the configured recipients, else our own identities; Invalid for none."""
     backup = site.settings.backup
     if backup and backup.recipients:
         return tuple(backup.recipients)
@@ -122,8 +105,6 @@ def recipients_of(site: Sight) -> Sequence[str]:
 
 
 class _Run:
-    """One snapshot being taken from the manager."""
-
     def __init__(self, site: Site, order: _Order, snapshot_id: str, now: datetime) -> None:
         self._site, self._order, self._recipients = site, order, order.recipients
         self._id, self._now = snapshot_id, now
@@ -132,7 +113,6 @@ class _Run:
         self.files_read: datetime | None = None
 
     def capture(self) -> Generator[str, None, Snapshot]:
-        """Store all parts and return what the manifest will say."""
         manager, writer = self._site.manager, self._writer
         account = manager.log_in()
         api = manager.require_api(self._site.settings.manager.api.deployment)
@@ -153,8 +133,8 @@ class _Run:
             self._site, writer, self._recipients, self._clusters(), self._order.accept_empty
         )
         self.files_read = clusters.files_read or self._now
-        told = truststore_finding(verdict.summary, any(part.name == TRUSTSTORE for part in writer.parts))
-        beside = [*([told] if told else []), release_of(verdict, release)]
+        truststore = truststore_finding(verdict.summary, any(part.name == TRUSTSTORE for part in writer.parts))
+        beside = [*([truststore] if truststore else []), release_of(verdict, release)]
         snapshot = Snapshot(
             id=self._id,
             site=self._site.settings.name,
@@ -200,13 +180,7 @@ class _Absent(Exception):
 def take_extra_parts(
     site: Site, writer: SnapshotWriter, summary: DeploymentSummary
 ) -> Generator[str, None, ExtraParts]:
-    """Store the further parts that the config wants; yields words on those that cannot be had.
-
-    Args:
-        site: the site.
-        writer: the snapshot being written.
-        outline: what is in its deployment.
-    """
+    """Store the further parts that the config wants; yields words on those that cannot be had."""
     wanted, kept, missing = wanted_parts(site.settings), list[str](), list[str]()
     ways: dict[str, tuple[bool | None, Callable[[], None]]] = {
         LICENSE: (wanted.license, lambda: _take_license(site, writer)),
@@ -286,11 +260,7 @@ _SOUND = 2  # the level to which what was just stored must be proven
 def taken_once(
     site: Site, work: Work, purpose: Purpose, *, accept_empty: bool = False
 ) -> Generator[str, None, Snapshot]:
-    """Take a snapshot, unless an earlier life of this action has committed one; it is sound to level 2.
-
-    Raises:
-        WorkFailed: the export was cut, or what is stored does not open, parse and count as it should.
-    """
+    """Take a snapshot sound to level 2 (else WorkFailed), unless an earlier attempt of this action committed one."""
     found = committed(site, work)
     if found is not None:
         return found
@@ -307,7 +277,7 @@ def taken_once(
 
 
 def committed(site: Site, work: Work) -> Snapshot | None:
-    """Return the snapshot that an earlier life of this action has committed, None where there is no sound one."""
+    """Return the snapshot that an earlier attempt of this action has committed, None where there is no sound one."""
     noted = work.noted(_NOTE)
     if not isinstance(noted, str):
         return None

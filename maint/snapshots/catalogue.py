@@ -1,7 +1,4 @@
-"""Find the snapshots of a site: those whose manifest exists, is whole and is signed by a trusted key.
-
-A damaged one is listed with its problem: hidden it would be missed too late, and fatal it would hide the others.
-"""
+"""Find the snapshots of a site; a damaged one is listed with its problem: hidden, it would be missed too late."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -18,45 +15,32 @@ from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, decode, is_id
 from maint.snapshots.parts import listing, read_signed
 from maint.snapshots.records import BYTES, PRUNE, Drill, Hold, Record, drills_in, held, moment, read_records
 
-_TOLD = 3  # snapshots of which it is told why they are not offered
-_UNTRUSTED = "by a key that is not trusted"  # as whoever checks signatures says it
+_NAMED = 3  # how many snapshots are named with why they are not offered
+_UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
 ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What a verification of a snapshot said.
-
-    Attributes:
-        broken: the bytes themselves are wrong, whatever they say.
-        files_read: since when every file of virtual clusters in it is known to have been read.
-    """
+    """What a verification of a snapshot said."""
 
     level: int
     at: datetime
     result: Trust
-    broken: bool = False
-    files_read: datetime | None = None
+    broken: bool = False  # the bytes themselves are wrong
+    files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A snapshot in the list: either what its manifest says, or why that cannot be believed.
-
-    Attributes:
-        verified: the latest verification.
-        proven: the deepest verification that said yes, and that no later failure has overturned.
-        drilled: the latest drill of it.
-        holds: what keeps it from being pruned, those that have run out among them.
-        files_read: since when every file of virtual clusters in it is known to have been read, None for never.
-    """
+    """A snapshot in the list: either what its manifest says, or why that cannot be believed."""
 
     id: str
     snapshot: Snapshot | None
     problem: str | None
-    verified: Verified | None
-    proven: Verified | None = None
-    drilled: Drill | None = None
-    holds: tuple[Hold, ...] = ()
-    files_read: datetime | None = None
+    verified: Verified | None  # the latest
+    proven: Verified | None = None  # the deepest level passed that no later failure has overturned
+    drilled: Drill | None = None  # the latest
+    holds: tuple[Hold, ...] = ()  # those that have run out among them
+    files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
 
     @property
     def offered(self) -> bool:
@@ -107,36 +91,23 @@ def entries(sight: Sight) -> Sequence[Entry]:
 
 
 def newest_restorable(sight: Sight) -> Snapshot:
-    """Return the newest snapshot from which the manager can be rebuilt.
-
-    Raises:
-        Refused: there is none.
-    """
+    """Return the newest snapshot from which the manager can be rebuilt; Refused where there is none."""
     listed = entries(sight)
     for entry in reversed(listed):
         if entry.offered and entry.snapshot:
             refuse_hidden(sight, listed, entry.id)
             return entry.snapshot
     refuse_hidden(sight, listed, "")
-    more = [f"and {len(listed) - _TOLD} older ones"] if len(listed) > _TOLD else []
+    more = [f"and {len(listed) - _NAMED} older ones"] if len(listed) > _NAMED else []
     raise Refused(
         f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
-        detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_TOLD - 1 : -1]), *more],
+        detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_NAMED - 1 : -1]), *more],
         hint=_way_on(listed) + "".join(f"; or look into a copy: --store {copy}" for copy in _copies(sight)[:1]),
     )
 
 
 def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str) -> None:
-    """Refuse a default choice of an older snapshot where a newer one was seen that the store does not show any more.
-
-    Args:
-        sight: the site.
-        listed: what the store shows now.
-        chosen: the id of what would be chosen; "" for none.
-
-    Raises:
-        Refused: the newer one is missing or cannot be believed, and no signed record says that it was removed.
-    """
+    """Refuse an older snapshot as default (`chosen`, "" for none) where a newer one was seen and is gone unrecorded."""
     seen = newest_seen(sight)
     if seen <= chosen or any(one.id == seen and one.snapshot is not None for one in listed):
         return
@@ -175,11 +146,7 @@ def find(sight: Sight, wanted: str) -> Snapshot:
 
 
 def find_id(sight: Sight, wanted: str) -> str:
-    """Return the one id that is or begins with `wanted`, however its manifest looks.
-
-    Raises:
-        Invalid: none or several do.
-    """
+    """Return the one id that is or begins with `wanted` (else Invalid), however its manifest looks."""
     fitting = [one for one in _ids(sight) if wanted and one.startswith(wanted)]
     if wanted in fitting:
         return wanted
@@ -190,11 +157,7 @@ def find_id(sight: Sight, wanted: str) -> str:
 
 
 def load(sight: Sight, snapshot_id: str) -> Snapshot:
-    """Return a snapshot whose manifest is signed by a trusted key.
-
-    Raises:
-        WorkFailed: manifest or signature are damaged, missing, not trusted, or belong to another snapshot or site.
-    """
+    """Return a snapshot whose manifest is signed by a trusted key for this id and site; else WorkFailed."""
     site = sight.settings.name
     folder = f"{site}/{snapshot_id}"
     snapshot = decode(read_signed(sight, f"{folder}/{MANIFEST}", f"{folder}/{SIGNATURE}", LARGEST))
@@ -204,10 +167,8 @@ def load(sight: Sight, snapshot_id: str) -> Snapshot:
 
 
 def sweep(site: Site, now: datetime) -> int:
-    """Remove what earlier runs left: half-written files, and parts that never got a manifest; return how many.
-
-    The caller holds the site's lock: what this machine began and did not end is dead; what others began, a day later.
-    """
+    """Remove half-written files and parts without a manifest; return how many."""
+    # The caller holds the site's lock: what this machine began and did not end is dead; what others began, a day later.
     name = site.settings.name
     removed = site.store.sweep(name)
     dead = unfinished(site.state, site.store.location)
@@ -232,7 +193,6 @@ def _unfinished_records(site: Site, now: datetime) -> list[str]:
 
 
 def _is_abandoned(name: str, now: datetime) -> bool:
-    """Tell whether something is old by the time in its name; what has none is not ours."""
     try:
         return now - time_of(name) > ABANDONED
     except ValueError:
@@ -268,7 +228,6 @@ def _entry(sight: Sight, snapshot_id: str) -> Entry:
 
 
 def _verifications(past: Iterable[Record]) -> Mapping[str, Verified]:
-    """Return the latest verification of each snapshot; records come in order of time."""
     return dict(_each_verification(past))
 
 
@@ -303,6 +262,5 @@ def _files_read(past: Iterable[Record]) -> Mapping[str, datetime]:
 
 
 def _broken(findings: Json) -> bool:
-    """Tell whether findings as records hold them speak of wrong bytes."""
     listed = findings if isinstance(findings, list) else []
     return any(isinstance(one, dict) and one.get("passed") is False and one.get("rule") in BYTES for one in listed)

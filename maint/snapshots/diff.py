@@ -1,8 +1,7 @@
-"""Hold two configurations against each other: two snapshots, or a snapshot and the live manager.
+"""Compare two configurations: two snapshots, or a snapshot and the live manager; no answer holds a secret.
 
-Where a private key is at hand the raw documents are compared, else the redacted copies: their secrets are fingerprints
-under the site's key, and so are those of the raw documents once they are normalised, so that the answer is the same.
-No answer holds a secret: where a text that differs holds one that either side knows, its fingerprint is shown.
+Without a private key redacted copies are compared: their secrets are fingerprints under the site's key, as are those
+of raw documents once normalised, so that the answer is the same.
 """
 
 import re
@@ -27,29 +26,17 @@ _SECRET = 4096  # characters; no longer secret is looked for in a text
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One of two configurations.
+    """One of two configurations."""
 
-    Attributes:
-        label: what it is called: a snapshot's id, or the manager.
-        source: `raw`, `redacted copy` or `server`.
-        tree: the configuration, secrets as fingerprints.
-        format: release and API version: where they are equal, a field of one side only is a difference.
-        known: the secrets met on the way, to keep them out of the answer.
-    """
-
-    label: str
-    source: str
-    tree: dict[str, Tree]
-    format: tuple[str, str]
-    known: SecretIndex
+    label: str  # a snapshot's id, or the manager
+    source: str  # `raw`, `redacted copy` or `server`
+    tree: dict[str, Tree]  # secrets as fingerprints
+    format: tuple[str, str]  # release and API version: where they are equal, a field of one side only is a difference
+    known: SecretIndex  # the secrets met on the way, to keep them out of the answer
 
 
 def latest(sight: Sight) -> Snapshot:
-    """Return the newest snapshot whose manifest can be believed, safety copies aside.
-
-    Raises:
-        Refused: there is none.
-    """
+    """Return the newest snapshot whose manifest can be believed, safety copies aside; Refused where there is none."""
     for entry in reversed(entries(sight)):
         snapshot = entry.snapshot
         if snapshot is not None and snapshot.purpose is Purpose.BACKUP and snapshot.has(DEPLOYMENT):
@@ -58,13 +45,10 @@ def latest(sight: Sight) -> Snapshot:
 
 
 def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, whole: bool = False) -> Side:
-    """Return a snapshot's side, from its raw document or from its redacted copy.
+    """Return a snapshot's side, from its raw document or its redacted copy.
 
     Args:
-        sight: the site.
-        snapshot: which.
-        redacted: whether its redacted copy is read.
-        whole: whether long texts are kept whole: needed on both sides where a redacted copy meets something else.
+        whole: long texts are kept whole: needed on both sides where a redacted copy meets something else.
 
     Raises:
         Refused: the raw document is wanted, and no private key is at hand.
@@ -166,7 +150,6 @@ def _of_copy(sight: Sight, snapshot: Snapshot, longest: int) -> dict[str, Tree]:
 
 
 def _shown(tree: Tree, steps: Sequence[str]) -> str:
-    """Return a value by the way to it."""
     for step in steps:
         assert isinstance(tree, dict)  # as it was found
         tree = tree[step]
@@ -184,10 +167,7 @@ def _same_text(before: str, after: str, fingerprint: Callable[[str], str]) -> bo
 
 
 def _fits(scrubbed: str, clear: str, fingerprint: Callable[[str], str]) -> bool:
-    """Tell whether a text with fingerprints in it is what is left of a clear one.
-
-    Each fingerprint says itself whether a piece of the clear text is the one, so nothing is ever tried twice.
-    """
+    """Tell whether a text with fingerprints in it is what is left of a clear one."""
     marks, pieces = _FINGERPRINT.findall(scrubbed), _FINGERPRINT.split(scrubbed)
     if not marks or scrubbed == marks[0] or not clear.startswith(pieces[0]):
         return False
@@ -200,10 +180,7 @@ def _fits(scrubbed: str, clear: str, fingerprint: Callable[[str], str]) -> bool:
 
 
 def _after(clear: str, at: int, mark: str, piece: str, fingerprint: Callable[[str], str]) -> int | None:
-    """Return where a text goes on after a secret with this fingerprint and the piece behind it; None where neither is.
-
-    Behind the last secret stands the rest of the text, which may be nothing.
-    """
+    """Return where a text goes on after a secret of this fingerprint and the piece behind it, None where neither is."""
     end = at
     while (end := clear.find(piece, end + 1)) >= 0 and end - at <= _SECRET:
         if fingerprint(clear[at:end]) == mark:
@@ -222,11 +199,7 @@ def _short(one: Difference, fingerprint: Fingerprint) -> Difference:
 
 
 def _hidden(one: Difference, fingerprint: Callable[[str], str]) -> Difference:
-    """Return a difference whose clear side holds no word that the other side shows as a fingerprint.
-
-    A free text that differs from one with fingerprints in it may hold the same secrets, or new ones: its own
-    fingerprint stands for it.
-    """
+    """Return a difference whose clear side holds no word that the other side shows as a fingerprint."""
     if not any(value and _FINGERPRINT.search(value) for value in (one.before, one.after)):
         return one
 

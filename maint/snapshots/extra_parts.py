@@ -16,7 +16,7 @@ from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight
 from maint.snapshots.parts import LICENSE, MANAGER_FILES, TRUSTSTORE
 
-SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (contract sections 12, 13.4)
+SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (M12, M13.4)
 OPTIONS = "/etc/default/cloudera-scm-server"
 
 
@@ -32,12 +32,7 @@ def lacking(settings: SiteSettings, snapshot: Snapshot) -> Sequence[str]:
 
 
 def truststore_finding(summary: DeploymentSummary, part: bool) -> Finding | None:
-    """Say whether the password of the shared truststore is at hand; None where Auto-TLS needs none (contract 11).
-
-    Args:
-        outline: what is in the deployment.
-        part: whether the snapshot has the part of its own.
-    """
+    """Say whether the password of the shared truststore is at hand; None where Auto-TLS needs none (M11)."""
     if not summary.auto_tls:
         return None
     if summary.truststore_password or part:
@@ -47,7 +42,7 @@ def truststore_finding(summary: DeploymentSummary, part: bool) -> Finding | None
 
 
 def usable(password: bytes) -> bool:
-    """Tell whether this can be the password of the truststore: no page, no JSON, nothing redacted (contract 11)."""
+    """Tell whether this can be the password of the truststore: no page, no JSON, nothing redacted (M11)."""
     text = password.decode(errors="replace")
     return readable(text) and not text.lstrip().startswith(("<", "{"))
 
@@ -70,7 +65,7 @@ OWN_FILES = (
     "the manager's own files: /etc/cloudera-scm-server, /etc/default/cloudera-scm-server, "
     "/var/lib/cloudera-scm-server (with certmanager), db.properties"
 )
-# Contract sections 7, 8.3, 8.5, 8.7, 11 and 13.4.
+# M7, M8.3, M8.5, M8.7, M11 and M13.4.
 UNCOVERED = (
     "monitoring history, audit, command history, alerts and dashboards",
     "Kerberos credentials, key and certificate files on the hosts",
@@ -81,12 +76,7 @@ NO_GUID = f"the server's GUID: {GUID} does not exist on the manager host (it is 
 
 
 def look_at_host(sight: Sight, summary: DeploymentSummary) -> Mapping[str, Json]:
-    """Return what is on the manager host: path → `{present, value?}`.
-
-    Raises:
-        CannotReach: the host does not let us in.
-        TimedOut: it does not answer in time.
-    """
+    """Return what is on the manager host: path → `{present, value?}`; raises CannotReach and TimedOut."""
     host = sight.settings.hosts_in("manager")[0].name
     guid = sight.shell.read_file(host, GUID)
     seen: dict[str, Json] = {GUID: {"present": guid is not None}}
@@ -126,20 +116,14 @@ _DAY = timedelta(days=1)
 
 
 class LicenseText(msgspec.Struct, frozen=True):
-    """What a licence file says of itself; its signature is the vendor's affair.
-
-    Attributes:
-        expiration: as it is written.
-        starts, ends: its first and its last day, None where none can be read.
-        deactivated: the day on which it ceases to do anything, likewise.
-    """
+    """What a licence file says of itself, its signature unchecked; the days are None where none can be read."""
 
     owner: str
     uuid: str
-    expiration: str
+    expiration: str  # as it is written
     starts: datetime | None
     ends: datetime | None
-    deactivated: datetime | None = None
+    deactivated: datetime | None = None  # the day on which it ceases to do anything
 
     @staticmethod
     def of(owner: str, uuid: str, expiration: str, starts: object = None, deactivated: object = None) -> "LicenseText":
@@ -158,11 +142,7 @@ class LicenseText(msgspec.Struct, frozen=True):
 
 
 def parse_license(content: bytes, source: str) -> LicenseText:
-    """Read a licence file.
-
-    Raises:
-        Invalid: it holds no licence.
-    """
+    """Read a licence file; Invalid where it holds no licence."""
     fields = _inner(content)
     if fields is None or not {"name", "uuid", "expirationDate"} <= fields.keys():
         raise Invalid(
@@ -202,7 +182,6 @@ def _inner(content: bytes) -> Mapping[str, object] | None:
 
 
 def _day(value: object) -> datetime | None:
-    """Read the day at the beginning of a date, in either way in which they are written."""
     for form in ("%Y-%m-%d", "%m/%d/%Y"):
         try:
             return datetime.strptime(str(value)[:10], form).replace(tzinfo=UTC)

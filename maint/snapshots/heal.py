@@ -1,8 +1,6 @@
 """Heal a redacted snapshot: put back, by path, the secrets that its server hid; the result is a snapshot of its own.
 
-Works on the document as it came (no field is dropped, integers stay exact) and in memory; what is stored is sealed and
-judged like every export. The healed snapshot bears the time of the redacted one, since that is when its configuration
-was in force; its secrets are those of the source, which may have been changed since.
+It bears the time of the redacted one, when its configuration was in force; its secrets are those of the source.
 """
 
 import os
@@ -42,7 +40,7 @@ from maint.snapshots.writer import SnapshotWriter
 
 Scalar: TypeAlias = str | int | bool
 
-_ACCOUNT = ("pwHash", "pwSalt", "pwLogin")  # what redacted views leave out of accounts (contract section 7.1)
+_ACCOUNT = ("pwHash", "pwSalt", "pwLogin")  # what redacted views leave out of accounts (M7.1)
 
 
 class Healed(msgspec.Struct, frozen=True):
@@ -63,15 +61,11 @@ def heal(
     purpose: Purpose = Purpose.BACKUP,
     chance: Callable[[int], bytes] = os.urandom,
 ) -> Generator[str, None, Healed]:
-    """Fill what can be filled, and store the result as a new snapshot; yields words on the progress.
+    """Fill what can be filled, and store it as a new snapshot, under the site's lock; yields words on the progress.
 
     Args:
-        site: the site; its lock is the caller's affair.
-        redacted: the snapshot to heal.
         values: returns a secret by its path, None where it has none.
         source: where the values come from, in words.
-        purpose: why.
-        chance: returns random bytes.
 
     Raises:
         Refused: it is not redacted, nothing could be filled, or no private key is at hand.
@@ -95,8 +89,8 @@ def heal(
     try:
         with storing(site) if redacted.objects else nullcontext():
             snapshot = _written(site, writer, redacted, document)
-            told = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
-            named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=told)
+            origin = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
+            named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=origin)
             snapshot = writer.with_recipe(named)
             writer.commit(snapshot)
     except BaseException:
@@ -158,7 +152,6 @@ def _spell(path: tuple[str, ...], key: str) -> str:
 
 
 def _hidden(path: tuple[str, ...], node: Document) -> Sequence[str]:
-    """Return the fields of an object whose values its server hid."""
     if _is_setting(node):
         return ["value"] if hidden(node["name"], node["value"], node.get("sensitive")) else []
     if len(path) == 2 and path[0] == "users":
@@ -194,11 +187,13 @@ def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: D
             writer.archive(MANAGER_FILES, stream.read)
     for cluster in clusters_in(redacted):
         writer.document(part_name(cluster), read_part(site, redacted, part_name(cluster)))
-    told = truststore_finding(verdict.summary, redacted.has(TRUSTSTORE))
+    truststore = truststore_finding(verdict.summary, redacted.has(TRUSTSTORE))
     return replace(
         redacted,
-        restorable=verdict.restorable and (told is None or told.passed is not False),
-        judgement=replace(verdict.judgement, findings=(*verdict.judgement.findings, *([told] if told else []))),
+        restorable=verdict.restorable and (truststore is None or truststore.passed is not False),
+        judgement=replace(
+            verdict.judgement, findings=(*verdict.judgement.findings, *([truststore] if truststore else []))
+        ),
         versions={**redacted.versions, "tool": __version__},
     )
 

@@ -1,8 +1,7 @@
 """What this machine and others remember of a store: what is being written there, and what was seen in it.
 
-In the state folder: `begun/<id>` for each snapshot that is being taken, with the address of the store, and `seen.json`
-with the newest snapshot that was verified in each store. In the store: `<site>/under-way/<id>-<owner>` while files of
-virtual clusters are being stored, for machines that share the store and not the lock.
+In the state folder: `begun/<id>` with the address of the store, and `seen.json`. In the store, for machines that share
+no lock: `<site>/under-way/<id>-<owner>` while files of virtual clusters are being stored.
 """
 
 import json
@@ -47,11 +46,7 @@ def remember_seen(site: Site, snapshot_id: str) -> None:
 
 
 def newest_seen(sight: Sight) -> str:
-    """Return the id of the newest snapshot that this machine has verified in a store; "" where it has none.
-
-    Raises:
-        Invalid: the file that says so is damaged.
-    """
+    """Return the id of the newest snapshot that this machine has verified in a store, "" for none; Invalid: damaged."""
     return _seen(sight).get(sight.store.location, "")
 
 
@@ -66,7 +61,7 @@ def _seen(sight: Sight) -> Mapping[str, str]:
     if isinstance(found, dict) and all(isinstance(one, str) and is_id(one) for one in found.values()):
         return found
     raise Invalid(
-        f"{path} is damaged: which snapshots this machine has seen cannot be told",
+        f"{path} is damaged: which snapshots this machine has seen is unknown",
         hint="look with `maint backup list` whether the newest snapshots are there, then remove this file",
     )
 
@@ -80,11 +75,7 @@ _ABANDONED = timedelta(hours=24)  # no run takes that long, whatever machine it 
 
 @contextmanager
 def storing(site: Site) -> Iterator[None]:
-    """Show that files are being stored while the block lasts; dead flags go first. The caller holds the site's lock.
-
-    Raises:
-        StoreFailed: the store says no.
-    """
+    """Show that files are being stored while the block lasts; dead flags go first. The caller holds the site's lock."""
     for name in list(listing(site, _folder(site))):
         if _is_ours(site, name) or _is_old(site, name):
             site.store.remove(name)
@@ -94,7 +85,7 @@ def storing(site: Site) -> Iterator[None]:
     try:
         yield
     finally:
-        # One that stays is removed by the next run here, and is no obstacle to anyone else after a day.
+        # One that stays is removed by the next run here, and does not hinder anyone else after a day.
         with suppress(StoreFailed):
             site.store.remove(mine)
 
@@ -122,10 +113,7 @@ def _is_old(sight: Sight, name: str) -> bool:
 
 
 def _owner(site: Site) -> str:
-    """Return what tells this state folder from all others, made when it is first asked for.
-
-    Names of machines and paths would not do: containers share both.
-    """
+    """Return what tells this state folder from all others, since containers share names of machines and paths."""
     files.create(_identity(site), secrets.token_hex(8).encode())
     return _identity(site).read_text()
 

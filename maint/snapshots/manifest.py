@@ -1,8 +1,4 @@
-"""The manifest of a snapshot: what its bytes are, and what they mean.
-
-Read strictly: every promised field with its type, keys only once, names that stay inside the snapshot's folder.
-Further keys, which a later version may write, are accepted.
-"""
+"""The manifest of a snapshot, read strictly: promised fields with their types, keys once; further keys may come."""
 
 import hashlib
 import json
@@ -179,7 +175,7 @@ def to_json(snapshot: Snapshot) -> dict[str, Json]:
 
 
 def clusters_json(clusters: Sequence[ClusterSummary]) -> list[Json]:
-    """Return what is told of virtual clusters as JSON."""
+    """Return what the manifest says of virtual clusters as JSON."""
     return [
         {
             "name": one.name,
@@ -211,18 +207,14 @@ def parts_json(parts: Sequence[Part]) -> list[Json]:
 
 
 def decode(content: bytes) -> Snapshot:
-    """Read a manifest.
-
-    Raises:
-        WorkFailed: it is no manifest of this format; the words tell where.
-    """
+    """Read a manifest; WorkFailed where it is not one of this format, with the place."""
     try:
         json.loads(content, object_pairs_hook=_no_key_twice)  # decoding would take the last one silently
         read = msgspec.json.decode(content, type=_Manifest)
     except msgspec.ValidationError as problem:
         raise WorkFailed(f"the manifest is damaged: {_words(problem)}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise WorkFailed("the manifest is damaged: it is no JSON") from None
+        raise WorkFailed("the manifest is damaged: it is not JSON") from None
     if len({part.name for part in read.parts}) != len(read.parts):
         raise WorkFailed("the manifest is damaged: a part is listed twice")
     return _snapshot(read)

@@ -29,7 +29,7 @@ Pack = Callable[[Read, BinaryIO], None]
 
 
 class Tally:
-    """Counts and hashes what passes through; `read` or `write` is handed to whoever moves the bytes."""
+    """Counts and hashes what passes through; `read` or `write` is handed to what moves the bytes."""
 
     def __init__(self, stream: Read | BinaryIO) -> None:
         self._stream = stream
@@ -60,18 +60,11 @@ class Tally:
 
 
 def write_part(store: Store, folder: str, name: str, source: Read, pack: Pack, *, restorable: bool = False) -> Part:
-    """Write one part and commit it.
+    """Write one part into `<site>/<id>` and commit it; nothing is left when it fails.
 
     Args:
-        store: where to.
-        folder: the snapshot's folder, `<site>/<id>`.
-        name: the part's name.
-        source: its content.
         pack: moves the content, compressed or encrypted, into a file.
-        restorable: whether something can be rebuilt from this part alone.
-
-    Raises:
-        WorkFailed: whatever `source` or the store say; nothing is left then.
+        restorable: something can be rebuilt from this part alone.
     """
     content = Tally(source)
     with store.create(f"{folder}/{name}") as file:
@@ -105,11 +98,7 @@ def drain(read: Read) -> None:
 
 
 def listing(sight: Sight, prefix: str) -> Iterator[str]:
-    """Yield the names in a folder of the store.
-
-    Raises:
-        WorkFailed: the list does not end.
-    """
+    """Yield the names in a folder of the store; WorkFailed where the list does not end."""
     for number, name in enumerate(sight.store.names(prefix)):
         if number >= _NAMES_END:
             raise WorkFailed(
@@ -121,11 +110,7 @@ def listing(sight: Sight, prefix: str) -> Iterator[str]:
 
 
 def read_signed(sight: Sight, name: str, signature: str, largest: int) -> bytes:
-    """Return a signed file of the store, read once, after its signature was verified.
-
-    Raises:
-        WorkFailed: it or its signature is missing or too large, or the signature is not one of a trusted key.
-    """
+    """Return a signed file, read once; WorkFailed unless it and its signature by a trusted key are small enough."""
     content = _read_small(sight, name, largest)
     sight.sign.verify(content, _read_small(sight, signature, largest))
     return content
@@ -153,9 +138,6 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
     """Read a stored file to its end; return why it is not what the manifest names, "" where it is.
 
     Args:
-        sight: the site.
-        name: of the file in the store.
-        expected: size and SHA-256 of the stored bytes.
         target: takes the bytes too; they are not to be used where the answer is not "".
     """
     digest, size = hashlib.sha256(), 0
@@ -178,14 +160,7 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
 
 @contextmanager
 def open_stored(sight: Sight, name: str, expected: Part | StoredFile) -> Iterator[BinaryIO]:
-    """Open a stored file; the only way in which bytes of a store are used.
-
-    It is first copied, as it is stored, into a private file without a name (a small one into memory) and held against
-    the manifest; what is read afterwards comes from there, so that it cannot become something else.
-
-    Raises:
-        WorkFailed: it is missing, cannot be read, or is not what the manifest names; nothing of it was given out.
-    """
+    """Open a stored file once proven (else WorkFailed): the only way in which bytes of a store are used."""
     spool = BytesIO() if expected.bytes <= _IN_MEMORY else _spool(sight)
     with spool as private:
         if problem := flaw(sight, name, expected, private):
@@ -234,9 +209,6 @@ def open_part(
     """Open a part of a snapshot as a stream of its content, unpacked as its name says.
 
     Args:
-        sight: the site.
-        snapshot: its manifest, believed.
-        name: of the part.
         identities: private keys; None for those at hand.
 
     Raises:
@@ -281,12 +253,7 @@ def object_name(site: str, object_id: str) -> str:
 
 @contextmanager
 def open_object(sight: Sight, stored: StoredFile) -> Iterator[BinaryIO]:
-    """Open a file of virtual clusters that a manifest lists, as a stream of its own bytes.
-
-    Raises:
-        Refused: no private key is at hand.
-        WorkFailed: it is not what was stored, or cannot be opened.
-    """
+    """Open a file of virtual clusters that a manifest lists; raises as `open_part` does."""
     keys = _identities(sight)
     with (
         open_stored(sight, object_name(sight.settings.name, stored.id), stored) as file,

@@ -53,15 +53,11 @@ def newest_good(known: Sequence[Entry], now: datetime) -> Snapshot | None:
 
 
 def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Verdict:
-    """Return what the site's policy makes of its snapshots now.
+    """Return what the site's policy makes of its snapshots now; Refused where the site has no retention policy.
 
     Args:
-        sight: the site.
         thaw: the operator's word that a doubtful capture is no reason to wait.
         damaged: the operator's word that snapshots which cannot be believed may go.
-
-    Raises:
-        Refused: the site has no retention policy.
     """
     known, now = entries(sight), sight.clock.now()
     backup = sight.settings.backup
@@ -77,10 +73,7 @@ def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Verdi
 
 
 def doubt(known: Sequence[Entry], now: datetime) -> str | None:
-    """Return why the latest backup must be looked at before older ones may go; None where it looks as it should.
-
-    An audit-only one is no reason: it counts for nothing anyway, and the floor stands.
-    """
+    """Return why the latest backup must be looked at before older ones may go; None where it looks as it should."""
     backups = [one for one in known if candidate(one).taken_at <= now and not _is_safety(one)]
     of_manager = [one for one in backups if one.snapshot is None or one.snapshot.has(DEPLOYMENT)]
     return _doubt_of_manager(of_manager) or _doubt_of_clusters(backups)
@@ -132,27 +125,14 @@ def _kind(snapshot: Snapshot) -> str:
 
 
 def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
-    """Remove a snapshot for good: first a signed record that says why, then the manifest, then the rest.
-
-    Without its manifest it does not exist, so no moment shows one with parts missing; whoever comes next finds the
-    record, and removes what is left.
-
-    Args:
-        site: the site; its lock is the caller's affair.
-        snapshot_id: the whole id.
-        reasons: why.
-    """
+    """Remove a snapshot for good, under the lock: a signed record that says why, then the manifest, then the rest."""
     name = site.settings.name
     write_record(site, Record(PRUNE, snapshot_id, name, site.clock.now(), {"reasons": list(reasons)}))
     _remove_files(site, snapshot_id)
 
 
 def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
-    """Read the bytes of the good snapshots that always stay, before anything older goes: disks forget silently.
-
-    Raises:
-        Refused: one of them is damaged; the finding is kept, so that it counts no more.
-    """
+    """Read the bytes of the good snapshots that always stay before older ones go; Refused where one is damaged."""
     for entry in _floor(site):
         yield f"reading {entry.id}, which stays"
         judged = verify(site, entry.id, 1)
@@ -166,7 +146,6 @@ def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
 
 
 def _floor(site: Sight) -> Sequence[Entry]:
-    """Return the good snapshots that always stay, the newest first."""
     backup = site.settings.backup
     now = site.clock.now()
     known = [one for one in entries(site) if good(one) and one.snapshot is not None and one.snapshot.taken_at <= now]
@@ -191,12 +170,8 @@ def leftovers(sight: Sight) -> Sequence[str]:
 def follow(site: Site) -> Generator[str, None, Sequence[str]]:
     """Remove from the copies what was pruned from the first store, and files that no copy needs; yields words.
 
-    Only what a signed record says was pruned, and what the first store no longer has, goes: a first store that lost
-    its snapshots takes nothing with it. And a copy that was down while the good ones were taken that always stay keeps
-    what it has until it holds them too.
-
-    Returns:
-        What could not be done, one line each; the next run tries it again.
+    Only what a signed record names goes: a first store that lost its snapshots takes nothing with it. Returns what
+    could not be done, one line each; the next run tries it again.
     """
     gone, floor = pruned(site), {one.id for one in _floor(site)}
     problems = []

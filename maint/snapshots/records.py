@@ -1,7 +1,4 @@
-"""What happened to a snapshot after it was taken: signed files beside the snapshots, only ever added.
-
-Named `<site>/records/<time>-<kind>-<id>.json`, the signature in `….json.sig`, which is written first.
-"""
+"""What happened to a snapshot after it was taken: signed files `<site>/records/<time>-<kind>-<id>.json`, only added."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +20,7 @@ LARGEST = 1024 * 1024
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One entry: what kind of happening, to which snapshot, when, and what is told of it."""
+    """One entry: what kind of happening, to which snapshot, when, and what it says."""
 
     kind: str
     snapshot: str
@@ -73,7 +70,6 @@ def read_records(sight: Sight) -> Iterator[Record]:
 
 
 def _read(sight: Sight, name: str) -> Record | None:
-    """Return a record; None where it is damaged, unsigned, or has been given another name or site."""
     try:
         read = msgspec.json.decode(read_signed(sight, name, f"{name}.sig", LARGEST), type=_Read)
         place = f"{sight.settings.name}/records/{stamp(read.at)}-{read.kind}-{read.snapshot}.json"
@@ -124,28 +120,14 @@ def end_of(day: date) -> datetime:
 
 
 def add_hold(site: Site, snapshot_id: str, reason: str, until: datetime | None, by: str) -> str:
-    """Keep a snapshot from being pruned; return the name of the record.
-
-    Args:
-        site: the site; its lock is the caller's affair.
-        snapshot_id: the whole id.
-        reason: why, in the operator's words.
-        until: when it runs out, None for never.
-        by: who says so.
-    """
+    """Keep a snapshot from being pruned (`until` None: for ever), under the lock; return the name of the record."""
     now = site.clock.now()
     facts = Hold(reason, now, by, until).to_json()
     return write_record(site, Record(HOLD, snapshot_id, site.settings.name, now, facts))
 
 
 def hold_for_restore(site: Site, snapshot_id: str, run: str) -> None:
-    """Keep what a restore needs from being pruned by any machine that shares the store, once for all its attempts.
-
-    Args:
-        site: the site; its lock is the caller's affair.
-        snapshot_id: what is restored.
-        run: the id of the restoring run.
-    """
+    """Keep what a restore needs, from any machine that shares the store, once for all attempts; under the lock."""
     reason = f"restore {run} has begun, and may have to be resumed"
     if any(one.reason == reason for one in held(read_records(site)).get(snapshot_id, ())):
         return
@@ -159,11 +141,7 @@ def release_holds(site: Site, snapshot_id: str, reason: str, by: str) -> str:
 
 
 def held(records: Iterable[Record]) -> Mapping[str, tuple[Hold, ...]]:
-    """Return the holds of each snapshot that nobody has released, those that have run out among them.
-
-    Args:
-        records: all records, in order of time.
-    """
+    """Return each snapshot's holds that nobody released, expired ones included; `records` are in order of time."""
     found: dict[str, tuple[Hold, ...]] = {}
     for record in records:
         if record.kind == HOLD:
@@ -193,21 +171,13 @@ PASSED, FAILED = "passed", "failed"
 
 
 class Drill(msgspec.Struct, frozen=True):
-    """One drill as its record tells it.
-
-    Attributes:
-        snapshot: the id.
-        at: when it ended.
-        passed: whether the snapshot came back whole.
-        reason: why not, or what was found.
-        rto_seconds: from opening the snapshot to the configuration read back; None where it did not get there.
-    """
+    """One drill as its record tells it."""
 
     snapshot: str
     at: datetime
     passed: bool
-    reason: str
-    rto_seconds: float | None
+    reason: str  # why not, or what was found
+    rto_seconds: float | None  # from opening the snapshot to the configuration read back
 
     def to_json(self, now: datetime) -> dict[str, Json]:
         """Return it as JSON, its age in seconds."""
@@ -258,33 +228,23 @@ DEPTHS = {
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """The result of a verification.
-
-    Attributes:
-        snapshot: the id.
-        level: how deep it was asked to go.
-        depth: how deep it went with everything well.
-        parts_checked, parts: N of N.
-        on_capture: levels 2 and 3 rest on what was judged when it was taken, recorded in the signed manifest.
-        findings: one per rule.
-        doubts: why virtual clusters in it are not taken for the truth, although nothing is wrong with the bytes.
-        files_read: since when every file of its virtual clusters is known to have been read; None where it has none.
-    """
+    """The result of a verification."""
 
     snapshot: str
-    level: int
-    depth: int
+    level: int  # asked for
+    depth: int  # reached with everything well
     parts_checked: int
     parts: int
     at: datetime
-    on_capture: bool = False
-    findings: Sequence[Finding] = ()
+    on_capture: bool = False  # levels 2 and 3 rest on the judgement made when it was taken, in the signed manifest
+    findings: Sequence[Finding] = ()  # one per rule
+    # why virtual clusters are not taken for the truth, although nothing is wrong with the bytes
     doubts: Sequence[str] = ()
-    files_read: datetime | None = None
+    files_read: datetime | None = None  # since when every file of its virtual clusters is known to have been read
 
     @property
     def result(self) -> Trust:
-        """Failed when anything is wrong; verified when all was seen; not verified when something could not be told."""
+        """Failed when anything is wrong; verified when all was seen; not verified when something could not be seen."""
         if self.failures:
             return Trust.FAILED
         return Trust.VERIFIED if self.proven and not self.doubts else Trust.NOT_VERIFIED

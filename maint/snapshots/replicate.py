@@ -1,9 +1,7 @@
 """Bring every store of a site up to date: whole snapshots, bytes as stored, the manifest last, each copy verified.
 
-The first store leads. A snapshot that went into a copy because the first could not be written is marked there by a
-record (`detour`) until it has come home (`home`); so what was pruned from the first store never comes back from a copy.
-
-A copy that was found damaged is looked at again, and taken anew once the original has proven sound, manifest first.
+The first store leads. A snapshot that only a copy could take is marked there by a record (`detour`) until it has come
+home (`home`), so that what was pruned from the first store never comes back from a copy.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -33,11 +31,7 @@ _OWN = frozenset({"verify", DETOUR, HOME})  # records that speak of one store's 
 
 
 def replicate(site: Site) -> Generator[str, None, Sequence[str]]:
-    """Copy to every store what it lacks; yields words on the progress.
-
-    Returns:
-        What could not be done, one line each; the next run tries it again.
-    """
+    """Copy to every store what it lacks; yields words; returns what could not be done and the next run tries."""
     problems: list[str] = []
     stores: list[Site] = [site, *(SiteWithStore(site, copy) for copy in site.copies)]
     working = [store for store in stores if _works(store, problems)]
@@ -50,7 +44,6 @@ def replicate(site: Site) -> Generator[str, None, Sequence[str]]:
 
 
 def _works(site: Site, problems: list[str]) -> bool:
-    """Look whether a store answers; a copy leads while the first store does not."""
     try:
         next(site.store.names(f"{site.settings.name}/records"), None)
     except WorkFailed as failure:
@@ -60,7 +53,6 @@ def _works(site: Site, problems: list[str]) -> bool:
 
 
 def _guarded(work: Iterator[str], problems: list[str]) -> Iterator[str]:
-    """Let one store fail without the others."""
     try:
         yield from work
     except WorkFailed as failure:
@@ -74,7 +66,6 @@ def note_detour(target: Site, snapshot_id: str, first: str) -> None:
 
 
 def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str, None, None]:
-    """Bring to the first store what only a copy could take."""
     records = list(read_records(source))
     arrived = {record.snapshot for record in records if record.kind == HOME}
     stray = {record.snapshot for record in records if record.kind == DETOUR} - arrived
@@ -103,15 +94,11 @@ def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str,
 
 
 def _suspect(copied: Entry) -> bool:
-    """Tell whether a copy was found damaged when it was looked at last."""
     return copied.snapshot is None or (copied.verified is not None and copied.verified.broken)
 
 
 def _cleared(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -> Generator[str, None, bool]:
-    """Look again at a copy that was found damaged; make room for another one where the original is sound.
-
-    The manifest goes first: from then on there is no snapshot in the copy, whatever happens.
-    """
+    """Look again at a copy found damaged; make room for another where the original is sound, the manifest first."""
     if not verify(target, snapshot.id, level=1).failures:  # it could only not be read then
         record(target, _proof(target, snapshot))
         return False
@@ -133,7 +120,6 @@ def _cleared(source: Site, target: Site, snapshot: Snapshot, problems: list[str]
 
 
 def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -> Generator[str, None, bool]:
-    """Copy one snapshot, verify the copy, and keep the result beside it; return whether it stands there, and sound."""
     yield f"copying {snapshot.id} to {target.store.location}"
     folder = f"{snapshot.site}/{snapshot.id}"
     try:
@@ -157,10 +143,7 @@ def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -
 
 
 def _proof(target: Site, snapshot: Snapshot) -> Verification:
-    """Prove the stored bytes of a copy, and with them what was judged on capture, as far as that still holds.
-
-    A rule that no longer holds, such as a licence in date, says nothing against the copy: then the bytes count alone.
-    """
+    """Prove the stored bytes of a copy, and what was judged on capture but for rules that time breaks (licences)."""
     deep = verify(target, snapshot.id, level=3 if snapshot.restorable else 2, opening=False)
     return deep if deep.proven or deep.broken_bytes else verify(target, snapshot.id, level=1)
 
@@ -215,12 +198,7 @@ def _words(failure: WorkFailed) -> str:
 
 
 class SiteWithStore:
-    """`ports.Site`: the same site, whose snapshots lie in one of its further stores.
-
-    Args:
-        site: the site.
-        store: the store that is meant.
-    """
+    """`ports.Site`: the same site, whose snapshots lie in one of its further stores."""
 
     def __init__(self, site: Site, store: Store) -> None:
         self._site, self._store = site, store
@@ -310,11 +288,7 @@ T = TypeVar("T", bound=Stored)
 
 
 def with_failover(site: Site, take: Callable[[Site], Generator[str, None, T]]) -> Generator[str, None, T]:
-    """Take a snapshot into the first store, else into the first copy that can hold it; yields words on the progress.
-
-    Raises:
-        StoreFailed: neither the first store nor any copy could hold it.
-    """
+    """Take a snapshot into the first store, else the first copy that can hold it (StoreFailed: none); yields words."""
     try:
         return (yield from take(site))
     except StoreFailed as first:

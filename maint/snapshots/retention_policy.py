@@ -1,15 +1,9 @@
-"""Decide which snapshots stay and which go: a pure function of what is known of them, so that it can be proved.
+"""Decide which snapshots stay and which go: a pure function, so that it can be proved (`maint help retention`).
 
-The rules, in words (`maint help retention` tells them to operators):
-
-- A snapshot is *good* when it was taken as a backup, is restorable, was verified to level 3, and no later verification
-  failed. Only good ones are counted, by `keep` and by `minimum`.
-- Of the good ones stay: the newest `last`; the newest of each of the newest `hourly` hours, `daily` days, … that have
-  any; and, whatever `keep` says, the newest `minimum`.
-- Safety copies, audit-only snapshots and those that nobody verified are counted by neither. They stay for 30 days, and
-  longer for as long as fewer than `minimum` good ones are newer: until then they may be the only way back.
-- One that failed its verification, or whose manifest cannot be believed, stays until somebody says otherwise.
-- One from the future stays, and counts for nothing: its clock was wrong, so nobody knows how old it is.
+- A snapshot is *good* when taken as a backup, restorable, verified to level 3, with no later failure. Only good ones
+  are counted: the newest `last`, the newest of each hour, day, …, and, whatever `keep` says, the newest `minimum`.
+- Safety copies, audit-only and unverified ones stay 30 days, and while fewer than `minimum` good ones are newer.
+- A damaged one stays until the operator says otherwise; one from the future stays and is not counted.
 - A hold keeps, and while a restore is under way everything stays.
 """
 
@@ -36,21 +30,13 @@ _PERIODS: Mapping[str, Callable[[datetime], tuple[int, ...]]] = {
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """What retention has to know of a snapshot.
+    """What retention has to know of a snapshot."""
 
-    Attributes:
-        id: sorts by time.
-        taken_at: when.
-        good: a backup, restorable, verified to level 3.
-        kind: what it is, where it is not good: `safety copy`, `audit-only`, `not verified`.
-        damage: why it cannot be believed, None where it can.
-    """
-
-    id: str
+    id: str  # sorts by time
     taken_at: datetime
-    good: bool = True
-    kind: str = ""
-    damage: str | None = None
+    good: bool = True  # a backup, restorable, verified to level 3
+    kind: str = ""  # where it is not good: `safety copy`, `audit-only`, `not verified`
+    damage: str | None = None  # why it cannot be believed
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -87,19 +73,13 @@ def decide(
     frozen: str | None = None,
     damaged: bool = False,
 ) -> Verdict:
-    """Return what becomes of each snapshot; the module tells the rules.
+    """Return what becomes of each snapshot by the module's rules; Refused where the policy would keep nothing.
 
     Args:
-        snapshots: all of the site, in any order.
-        policy: how many good ones of each kind stay.
-        now: the time.
-        minimum: how many good ones stay whatever the policy says; at least one is taken to be meant.
-        holds: the holds of each snapshot by id; those that have run out do not count.
+        minimum: how many good ones stay whatever the policy says; at least one.
+        holds: by id; those that have run out do not count.
         frozen: why nothing may go now, None where nothing stands against it.
         damaged: the operator's word that snapshots which cannot be believed may go, once they are old enough.
-
-    Raises:
-        Refused: the policy is empty, and would keep nothing of its own.
     """
     if policy is None or not any(_count(policy, name) for name in ("last", *_PERIODS)):
         raise Refused(
@@ -156,7 +136,6 @@ class _Newer(msgspec.Struct, frozen=True):
     damaged: bool
 
     def reasons(self, one: Candidate) -> Iterator[str]:
-        """Yield them."""
         if one.damage is not None and not self.damaged:
             yield f"it cannot be believed ({one.damage}), and is never removed by itself"
         elif one.taken_at > self.now:

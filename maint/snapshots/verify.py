@@ -1,11 +1,8 @@
 """Verify a snapshot to a level, and never say more than was seen.
 
-1: the stored bytes of every part against the manifest, which the site's key has signed.
-2: everything decrypts and decompresses to what was captured; the deployment parses, and holds what is counted.
-3: the rules of a restore hold, judged again; the configured password opens an administrator.
-
-Without a private key that fits, levels 2 and 3 rest on the judgement made while the snapshot was taken: it stands in
-the signed manifest, and level 1 proves that these are still the bytes that were read back then.
+1: the stored bytes of every part against the signed manifest. 2: everything opens, and the deployment parses and
+holds what is counted. 3: the rules of a restore hold; the configured password opens an administrator. Without a key
+that fits, 2 and 3 rest on the judgement made on capture: it stands in the manifest, and 1 proves the same bytes.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -44,8 +41,6 @@ SKEW = timedelta(minutes=5)  # how far clocks may disagree before a snapshot cou
 
 
 class _Content(msgspec.Struct, frozen=True):
-    """What was found inside the parts."""
-
     findings: Sequence[Finding] = ()
     verdict: Verdict | None = None
     license: bytes | None = None
@@ -67,18 +62,11 @@ _SEEN: WeakKeyDictionary[Sight, tuple[_Asked, _Content]] = WeakKeyDictionary()
 def verify(
     sight: Sight, snapshot_id: str, level: int = 3, *, opening: bool = True, files_read: datetime | None = None
 ) -> Verification:
-    """Verify a snapshot and return what was found; see the module for the levels.
+    """Verify a snapshot to level 1, 2 or 3 (else Invalid); the site's private keys decide how deep 2 and 3 go.
 
     Args:
-        sight: the site; its private keys decide how deep levels 2 and 3 go.
-        snapshot_id: the whole id.
-        level: 1, 2 or 3.
-        opening: whether to open the parts where a private key is at hand; needless just after a capture, which has
-            read them back.
+        opening: open the parts where a key is at hand; needless just after a capture, which has read them back.
         files_read: since when all its files of virtual clusters are known to have been read; None: read them now.
-
-    Raises:
-        Invalid: there is no such level here.
     """
     if level not in DEPTHS:
         raise Invalid(f"there is no level {level} here", hint="1 to 3; level 4 is a drill")
@@ -114,11 +102,7 @@ def record(site: Site, verification: Verification) -> str:
 def prove_new(
     site: Site, snapshot: Snapshot, *, opening: bool = False, files_read: datetime | None = None
 ) -> Generator[str, None, Verification]:
-    """Verify a snapshot that was just stored, and keep the result; yields it in words. See `verify` for the arguments.
-
-    Raises:
-        WorkFailed: it failed.
-    """
+    """Verify a snapshot just stored as `verify` does, keep the result and yield it in words; WorkFailed: it failed."""
     level = 3 if snapshot.restorable or not snapshot.has(DEPLOYMENT) else 2
     verification = verify(site, snapshot.id, level, opening=opening, files_read=files_read)
     record(site, verification)
@@ -154,12 +138,12 @@ def _deeper(sight: Sight, snapshot: Snapshot, seen: Verification, identities: Se
         rules = list(whole(snapshot))
         findings += rules
         depth += 1 if rules and all(rule.passed for rule in rules) else 0
-    # Where the document could be read, its own faults are told too: they say more than that it is another one.
+    # Where the document could be read, its own faults are reported too: they say more than that it is another one.
     if (depth == 2 or content.verdict) and seen.level == 3 and has_deployment:
         rules = [*_rules(sight, snapshot, content), _future(sight, snapshot)]
         findings += [*rules, *_license(sight, content)]
-        told = any(finding.rule == "redaction" and finding.passed for finding in rules)
-        depth += 1 if depth == 2 and told and not any(finding.passed is False for finding in rules) else 0
+        hides_nothing = any(finding.rule == "redaction" and finding.passed for finding in rules)
+        depth += 1 if depth == 2 and hides_nothing and not any(finding.passed is False for finding in rules) else 0
     return replace(seen, depth=depth, on_capture=not identities, findings=findings)
 
 
@@ -177,12 +161,7 @@ def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:
-    """Return the verdict on a snapshot's document: judged now, or before by this process for the same manifest.
-
-    Raises:
-        Refused: no private key is at hand.
-        WorkFailed: the part is damaged, or not a deployment.
-    """
+    """Return the verdict on a document, judged once a manifest; Refused without a key, WorkFailed where damaged."""
     seen = _SEEN.get(sight)
     same = seen is not None and (seen[0].snapshot, seen[0].identities) == (snapshot, tuple(sight.identities()))
     if seen and same and seen[1].verdict:
@@ -265,8 +244,8 @@ def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:
 def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Finding]:
     judgement = content.verdict.judgement if content.verdict else snapshot.judgement
     yield from judgement.findings
-    told = truststore_finding(content.verdict.summary, snapshot.has(TRUSTSTORE)) if content.verdict else None
-    yield from [told] if told else []
+    truststore = truststore_finding(content.verdict.summary, snapshot.has(TRUSTSTORE)) if content.verdict else None
+    yield from [truststore] if truststore else []
     if content.verdict:
         yield release_of(content.verdict, snapshot.versions.get("manager", ""))
     yield password_of(sight)[1]
@@ -274,32 +253,29 @@ def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Find
         yield login(sight, snapshot, content.verdict)
 
 
-def release_of(verdict: Verdict, told: str) -> Finding:
-    """Hold the release that the document names against the one that its server told, which the manifest says."""
+def release_of(verdict: Verdict, announced: str) -> Finding:
+    """Hold the release that the document names against the one that its server announced."""
     found = verdict.summary.release
-    if found == told:
-        return Finding("release", True, f"taken from release {told}, as the manifest says")
-    return Finding("release", False, f"the document is of release {found or '(none)'}, the manifest says {told}")
+    if found == announced:
+        return Finding("release", True, f"taken from release {announced}, as the manifest says")
+    return Finding("release", False, f"the document is of release {found or '(none)'}, the manifest says {announced}")
 
 
 def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
-    """Say whether the configured password opens an administrator of the snapshot.
-
-    Only where the login used for the capture showed that this server stores passwords by the rule of contract
-    section 7.3 is a mismatch a failure; elsewhere nothing can be told beforehand.
-    """
+    """Say whether the configured password opens an administrator of the snapshot."""
+    # A mismatch is a failure only where the login of the capture showed that passwords are stored by the rule of M7.3.
     account = sight.settings.manager.login.username
     if verdict is None:
         return Finding("login", None, f"whether {account} can log in was not asked: nothing was opened")
     if account not in verdict.summary.users:
         return Finding("login", False, f"the configured account {account} is not in this snapshot")
     if account not in verdict.summary.administrators:
-        return Finding("login", False, f"the configured account {account} is no administrator in this snapshot")
+        return Finding("login", False, f"the configured account {account} is not an administrator in this snapshot")
     if verdict.judgement.hash_rule:
         return Finding("login", True, f"the configured password opens {account}, an administrator")
     if snapshot.judgement.hash_rule:
         return Finding("login", False, f"the configured password does not open {account} of this snapshot")
-    return Finding("login", None, f"whether the configured password opens {account} cannot be told beforehand")
+    return Finding("login", None, f"whether the configured password opens {account} cannot be known beforehand")
 
 
 def _future(sight: Sight, snapshot: Snapshot) -> Finding:

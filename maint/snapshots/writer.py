@@ -41,13 +41,8 @@ from maint.snapshots.virtual_clusters.document import part_name
 class SnapshotWriter:
     """One snapshot being written; remembers what it has stored, to take it back when something fails.
 
-    What must be read back is encrypted for one recipient more, whose private key is only in memory and soon forgotten:
-    so that a second pass needs neither the site's private key nor a plain copy on disk.
-
-    Args:
-        site: whose store, seal and signature are used.
-        snapshot_id: its id.
-        recipients: for whom it is encrypted.
+    What must be read back is encrypted for one recipient more, whose private key is only in memory: a second pass needs
+    neither the site's private key nor a plain copy on disk.
     """
 
     def __init__(self, site: Site, snapshot_id: str, recipients: Sequence[str]) -> None:
@@ -60,28 +55,16 @@ class SnapshotWriter:
         self.parts: list[Part] = []
 
     def deployment(self, read: Read, judge: Judge) -> tuple[Part, Verdict]:
-        """Store the raw bytes, then judge them.
-
-        Raises:
-            WorkFailed: the document is cut or is no deployment.
-        """
+        """Store the raw bytes, then judge them; WorkFailed where the document is cut or is not a deployment."""
         self.raw(read)
         return self.judged(judge)
 
     def raw(self, read: Read) -> Part:
-        """Store the raw bytes as they come: hashed, compressed, encrypted, on disk. Whoever sends does not wait for us.
-
-        Raises:
-            CannotReach: the document was cut; nothing is stored then.
-        """
+        """Store the raw bytes as they come, so that the sender does not wait; a cut (CannotReach) leaves nothing."""
         return self.write(DEPLOYMENT, read, self._for_us_too)
 
     def judged(self, judge: Judge) -> tuple[Part, Verdict]:
-        """Read the raw part back, just stored, prove it, and judge it on the way.
-
-        Raises:
-            WorkFailed: it is not complete or no deployment, or not what was written.
-        """
+        """Read the raw part back, prove it, and judge it on the way; WorkFailed where it is not what was written."""
         part = self.parts[-1]
         verdicts: list[Verdict] = []
 
@@ -116,11 +99,7 @@ class SnapshotWriter:
         self._read_back(part, drain)
 
     def archive(self, name: str, read: Read) -> tuple[str, ...]:
-        """Store a tar, read it back, prove it, and return the paths of the files in it.
-
-        Raises:
-            WorkFailed: it is no whole tar, or not what was written.
-        """
+        """Store a tar, read it back, prove it and return the paths of its files; WorkFailed where it is not whole."""
         part = self.write(name, read, self._for_us_too)
         found: list[str] = []
         try:

@@ -280,7 +280,7 @@ def test_every_top_level_folder_says_how_to_add_to_it() -> None:
 
 
 def test_nothing_else_stands_at_the_top_level() -> None:
-    allowed = {"pyproject.toml", "maint", "playbooks", "templates", "tests", "README.md"}
+    allowed = {"pyproject.toml", "maint", "playbooks", "templates", "tests", "README.md", "LICENSE", "CHANGELOG.md"}
     assert {name for name in top_level() if not name.startswith(".")} == allowed
 
 

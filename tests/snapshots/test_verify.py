@@ -168,7 +168,7 @@ def test_a_password_that_opens_no_administrator_fails_where_the_rule_is_proven(p
     place.manage(username="admin", password="text:another")
     assert "does not open admin" in words(verify(place, taken.id))
     place.manage(username="jdoe", password="text:another")
-    assert "jdoe is no administrator" in words(verify(place, taken.id))
+    assert "jdoe is not an administrator" in words(verify(place, taken.id))
     place.manage(username="ghost", password="text:another")
     assert "ghost is not in this snapshot" in words(verify(place, taken.id))
 

@@ -19,7 +19,7 @@ from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Phase
 from maint.model.virtual_cluster import ZERO_TIME
-from maint.steps.virtual_clusters.runs_wait import output
+from maint.steps.virtual_clusters.runs import output
 
 _CLEANING = 600.0  # seconds
 Id = Annotated[int, typer.Option("--id", help="The run's number.")]

@@ -1,9 +1,7 @@
-"""The files of virtual clusters in the store: each written once, sealed, and named by a keyed hash.
+"""The files of virtual clusters in the store: `<site>/objects/<id>.age`, each written once and sealed.
 
-`<site>/objects/<id>.age`: the id begins with a hash of the file's signature, size and recipients under the site's own
-key, so that a name tells nothing of a content, and whoever shall open it decides whether it is stored once more. Its
-end is chance: no two sealings ever share a name, wherever they were made, so that copies never stand in each other's
-way. Only what a signed manifest lists is taken for stored; what a killed run left behind goes with a pruning.
+The id begins with a hash of the file's signature, size and recipients under the site's key, and ends in chance: no two
+sealings share a name. Only what a signed manifest lists is taken for stored; leftovers go with a pruning.
 """
 
 import hashlib
@@ -55,16 +53,10 @@ def objects_in(sight: Sight) -> dict[str, str]:
 
 
 class Objects:
-    """The objects of a site while a snapshot is taken; may be used by several threads at once.
+    """The objects of a site while a snapshot is taken; may be used by several threads at once."""
 
-    What an earlier snapshot lists is used again; where nobody has read it for `backup.reread`, it is read first, and
-    stored anew where it is not what it was.
-
-    Args:
-        site: whose store, seal and key are used.
-        recipients: who can open what is stored.
-        chance: returns random bytes.
-    """
+    # What an earlier snapshot lists is used again; where nobody has read it for `backup.reread`, it is read first, and
+    # stored anew where it is not what it was.
 
     def __init__(self, site: Site, recipients: Sequence[str], chance: Callable[[int], bytes] = os.urandom) -> None:
         self._site, self._recipients, self._chance = site, tuple(recipients), chance
@@ -126,7 +118,6 @@ class Objects:
         Raises:
             WorkFailed, CannotReach: it cannot be read, or is something else.
             Cut: it was cut on its way; asking again may help.
-            StoreFailed: the store says no.
         """
         key = self.key(file)
         object_id = f"{key}{self._chance(_CHANCE).hex()}"
@@ -169,8 +160,8 @@ class _Arriving:
     def prove(self, file: File, what: str) -> None:
         found = self._hash.hexdigest()
         if (found, self._size) != (file.signature, file.size):
-            told = f"{self._size} bytes of signature {found}, not {file.size} of {file.signature}"
-            raise WorkFailed(f"{what} is not what its signature says: {told}")
+            got = f"{self._size} bytes of signature {found}, not {file.size} of {file.signature}"
+            raise WorkFailed(f"{what} is not what its signature says: {got}")
 
 
 _TIMES = 9
@@ -180,15 +171,7 @@ T = TypeVar("T")
 
 
 def retry_truncated(clock: Clock, fetch: Callable[[], T]) -> T:
-    """Return what `fetch` returns; where it says that a body was cut, it is called again.
-
-    Args:
-        clock: for the pauses: 1, 2, 4 s and so on.
-        fetch: begins from the start each time that it is called, and leaves nothing behind when it fails.
-
-    Raises:
-        Cut: it was cut each time.
-    """
+    """Return what `fetch` returns, calling it again while it raises Cut; a failed call leaves nothing behind."""
     for attempt in range(_TIMES):
         try:
             return fetch()
@@ -198,30 +181,16 @@ def retry_truncated(clock: Clock, fetch: Callable[[], T]) -> T:
 
 
 class Unused(msgspec.Struct, frozen=True):
-    """What no snapshot of a store needs.
-
-    Attributes:
-        names: of the files.
-        waits: why none of them may go now; empty where they may.
-    """
+    """What no snapshot of a store needs, and why it may not go now (`waits`, empty where it may)."""
 
     names: Sequence[str] = ()
     waits: str = ""
 
 
 def unused(sight: Sight, going: Collection[str] = ()) -> Unused:
-    """Return the stored files that no manifest of this store lists.
-
-    Whatever the purpose of a snapshot, and whether it is held or not: as long as it is there, its files are. Where one
-    cannot be believed nobody knows what it needs, and where somebody else is storing files nobody knows it yet.
-
-    The order makes it safe against machines that share no lock: a backup that raises its flag after it was looked for
-    stores under names that are not among those that were listed before, and reuses only what manifests list.
-
-    Args:
-        sight: the store.
-        going: ids of snapshots that are about to go.
-    """
+    """Return the stored files that no manifest of this store lists, once the snapshots in `going` are gone."""
+    # Safe against machines that share no lock: a backup that raises its flag after it was looked for stores under names
+    # that are not among those listed before, and reuses only what manifests list.
     there = objects_in(sight)
     if not there:
         return Unused()
@@ -236,13 +205,7 @@ def unused(sight: Sight, going: Collection[str] = ()) -> Unused:
 
 
 def collect(site: Site) -> Generator[str, None, int]:
-    """Remove them, and return how many there were; yields words. The caller holds the site's lock.
-
-    Killed midway it leaves some of them, which are as unneeded as before.
-
-    Raises:
-        StoreFailed: the store says no.
-    """
+    """Remove them, and return how many there were; yields words. The caller holds the site's lock."""
     found = unused(site)
     if found.waits:
         yield f"files of virtual clusters in {site.store.location} stay for now: {found.waits}"

@@ -27,35 +27,21 @@ from maint.snapshots.writer import SnapshotWriter
 
 
 class Clusters(msgspec.Struct, frozen=True):
-    """What came of the virtual clusters.
+    """What came of the virtual clusters."""
 
-    Attributes:
-        summaries: a line each.
-        objects: the files they need.
-        uncovered: what is not in the snapshot.
-        files_read: since when all these files are known to have been read.
-    """
-
-    summaries: Sequence[ClusterSummary] = ()
+    summaries: Sequence[ClusterSummary] = ()  # a line each
     objects: Sequence[StoredFile] = ()
-    uncovered: Sequence[str] = ()
-    files_read: datetime | None = None
+    uncovered: Sequence[str] = ()  # what is not in the snapshot
+    files_read: datetime | None = None  # since when all these files are known to have been read
 
 
 def take_clusters(
     site: Site, writer: SnapshotWriter, recipients: Sequence[str], names: Sequence[str], accept_empty: bool
 ) -> Generator[str, None, Clusters]:
-    """Store a part for each virtual cluster; one that cannot be had is said, and the others are taken.
+    """Store a part for each virtual cluster; yields words. One that cannot be read is reported, the others are taken.
 
     Args:
-        site: the site.
-        writer: the snapshot being written.
-        recipients: for whom it is encrypted.
-        names: which virtual clusters.
         accept_empty: the operator's word that what is found is true, however little it is.
-
-    Raises:
-        StoreFailed: the store.
     """
     if not names:
         return Clusters()
@@ -203,17 +189,7 @@ _REQUIREMENTS = "requirements.txt"
 
 
 def read_cluster(site: Site, name: str, objects: Objects) -> Generator[str, None, ClusterDocument]:
-    """Read all of a virtual cluster, its files into the store; yields words on the progress.
-
-    Args:
-        site: the site.
-        name: which virtual cluster.
-        objects: where files go; one that is there is not fetched.
-
-    Raises:
-        CannotReach, LoginRefused, WorkFailed: the virtual cluster; a file that cannot be read is a problem noted.
-        StoreFailed: the store.
-    """
+    """Read all of a virtual cluster, missing files into `objects`; a file that cannot be read is a problem noted."""
     cluster = site.virtual_cluster(name)
     settings, now, info = cluster.settings, site.clock.now(), cluster.info()
     with worker_pool() as (hands, stop):
@@ -257,8 +233,6 @@ def _state(resource: Resource) -> tuple[str, str]:
 
 
 class _Reading:
-    """What has been seen so far."""
-
     def __init__(
         self,
         cluster: VirtualClusterSight,
@@ -291,7 +265,6 @@ class _Reading:
         self._restless = True
 
     def _describe(self, listed: Sequence[Resource]) -> None:
-        """Ask for the files of resources that are new or have changed."""
         names = {one.name for one in listed}
         self.resources = {name: one for name, one in self.resources.items() if name in names}
         fresh = [one.name for one in listed if not self._same(one)]
@@ -314,7 +287,6 @@ class _Reading:
                 self.resources[name] = found
 
     def _fetch(self) -> Generator[str, None, None]:
-        """Store the files that are not stored yet, several at once."""
         self._unread = {}
         wanted = dict[str, tuple[str, File]]()
         for resource, file in _files(list(self.resources.values())):
@@ -334,7 +306,6 @@ class _Reading:
                 self._unread[under_way[future]] = problem
 
     def _fetched(self, resource: str, file: File) -> str:
-        """Store one file; return why it could not be read, else nothing."""
         problem = ""
         if self._objects.reads_well(file):
             return ""
@@ -350,7 +321,6 @@ class _Reading:
         return problem
 
     def _agrees(self, again: Sequence[Resource]) -> bool:
-        """Whether resources and jobs are what they were."""
         hidden = self._unlisted & set(self.resources)
         if {one.name for one in again} | hidden != set(self.resources) or not all(map(self._same, again)):
             return False

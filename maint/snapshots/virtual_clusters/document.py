@@ -1,4 +1,4 @@
-"""The part `vc/<name>.json.zst.age`: all of a virtual cluster but the bytes of its files (contract section 14)."""
+"""The part `vc/<name>.json.zst.age`: all of a virtual cluster but the bytes of its files (J14)."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,38 +25,24 @@ NOT_IN_THE_API = (
     "TLS and Kerberos secrets",
     "quotas and the Spark version",
 )
-"""What no call of the jobs API gives, or what only a running cluster needs (contract sections 9.3 and 14)."""
+"""What no call of the jobs API gives, or what only a running cluster needs (J9.3, J14)."""
 
 
 class ClusterDocument(msgspec.Struct, frozen=True):
-    """One virtual cluster as it was read.
+    """One virtual cluster as it was read."""
 
-    Attributes:
-        name: as the config calls it.
-        base_url: where it was.
-        taken_at: when it was read.
-        user: who read it.
-        info: what it says of itself.
-        resources: with their files, as the API sent them.
-        jobs: as the API sent them.
-        users: names of the users that have secrets there, as the config knows them.
-        objects: signature of a file → id of what is stored.
-        uncovered: what the API cannot give.
-        problems: what could not be read.
-        listed: the stored files that the signed manifest lists, by id; known once it was read from a snapshot.
-    """
-
-    name: str
+    name: str  # as the config calls it
     base_url: str
     taken_at: str
-    user: str
-    info: Object
-    resources: Sequence[Resource]
+    user: str  # who read it
+    info: Object  # what it says of itself
+    resources: Sequence[Resource]  # with their files, as the API sent them
     jobs: Sequence[Job]
-    users: Sequence[str]
-    objects: Mapping[str, str]
-    uncovered: Sequence[str]
-    problems: Sequence[str]
+    users: Sequence[str]  # names of users that have secrets there, as the config knows them
+    objects: Mapping[str, str]  # signature of a file → id of what is stored
+    uncovered: Sequence[str]  # what the API cannot give
+    problems: Sequence[str]  # what could not be read
+    # files that the signed manifest lists, by id; known once it was read from a snapshot
     listed: Mapping[str, StoredFile] = {}
 
     def stored(self, file: File) -> StoredFile | None:
@@ -115,15 +101,11 @@ def encode(document: ClusterDocument) -> bytes:
 
 
 def decode(content: bytes) -> ClusterDocument:
-    """Read a document.
-
-    Raises:
-        WorkFailed: it is none of this format.
-    """
+    """Read a document; WorkFailed where it is not of this format."""
     try:
         read = msgspec.convert(json.loads(content), _Read)  # which reads halves of characters too
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise WorkFailed("it is no document of a virtual cluster") from None
+        raise WorkFailed("it is not a document of a virtual cluster") from None
     return ClusterDocument(
         name=read.name,
         base_url=read.base_url,
@@ -143,19 +125,12 @@ Change = Literal["added", "removed", "changed"]
 
 
 class ClusterDifference(msgspec.Struct, frozen=True):
-    """What is not the same; values are not told, since they may be secrets (contract section 4.2, `conf`, `args`).
+    """What is not the same; values are left out, since they may be secrets (J4.2, `conf`, `args`)."""
 
-    Attributes:
-        what: `job`, `resource` or `file`.
-        name: of the job or resource; of a file, `RESOURCE/PATH`.
-        change: what became of it since the snapshot.
-        property: which one changed, dotted; empty where all of it came or went.
-    """
-
-    what: str
-    name: str
-    change: Change
-    property: str = ""
+    what: str  # `job`, `resource` or `file`
+    name: str  # of a file: `RESOURCE/PATH`
+    change: Change  # what became of it since the snapshot
+    property: str = ""  # dotted; empty where all of it came or went
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
@@ -163,13 +138,7 @@ class ClusterDifference(msgspec.Struct, frozen=True):
 
 
 def drift_of(document: ClusterDocument, live: VirtualClusterSight) -> Sequence[ClusterDifference]:
-    """Return what differs between a virtual cluster as it was and as it is.
-
-    No file is downloaded: signatures tell (J5.3). Its resources are asked for their files, several at once.
-
-    Raises:
-        CannotReach, LoginRefused, WorkFailed: the virtual cluster.
-    """
+    """Return what differs from a virtual cluster as it is; no file is downloaded: signatures tell (J5.3)."""
     listed = {one.name for one in live.resources()} | {one.name for one in document.resources}  # hidden ones, too
     with worker_pool() as (hands, _):
         found = [one for one in hands.map(live.resource, sorted(listed)) if one is not None]
@@ -198,7 +167,7 @@ def _differences(
 
 
 def _files(resources: Mapping[str, Resource]) -> dict[str, Json]:
-    """Return the signatures of all files; a rename shows only there (contract section 5.3)."""
+    """Return the signatures of all files; a rename shows only there (J5.3)."""
     return {f"{one.name}/{file.path}": file.signature for one in resources.values() for file in one.files}
 
 

@@ -17,7 +17,7 @@ from maint.snapshots.virtual_clusters.document import ClusterDocument, clusters_
 
 
 def read_document(sight: Sight, snapshot: Snapshot, cluster: str) -> ClusterDocument:
-    """Return a virtual cluster as a snapshot holds it.
+    """Return a virtual cluster from a snapshot.
 
     Raises:
         Refused: no private key is at hand, or the snapshot does not hold it.

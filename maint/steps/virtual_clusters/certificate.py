@@ -1,22 +1,31 @@
-"""Certificates for a virtual cluster: judged by OpenSSL's own rules, in memory, before anything is installed."""
+"""Certificates for a virtual cluster: judged by OpenSSL's own rules before they are installed; the gateway's is kept.
+
+The gateway's certificate is shared by all virtual clusters of a service. The utility replaces it whenever it makes one
+of its own (J11.3), so a good one is sealed before, and put back.
+"""
 
 import contextlib
+import json
 import os
 import ssl
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Generator, Mapping, Sequence
+from datetime import datetime, timedelta
 
 import msgspec
 
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import Invalid, Refused
-from maint.model.certificate import end_of, first_of
+from maint.model.certificate import covers, end_of, first_of
 from maint.model.secret import SecretBytes
-from maint.ports import Secrets
+from maint.ports import Secrets, Site, Work
+from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address
+from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
 
 _ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for
 _REASONS = {9: "is not valid yet", 10: "has expired", 62: "is not for {host}"}  # OpenSSL's numbers, which stay
 _HINT = "mend `tls: {cert: …, key: …}` of the virtual cluster in the config"
+SOON = timedelta(days=30)
+_NOTE = "shared"
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -123,3 +132,38 @@ def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> Non
             with contextlib.suppress(ssl.SSLWantReadError):
                 side.do_handshake()
                 waiting.remove(side)
+
+
+def lasting(address: Address, held: Mapping[str, bytes], now: datetime) -> bool:
+    """Whether the gateway has a certificate that should stay: for its name, and good for a month more."""
+    shared = held.get(SHARED_SECRET)
+    return shared is not None and covers(shared, address.gateway) and end_of(shared) > now + SOON
+
+
+def keep_shared(site: Site, work: Work, host: str, address: Address) -> Generator[str, None, None]:
+    """Seal the gateway's certificate with its key, once in all attempts of a run."""
+    if work.noted(_NOTE) is not None:
+        return
+    found = Cabinet(host, address.service_namespace).read(site.shell, [SHARED_SECRET])
+    if SHARED_SECRET in found:
+        work.note(_NOTE, site.undo.keep(json.dumps(found[SHARED_SECRET]).encode()))
+        yield f"the certificate of {address.gateway} is sealed in the state folder: it is to stay"
+
+
+def put_shared_back(site: Site, work: Work, host: str, address: Address) -> Generator[str, None, None]:
+    """Put the gateway's certificate back, as far as an attempt of this run has sealed one.
+
+    Raises:
+        WorkFailed: it could not be put back; it stays sealed.
+    """
+    sealed = work.noted(_NOTE)
+    if not isinstance(sealed, str):
+        return
+    cabinet = Cabinet(host, address.service_namespace)
+    wanted = json.loads(site.undo.fetch(sealed))
+    there = cabinet.read(site.shell, [SHARED_SECRET]).get(SHARED_SECRET)
+    if there is None or there.get("data") != wanted["data"]:
+        yield f"putting the certificate of {address.gateway} back"
+        cabinet.put(site.shell, wanted)
+    work.note(_NOTE, None)
+    site.undo.drop(sealed)

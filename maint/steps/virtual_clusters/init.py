@@ -1,4 +1,4 @@
-"""Give a virtual cluster its certificate with the utility script, on an ECS master host (jobs API, section 11.3)."""
+"""Give a virtual cluster its certificate with the utility script, on an ECS master host (J11.3)."""
 
 import base64
 import binascii
@@ -9,29 +9,31 @@ from datetime import datetime
 
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import MaintError, WorkFailed
+from maint.files import replace
 from maint.model.certificate import covers, end_of, fingerprint, first_of, names_of
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
-from maint.steps.virtual_clusters.certificate import Pair, pair_of
-from maint.steps.virtual_clusters.gateway_certificate import SOON, keep_shared, lasting, put_shared_back
+from maint.steps.virtual_clusters.certificate import SOON, Pair, keep_shared, lasting, pair_of, put_shared_back
 from maint.steps.virtual_clusters.init_host import (
     SETUP,
     SHARED_SECRET,
     Address,
     Found,
     address_of,
+    fed,
     kubectl,
     last_words,
     look,
     master_of,
     require_ingress,
     require_utility,
+    script,
     siblings,
+    sweep,
 )
 from maint.steps.virtual_clusters.step import VcArguments, own_certificate
-from maint.steps.virtual_clusters.temp_dir import fed, script, sweep
 
 _SERVED = 120.0  # seconds until an ingress must show what its secret holds
 _PAUSE = 2.0
@@ -98,7 +100,7 @@ class InitCluster(Step[InitClusterArguments]):
             {**args.model_dump(), "vc": settings.name},
             effect=effect,
             confirm=settings.name if effect is Effect.DESTROY else None,
-            undo=None if nothing else "the certificates of before can only come back from whoever made them",
+            undo=None if nothing else "the certificates of before can only come back from their maker",
             facts=_prints(held),
         )
 
@@ -112,13 +114,13 @@ class InitCluster(Step[InitClusterArguments]):
         yield from put_shared_back(site, work, host, address)
         held = certificates(site.shell, host, address)
         before, now = work.noted("before"), _prints(held)
-        # A certificate that an earlier life of this run had made is not made once more.
+        # A certificate that an earlier attempt of this run had made is not made once more.
         renew = action.arguments["renew"] is True and before in (None, now)
         if there := _good(pair, address, held, site.clock.now(), renew=renew):
             words, seen = yield from _served(site, settings, address, held)
             kept = _trusted(site, settings, held) if pair is None and before is not None else ""
-            told = f"{there}{words}{kept}"
-            return unchanged(told) if before is None and seen else done(told, partly=not seen, hint=_UNSEEN)
+            detail = f"{there}{words}{kept}"
+            return unchanged(detail) if before is None and seen else done(detail, partly=not seen, hint=_UNSEEN)
         require_ingress(found, address)
         work.note("before", now)
         yield from self._install(
@@ -128,11 +130,11 @@ class InitCluster(Step[InitClusterArguments]):
         _verify(address, host, pair, held, now)
         words, seen = yield from _served(site, settings, address, held)
         kept = _trusted(site, settings, held) if pair is None else ""
-        told = f"{address.host} and {address.gateway} have {_described(pair, held)}{words}{kept}"
+        detail = f"{address.host} and {address.gateway} have {_described(pair, held)}{words}{kept}"
         if not covers(held[SHARED_SECRET], address.gateway):  # the utility makes it for the virtual cluster's name
-            told += f"; it is NOT for {address.gateway}, so that clients get no token there"
-            return done(told, partly=True, hint="name a certificate for both under `tls:` in the config, then again")
-        return done(told, partly=not seen, hint=_UNSEEN)
+            detail += f"; it is NOT for {address.gateway}, so that clients get no token there"
+            return done(detail, partly=True, hint="name a certificate for both under `tls:` in the config, then again")
+        return done(detail, partly=not seen, hint=_UNSEEN)
 
     @staticmethod
     def _install(
@@ -178,7 +180,7 @@ def certificates(shell: ShellSight, host: str, address: Address) -> dict[str, by
             der = first_of(base64.b64decode(ran.out, validate=True))
             end_of(der), names_of(der)
         except (binascii.Error, ValueError):
-            continue  # none, or one that is no certificate: as good as none
+            continue  # none, or one that is not a certificate: as good as none
         found[secret] = der
     return found
 
@@ -218,8 +220,8 @@ def _shared(sight: Sight, address: Address, found: Found | None, *, stays: bool)
     named += [f"{one} (not in this config)" for one in (found.clusters if found else ()) if one not in known]
     if not named:
         return f"; no other virtual cluster shares {address.gateway}"
-    told = "it is put back a moment later, since it is a good one" if stays else "their clients must trust it"
-    whole = f"; the certificate of {address.gateway} is replaced for all virtual clusters of the service, {told}: "
+    after = "it is put back a moment later, since it is a good one" if stays else "their clients must trust it"
+    whole = f"; the certificate of {address.gateway} is replaced for all virtual clusters of the service, {after}: "
     return whole + ", ".join(named)
 
 
@@ -267,8 +269,8 @@ def _described(pair: Pair | None, held: Mapping[str, bytes]) -> str:
 def _trusted(site: Site, settings: VirtualClusterSettings, held: Mapping[str, bytes]) -> str:
     """Write the new certificates, which are public, where clients can be given them, and say so."""
     path = own_certificate(site.state, settings.name)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.write_text("".join(ssl.DER_cert_to_PEM_cert(der) for der in dict.fromkeys(held.values())))
+    certificates = "".join(ssl.DER_cert_to_PEM_cert(der) for der in dict.fromkeys(held.values()))
+    replace(path, certificates.encode(), mode=0o644)
     return f"; clients must trust it now: put {path} into the `ca` of the config"
 
 

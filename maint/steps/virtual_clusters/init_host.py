@@ -1,15 +1,18 @@
-"""The host from which a virtual cluster is initialised, and what that host says about it (jobs API, section 11.1)."""
+"""The host from which a virtual cluster is initialised: what it says (J11.1), and scripts that get secrets there."""
 
+import base64
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
 from maint.config.schema import SiteSettings, VirtualClusterSettings
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.ports import Ran, ShellSight, Sight
+from maint.ports import Ran, Shell, ShellSight, Sight
+from maint.steps.virtual_clusters.step import own_prefix
 
 GROUP = "ecs-master"
 SCRIPTS = ("cde-utils.sh", "cdp-cde-utils.sh")  # its name, and the older one
@@ -26,10 +29,14 @@ NO_PROXY=127.0.0.1,localhost${{NO_PROXY:+,$NO_PROXY}}
 export PATH KUBECONFIG NO_PROXY
 """
 """What every script on that host begins with."""
+SHARED_SECRET = "tls-dex-base"
+"""The secret that holds the certificate of the gateway, which all virtual clusters of a service share."""
+_NAMES = re.compile(r"[a-z][a-z0-9.]*")
+_PLACE = "b=/run; [ -d /run ] && [ -w /run ] || b=/tmp\n"  # memory, where there is some: nothing reaches a disk
 
 
 class Address(msgspec.Struct, frozen=True):
-    """What the name of a virtual cluster's host tells (sections 1 and 11.3)."""
+    """What the name of a virtual cluster's host tells (J1, J11.3)."""
 
     host: str
     cluster: str  # id of the virtual cluster
@@ -55,10 +62,6 @@ class Address(msgspec.Struct, frozen=True):
     def certificate_secret(self) -> str:
         """The secret that holds the virtual cluster's own certificate."""
         return f"tls-dex-app-{self.cluster}"
-
-
-SHARED_SECRET = "tls-dex-base"
-"""The secret that holds the certificate of the gateway, which all virtual clusters of a service share."""
 
 
 def address_of(settings: VirtualClusterSettings) -> Address:
@@ -127,7 +130,7 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def too_new(self) -> bool:
-        """Whether this release no longer initialises virtual clusters with the script (section 11.1)."""
+        """Whether this release no longer initialises virtual clusters with the script (J11.1)."""
         numbers = tuple(int(part) for part in re.findall(r"\d+", self.release)[:3])
         return len(numbers) == len(LAST) and numbers > LAST
 
@@ -152,20 +155,20 @@ def look(shell: ShellSight, host: str, address: Address, utility: str | None) ->
         WorkFailed: kubectl does not answer.
     """
     ran = shell.ask(host, _question(address, utility), timeout=90.0)
-    told = [line.partition("=")[::2] for line in ran.out.decode(errors="replace").splitlines()]
-    facts = dict(told)
+    said = [line.partition("=")[::2] for line in ran.out.decode(errors="replace").splitlines()]
+    facts = dict(said)
     if facts.get("user", "0") != "0":
         raise Refused(
-            f"{host}: virtual clusters are initialised as root, and the login is no root",
+            f"{host}: virtual clusters are initialised as root, and the login is not root",
             hint="`ssh: {user: root}`, or `sudo: true` in the config",
         )
     release = (facts.get("release") or facts.get("parcel", "")).removeprefix("ECS-").partition("-")[0]
-    found = Found(host, facts.get("utility", ""), release, [value for key, value in told if key == "ingress"])
+    found = Found(host, facts.get("utility", ""), release, [value for key, value in said if key == "ingress"])
     if found.too_new:
         raise _gone(found)
     if facts.get("kubectl") == "no":
         raise Refused(
-            f"{host} has no kubectl, so it is no ECS master host",
+            f"{host} has no kubectl, so it is not an ECS master host",
             hint=f"the first host of the group {GROUP} must be one: see `hosts:` in the config",
         )
     if not ran.ok:
@@ -174,7 +177,7 @@ def look(shell: ShellSight, host: str, address: Address, utility: str | None) ->
             detail=last_words(ran),
             hint="are the data services up, and is the host an ECS server?",
         )
-    known = {value.rpartition("/")[2] for key, value in told if key == "namespace"}
+    known = {value.rpartition("/")[2] for key, value in said if key == "namespace"}
     for wanted in (address.service_namespace, address.namespace):
         if wanted not in known:
             raise Refused(
@@ -228,12 +231,12 @@ def require_utility(found: Found, settings: VirtualClusterSettings) -> str:
             hint="download it from the virtual cluster's page, copy it there, and name it under `utility:`",
         )
     if not found.utility.startswith("/"):
-        raise Invalid(f"`utility: {found.utility}` is no absolute path", hint="give the whole path on the host")
+        raise Invalid(f"`utility: {found.utility}` is not an absolute path", hint="give the whole path on the host")
     return found.utility
 
 
 def require_ingress(found: Found, address: Address) -> None:
-    """See that the virtual cluster has come so far that the script finds what it edits (section 11.3).
+    """See that the virtual cluster has come so far that the script finds what it edits (J11.3).
 
     Raises:
         Refused: its ingress is not there yet.
@@ -254,3 +257,56 @@ def last_words(ran: Ran) -> list[str]:
     """Return the last lines that a command said on standard error, or how it ended."""
     lines = [line for line in ran.err.decode(errors="replace").splitlines() if line.strip()]
     return lines[-5:] or [f"exit status {ran.status}"]
+
+
+def sweeping(state: Path) -> str:
+    """Return the command that wipes what killed runs of a site left; safe while the caller holds the site's lock.
+
+    A script goes on to its end although its run was killed: such a one is waited for, up to a minute.
+    """
+    left = f"{own_prefix(state)}init.*"
+    return f"""for f in /run/{left} /tmp/{left}; do
+  [ -d "$f" ] || continue
+  p=$(cat "$f/pid" 2>/dev/null) || p=; i=0
+  while [ -n "$p" ] && kill -0 "$p" 2>/dev/null && [ "$i" -lt 60 ]; do sleep 1; i=$((i + 1)); done
+  rm -rf "$f"
+done"""
+
+
+def sweep(shell: Shell, host: str, state: Path) -> None:
+    """Wipe what killed runs of this site left on a host."""
+    shell.run(host, sweeping(state), timeout=300.0)
+
+
+def script(state: Path, files: Mapping[str, bytes], body: str) -> str:
+    """Return a script that receives files on standard input, runs a body, and wipes everything again.
+
+    Args:
+        state: the site's state folder, whose folders on the host have names of their own.
+        files: what `fed` will feed, by name; only the names are used.
+        body: run in an empty folder, with the files in `$d/in` and no input; it goes on to its end even where the
+            connection is lost meanwhile. Its status is the script's, what it says on standard error too.
+    """
+    assert all(_NAMES.fullmatch(name) for name in files)
+    lines = [f'IFS= read -r line; printf %s "$line" | base64 -d > "$d/in/{name}"' for name in files]
+    return "\n".join(
+        [
+            "set -eu; umask 077",
+            _PLACE + sweeping(state),
+            f'd=$(mktemp -d "$b/{own_prefix(state)}init.XXXXXXXX")',
+            "trap 'cd /; rm -rf \"$d\"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM",
+            'echo $$ > "$d/pid"; mkdir "$d/in" "$d/tmp" "$d/work"; TMPDIR=$d/tmp; export TMPDIR',
+            *lines,
+            # All is here: from now on nothing is left half done because the caller is gone.
+            "trap '' HUP PIPE",
+            'cd "$d/work"',
+            f'( {body} ) </dev/null >"$d/tmp/out" 2>"$d/tmp/err" || status=$?',
+            'said=$(tail -c 4000 "$d/tmp/err"); cd /; rm -rf "$d"',
+            "printf '%s\\n' \"$said\" >&2; exit ${status:-0}",
+        ]
+    )
+
+
+def fed(files: Mapping[str, bytes]) -> bytes:
+    """Return what is fed to such a script: its files, a line of base64 each."""
+    return b"".join(base64.b64encode(content) + b"\n" for content in files.values())

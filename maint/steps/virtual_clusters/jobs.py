@@ -70,7 +70,7 @@ class CreateJob(VcStep[CreateJobArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Create it, unless an earlier life did."""
+        """Create it, unless an earlier attempt did."""
         cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
         name = str(definition["name"])
         live = cluster.job(name) if work.resumed else None
@@ -82,7 +82,7 @@ class CreateJob(VcStep[CreateJobArguments]):
 
 
 class UpdateJob(VcStep[UpdateJobArguments]):
-    """Sends a job's whole definition again, with changes (contract section 4.1)."""
+    """Sends a job's whole definition again, with changes (J4.1)."""
 
     kind = "job.update"
     help = "Change a job's definition or schedule; an airflow job's DAG file is read again."
@@ -114,7 +114,7 @@ class UpdateJob(VcStep[UpdateJobArguments]):
 def changed(job: Job, changes: Object) -> Object:
     """Return a job's definition with changes.
 
-    A schedule that is switched on is awake: `paused` was only the filler of a job without one (seed document).
+    A schedule that is switched on is awake: `paused` was only the filler of a job without one.
     """
     definition = {**sendable_job(job.raw), **{key: value for key, value in changes.items() if key != "schedule"}}
     if "schedule" in changes:

@@ -1,18 +1,21 @@
-"""Kubernetes secrets of a virtual cluster's users: read, written without a gap, put back (jobs API, section 11.4)."""
+"""Kubernetes secrets of a virtual cluster's users: read, written without a gap, sealed before and put back (J11.4)."""
 
 import base64
 import binascii
+import hashlib
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
 from typing import cast
 
 import msgspec
 
+from maint import files
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
-from maint.ports import Ran, Shell, ShellSight
+from maint.ports import Ran, Shell, ShellSight, Undo
 from maint.steps.virtual_clusters.init_host import kubectl, last_words
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -22,6 +25,7 @@ _APPLY = ("server-side", "force-conflicts", "field-manager=maint")
 _UNKNOWN = ("unknown flag", "unknown shorthand", "unsupportedmediatype", "unsupported media type", "unknown format")
 _ABSENT = "notfound"
 Manifest = Mapping[str, Json]
+_FOLDER = "user-secrets"
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -46,7 +50,7 @@ def names_of(user: str) -> Names:
     names = Names(f"{name}-krb5-principal", f"{name}-krb5-secret")
     if not _NAME.fullmatch(names.principal) or len(names.principal) > _LONGEST:
         raise Refused(
-            f"user {user!r} cannot have secrets: {names.principal!r} is no name that Kubernetes allows",
+            f"user {user!r} cannot have secrets: {names.principal!r} is not a name that Kubernetes allows",
             hint="lower-case letters, digits, `-`, `_` and `.`; see `users:` of the virtual cluster in the config",
         )
     return names
@@ -165,3 +169,98 @@ def _kept(item: Mapping[str, Json]) -> Manifest:
 
 def _listed(manifests: Sequence[Manifest]) -> bytes:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}).encode()
+
+
+class OldSecrets(msgspec.Struct, frozen=True):
+    """The old secrets of a user.
+
+    Attributes:
+        old: by name; None for one that was not there.
+        sealed: the name under which they are sealed.
+        path: the record that says so.
+    """
+
+    old: Mapping[str, Manifest | None]
+    sealed: str
+    path: Path
+
+
+def record_of(state: Path, namespace: str, secret: str) -> Path:
+    """Return where it is written down that a user's old secrets are kept."""
+    return state / _FOLDER / f"{namespace}.{secret}.json"
+
+
+def keep(path: Path, undo: Undo, names: Sequence[str], live: Mapping[str, Manifest], fresh: str) -> OldSecrets:
+    """Seal the secrets that are to come back on failure, on disk before this returns.
+
+    What an earlier attempt or run had sealed counts instead, unless it got as far as the new secrets or had not begun:
+    what is there now may be half of a change.
+
+    Args:
+        path: the record.
+        undo: seals.
+        names: both secrets.
+        live: what is there now.
+        fresh: digest of the secrets that are to be written.
+    """
+    before = _read_record(path, undo)
+    if before is not None:
+        kept, wanted = before
+        now = digest(names, live)
+        if now not in (wanted, digest(names, kept.old)):
+            return kept
+        forget(kept, undo)
+    old: dict[str, Manifest | None] = {name: live.get(name) for name in names}
+    sealed = undo.keep(json.dumps(old).encode())
+    files.replace(path, json.dumps({"sealed": sealed, "fresh": fresh}).encode())
+    return OldSecrets(old, sealed, path)
+
+
+def _read_record(path: Path, undo: Undo) -> tuple[OldSecrets, str] | None:
+    try:
+        record = json.loads(path.read_text())
+        return OldSecrets(json.loads(undo.fetch(record["sealed"])), record["sealed"], path), str(record["fresh"])
+    except (FileNotFoundError, KeyError):  # the record goes after what it names
+        return None
+
+
+def forget(kept: OldSecrets, undo: Undo) -> None:
+    """Drop what was kept."""
+    undo.drop(kept.sealed)
+    files.remove(kept.path)
+
+
+def digest(names: Sequence[str], secrets: Mapping[str, Manifest | None]) -> str:
+    """Return a digest of what secrets hold; labels and the like do not count."""
+    held = []
+    for name in names:
+        contents = contents_of(secrets.get(name))
+        held.append([name, None if contents is None else sorted((k, hash_of(v)) for k, v in contents.items())])
+    return hash_of(json.dumps(held).encode())
+
+
+def hash_of(content: bytes) -> str:
+    """Return the SHA-256 in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def put_back(kept: OldSecrets, cabinet: Cabinet, shell: Shell, *, apply: bool) -> Generator[str, None, None]:
+    """Write the old secrets again; one that was not there goes.
+
+    Args:
+        kept: what they were.
+        cabinet: where they are.
+        shell: the hosts.
+        apply: whether server-side apply is to be had.
+
+    Raises:
+        WorkFailed: not all could be put back.
+    """
+    there = [secret for secret in kept.old.values() if secret is not None]
+    yield f"putting {len(there)} old secrets back"
+    if apply and there:
+        cabinet.apply(shell, there)
+    for secret in () if apply else there:
+        cabinet.put(shell, secret)
+    for name in (name for name, secret in kept.old.items() if secret is None):
+        cabinet.remove(shell, name)

@@ -1,4 +1,4 @@
-"""Recreate a job with new files, and put the old one back when that fails (seed document, "Endpoints")."""
+"""Recreate a job with new files, and put the old one back when that fails."""
 
 from collections.abc import Generator, Iterable
 from functools import partial
@@ -13,7 +13,8 @@ from maint.ports import Sight, Site, Undo, VirtualCluster, Work
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.steps.step import Progress, done, skipped, unchanged
 from maint.steps.virtual_clusters.jobs import JobArguments, known_job
-from maint.steps.virtual_clusters.recreate_undo import (
+from maint.steps.virtual_clusters.step import VcStep, cluster_of
+from maint.steps.virtual_clusters.undo import (
     Kept,
     KeptFile,
     content,
@@ -25,7 +26,6 @@ from maint.steps.virtual_clusters.recreate_undo import (
     seal_old,
     write,
 )
-from maint.steps.virtual_clusters.step import VcStep, cluster_of
 
 
 class KeepArguments(JobArguments):
@@ -53,7 +53,7 @@ class KeepJob(VcStep[KeepArguments]):
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Read, seal, write down; what an earlier life sealed is dropped."""
+        """Read, seal, write down; what an earlier attempt sealed is dropped."""
         cluster = cluster_of(action, site)
         job = known_job(cluster, str(action.arguments["job"]))
         resource = cluster.resource(str(action.arguments["resource"]))
@@ -100,7 +100,7 @@ class RecreateJob(VcStep[JobArguments]):
         yield self.action(f"job {args.job}", f"create job {args.job} as it was defined", args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Create it, unless an earlier life did."""
+        """Create it, unless an earlier attempt did."""
         cluster = cluster_of(action, site)
         definition = sendable_job(old(site.undo, _kept(site, work))[0])
         live = cluster.job(str(action.arguments["job"])) if work.resumed else None
@@ -153,9 +153,9 @@ class PutBack(VcStep[JobArguments]):
         if resource is not None and not same:
             yield from _files_back(cluster, site, kept, resource)
         yield f"creating the old job {name}"
-        told = _job_back(cluster, job)
+        paused = _job_back(cluster, job)
         mark_put_back(site.state, work.run, kept, site.undo)
-        return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{told}")
+        return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{paused}")
 
 
 def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:

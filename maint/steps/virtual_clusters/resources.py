@@ -62,7 +62,7 @@ class CreateResource(VcStep[CreateResourceArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Create it, unless an earlier life did."""
+        """Create it, unless an earlier attempt did."""
         cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
         name = str(definition["name"])
         live = cluster.resource(name, files=False) if work.resumed else None

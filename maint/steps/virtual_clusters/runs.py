@@ -1,18 +1,30 @@
-"""Runs of a virtual cluster: start one, kill one, list those of a job."""
+"""Runs of a virtual cluster: start one once, wait for its end, read its output, kill it; one-off jobs (J3.5, J6)."""
 
-from collections.abc import Iterable
+import secrets
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
 from typing import cast
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
-from maint.errors import Refused
+from maint.errors import Refused, WorkFailed
+from maint.model.formatting import show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.ports import Sight, Site, Work
+from maint.model.virtual_cluster import SUCCEEDED, Object, Run
+from maint.ports import Clock, Sight, Site, VirtualCluster, VirtualClusterSight, Work
+from maint.ports.virtual_cluster import Content, Start
+from maint.retry import delays
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.jobs import JobArguments
-from maint.steps.virtual_clusters.runs_wait import ended, failure_of, start_once, succeeded
-from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
+from maint.steps.virtual_clusters.resources import local, placed, refuse_other_bytes
+from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix, temporary
+from maint.steps.virtual_clusters.undo import generation
+
+_FIRST, _LONGEST = 1.0, 5.0  # seconds between two looks; faster ones are throttled (J6.3)
+_LATE = 60.0  # seconds that a log may come after its run has ended (J6.4)
+LONGEST_LOG = 64 * 1024 * 1024  # bytes
+OUTPUT = "driver/stdout"
 
 
 class RunJobArguments(JobArguments):
@@ -42,7 +54,7 @@ class RunJob(VcStep[RunJobArguments]):
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Start it, or go on with the run of an earlier life."""
+        """Start it, or go on with the run of an earlier attempt."""
         cluster, job = cluster_of(action, site), str(action.arguments["job"])
         yield f"starting a run of {job}"
         number = start_once(cluster, site, work, job, cast(dict[str, Json], action.arguments["variables"]))
@@ -102,3 +114,186 @@ class ListRuns(VcStep[JobArguments]):
         found: list[Json] = [{"id": run.id, "status": run.status} for run in runs]
         newest = f", the newest is {runs[-1].id} ({runs[-1].status})" if runs else ""
         return done(f"{len(runs)} runs of {job}{newest}", found)
+
+
+def start_once(
+    cluster: VirtualCluster,
+    site: Site,
+    work: Work,
+    job: str,
+    variables: Mapping[str, Json] | None = None,
+    *,
+    anew: bool = False,
+) -> int:
+    """Start a run of a job, or return the one that an earlier attempt started.
+
+    A run whose failure was reported is not the one that is asked for now, and neither is one from before everything
+    was put back, or (`anew`) from before the job was made.
+    """
+    turn = f"{generation(site.state, work.run)}"
+    known, reported = work.noted("run"), work.noted("told")
+    same = not anew and work.noted("turn") == turn
+    if same and isinstance(known, int) and known != reported:
+        return known
+    again = same and work.noted("request") is not None and known is None
+    if not again:
+        newest = cluster.newest_run(job)
+        work.note("after", newest.id if newest else 0)
+        work.note("run", None)
+        work.note("request", f"{work.run}#{secrets.token_hex(8)}")
+        work.note("turn", turn)
+    start = Start(job, str(work.noted("request")), cast(int, work.noted("after")), variables, again=again)
+    run = cluster.start_run(start)
+    work.note("run", run)
+    return run
+
+
+def ended(cluster: VirtualClusterSight, clock: Clock, run_id: int) -> Generator[str, None, Run]:
+    """Look at a run until it has ended; an unknown state is reported, and waited out."""
+    before = ""
+    for pause in delays(_FIRST, _LONGEST):
+        clock.sleep(pause)
+        run = cluster.run(run_id)
+        if run is None:
+            raise WorkFailed(f"run {run_id} is gone", hint="`maint vc run list` shows what there is")
+        if run.ended:
+            return run
+        if run.status != before:
+            before = run.status
+            yield f"run {run_id} is {run.status or 'without a state'}"
+    raise AssertionError("the pauses never end")
+
+
+def output(cluster: VirtualClusterSight, clock: Clock, run_id: int, kind: str, *, wait: float = _LATE) -> bytes | None:
+    """Return a log of a run that has ended, None where it does not come.
+
+    Args:
+        cluster: where.
+        clock: time.
+        run_id: whose.
+        kind: which, such as `driver/stdout`.
+        wait: seconds for which a log that is not there, or is empty, is asked for again.
+    """
+    begun, found = clock.monotonic(), None
+    for pause in delays(_FIRST, _LONGEST):
+        with cluster.log(run_id, kind) as answer:
+            found = answer.read(LONGEST_LOG) if answer is not None else None
+            if answer is not None and found:
+                while len(found) < LONGEST_LOG and (more := answer.read(LONGEST_LOG - len(found))):
+                    found += more
+        if found or clock.monotonic() - begun >= wait:
+            return found
+        clock.sleep(pause)
+    raise AssertionError("the pauses never end")
+
+
+def failure_of(cluster: VirtualClusterSight, run: Run) -> WorkFailed:
+    """Return the failure that a run stands for, with the last lines of what it left."""
+    return WorkFailed(
+        f"run {run.id} of job {run.job} ended as {run.status}",
+        detail=last_words(cluster, run.id),
+        hint="`maint vc run logs` with its id and a type shows more",
+    )
+
+
+def last_words(cluster: VirtualClusterSight, run_id: int, lines: int = 5) -> list[str]:
+    """Return the last lines of the most telling log of a run."""
+    kinds = cluster.log_types(run_id)
+    for kind in ("driver/stderr", "submitter/stderr", "driver/stdout", "submitter/jobs_api"):
+        if kind in kinds:
+            with cluster.log(run_id, kind) as answer:
+                text = answer.read().decode(errors="replace") if answer is not None else ""
+            if text.strip():
+                return [f"{kind}: {line}" for line in text.strip().splitlines()[-lines:]]
+    return []
+
+
+def succeeded(run: Run) -> bool:
+    """Whether a run did what it was to do, as far as its state tells."""
+    return run.status == SUCCEEDED
+
+
+def once(
+    cluster: VirtualCluster, site: Site, work: Work, definition: Object, files: Mapping[str, Content]
+) -> Generator[str, None, Run]:
+    """Run a temporary job, and return its run when it has ended; also one that an earlier attempt saw through.
+
+    Args:
+        cluster: where.
+        site: the site.
+        work: what earlier attempts noted.
+        definition: the job's; the resource gets its name.
+        files: what the resource holds, by path; without any there is none.
+    """
+    known = work.noted("run")
+    before = cluster.run(known) if isinstance(known, int) and known != work.noted("told") else None
+    if before is not None and succeeded(before):
+        return before
+    fresh = yield from _made(cluster, definition, files)
+    # A job that is made now has no run yet: one of an earlier attempt was swept away with its job.
+    number = start_once(cluster, site, work, str(definition["name"]), anew=fresh)
+    yield f"run {number} is started"
+    return (yield from ended(cluster, site.clock, number))
+
+
+def _made(cluster: VirtualCluster, definition: Object, files: Mapping[str, Content]) -> Generator[str, None, bool]:
+    """Make the job and its resource, as far as they are not there, and return whether the job was made now."""
+    name = str(definition["name"])
+    if files and cluster.resource(name, files=False) is None:
+        yield f"creating resource {name}"
+        cluster.create_resource({"name": name, "hidden": False, "type": "files"})
+    sent = {}
+    for path, content in files.items():
+        yield f"uploading {path}"
+        sent[path] = cluster.upload(name, path, content)
+    if sent:
+        refuse_other_bytes(cluster, name, sent)
+    if cluster.job(name) is not None:
+        return False
+    yield f"creating job {name}"
+    mounts = [{"resourceName": name, "dirPrefix": ""}] if files else []
+    cluster.create_job({**definition, "mounts": mounts})
+    return True
+
+
+class OnceArguments(VcArguments):
+    """What runs, and the local files that it needs."""
+
+    definition: dict[str, JsonValue]
+    files: list[str] = Field(default_factory=list)
+    keep_log: bool = False
+
+
+class RunOnce(VcStep[OnceArguments]):
+    """Runs an application by a temporary job; `vc.sweep` removes it."""
+
+    kind = "job.once"
+    help = "Run an application by a temporary job, with its files; always with `vc.sweep` under `finally`."
+    effect = Effect.CHANGE
+    arguments = OnceArguments
+
+    def plan(self, args: OnceArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the run."""
+        files = placed(args.files, "")
+        size = show_size(sum(Path(path).stat().st_size for path in files.values()))
+        what = f" and a resource with {', '.join(files)} ({size})" if files else ""
+        yield self.action(
+            f"virtual cluster {sight.settings.virtual_cluster(args.vc).name}",
+            f"create a job named {own_prefix(sight.settings.state)}submit-…{what}, run it once, and read its log",
+            {**args.model_dump(), "files": files},
+        )
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Make, run, read; what it printed is kept until it was shown."""
+        cluster, name = cluster_of(action, site), temporary(site.state, "submit", work.run)
+        files = {path: local(Path(here)) for path, here in cast(dict[str, str], action.arguments["files"]).items()}
+        definition = {**cast(Object, action.arguments["definition"]), "name": name}
+        run = yield from once(cluster, site, work, definition, files)
+        if action.arguments["keep_log"]:
+            text = output(cluster, site.clock, run.id, OUTPUT, wait=60.0 if succeeded(run) else 0.0)
+            if isinstance(before := work.noted("log"), str):
+                site.undo.drop(before)
+            work.note("log", site.undo.keep(text or b""))
+        if not succeeded(run):
+            raise failure_of(cluster, run)
+        return done(f"run {run.id} has succeeded", {"id": run.id, "status": run.status})

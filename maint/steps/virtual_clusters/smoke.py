@@ -1,4 +1,4 @@
-"""Prove that a virtual cluster works: a tiny job of our own runs, prints, and leaves nothing behind (contract 13)."""
+"""Prove that a virtual cluster works: a tiny job of our own runs, prints, and leaves nothing behind (J13)."""
 
 import io
 from collections.abc import Generator, Iterable
@@ -13,12 +13,11 @@ from maint.model.virtual_cluster import Object
 from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.one_off import once
-from maint.steps.virtual_clusters.runs_wait import OUTPUT, last_words, output, succeeded
+from maint.steps.virtual_clusters.runs import OUTPUT, last_words, once, output, succeeded
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate, own_prefix, temporary
 
 APPLICATION = "smoke.py"
-_LIMIT = 900.0  # seconds; starting takes 10 to 60 s, more where hosts must be added first (contract section 6.3)
+_LIMIT = 900.0  # seconds; starting takes 10 to 60 s, more where hosts must be added first (J6.3)
 _KERBEROS = ("krb5", "kerberos", "keytab", "principal", "kinit", "gss", "secret")
 _SOURCE = """\
 try:
@@ -32,7 +31,7 @@ print("{marker}")
 
 
 def init_hint(settings: VirtualClusterSettings) -> str:
-    """Return how a virtual cluster gets its certificate (contract section 11.3)."""
+    """Return how a virtual cluster gets its certificate (J11.3)."""
     host = urlsplit(settings.base_url).hostname
     return (
         f"was it initialised? `maint vc init {settings.name}` does it; by hand, on an ECS master host: "
@@ -41,7 +40,7 @@ def init_hint(settings: VirtualClusterSettings) -> str:
 
 
 def user_hint(settings: VirtualClusterSettings) -> str:
-    """Return how a user gets Kerberos secrets (contract section 11.4)."""
+    """Return how a user gets Kerberos secrets (J11.4)."""
     host, user = urlsplit(settings.base_url).hostname, settings.login.username
     return (
         f"has {user} its Kerberos secrets? `maint vc init-user {settings.name} {user}`; by hand, on an ECS master: "
@@ -50,7 +49,7 @@ def user_hint(settings: VirtualClusterSettings) -> str:
 
 
 def role_hint(settings: VirtualClusterSettings) -> str:
-    """Return how a user comes to see something (seed document, "What the service does")."""
+    """Return how a user comes to see something."""
     return f"has {settings.login.username} a resource role such as DEUser? Manage Access of the environment gives it"
 
 
@@ -171,8 +170,8 @@ def ended_badly(cluster: VirtualClusterSight, number: int, status: str) -> WorkF
     """Return why the run of a smoke test failed: without Kerberos secrets no job comes as far as its driver."""
     words = last_words(cluster, number)
     started = any(kind.startswith("driver/") for kind in cluster.log_types(number))
-    told = " ".join(words).lower()
-    missing = not started or any(word in told for word in _KERBEROS)
+    said = " ".join(words).lower()
+    missing = not started or any(word in said for word in _KERBEROS)
     hint = user_hint(cluster.settings) if missing else "its logs tell more: `maint vc run logs`"
     return WorkFailed(f"run {number} of the smoke test ended as {status}", detail=words, hint=hint)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from maint.model.plan import Action
 from maint.ports import Site, VirtualCluster, Work
 from maint.steps.step import Arguments, Progress, Step
-from maint.steps.virtual_clusters.recreate_undo import read
+from maint.steps.virtual_clusters.undo import read
 
 
 class VcArguments(Arguments):
@@ -21,7 +21,7 @@ A = TypeVar("A", bound=VcArguments)
 
 
 class VcStep(Step[A]):
-    """A step on a virtual cluster: done once for each time that its run begins anew (see `vc_kept`)."""
+    """A step on a virtual cluster: done once for each time that its run begins anew (see `undo`)."""
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Carry it out, and write down for which beginning of the run that was."""
@@ -54,7 +54,7 @@ def own_certificate(state: Path, name: str) -> Path:
 def own_prefix(state: Path) -> str:
     """Return what the names of all temporary objects of a site begin with.
 
-    Only who holds the lock of that state folder makes such objects, so that whoever holds it may also remove them.
+    Such objects are made, and may be removed, by the holder of that state folder's lock only.
     """
     place = f"{socket.gethostname()}:{state.resolve()}"
     return f"maint-{hashlib.sha256(place.encode()).hexdigest()[:8]}-"

@@ -76,7 +76,7 @@ def test_what_is_no_truststore_password_is_told_as_such_and_written_nowhere(oper
     manager.truststore = answer
     said_ = operator("manager", "truststore-password", "--file", str(tmp_path / "handed"), "--yes")
     assert said_.code == 1, said_.err
-    assert "the answer is no password" in said_.err and "hint:" in said_.err
+    assert "the answer is not a password" in said_.err and "hint:" in said_.err
     assert not (tmp_path / "handed").exists()
 
 

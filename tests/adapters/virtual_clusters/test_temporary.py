@@ -46,9 +46,9 @@ def test_a_run_that_succeeds_without_a_marker_is_no_success(vc, monkeypatch):
     from maint.steps.virtual_clusters import smoke
 
     monkeypatch.setattr(smoke, "_SOURCE", 'print("something else")\n')
-    from maint.steps.virtual_clusters import runs_wait
+    from maint.steps.virtual_clusters import runs
 
-    monkeypatch.setattr(runs_wait, "_LATE", 0.0)
+    monkeypatch.setattr(runs, "_LATE", 0.0)
     said = vc("smoke", "--yes")
     assert (said.code, "does not hold" in said.err, left(vc)) == (1, True, [])
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from maint.steps.virtual_clusters.init_host import fed, script, sweeping
 from maint.steps.virtual_clusters.step import own_prefix
-from maint.steps.virtual_clusters.temp_dir import fed, script, sweeping
 
 FILES = {"principal": b"etl_user@EXAMPLE.COM\n", "keytab": bytes(range(256)) * 40, "empty": b""}
 

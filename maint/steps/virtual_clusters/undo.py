@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -11,6 +10,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec.structs import replace
 
+from maint import files
 from maint.errors import WorkFailed
 from maint.model.json import Json
 from maint.model.virtual_cluster import File, Object
@@ -68,18 +68,7 @@ def read(state: Path, run: str) -> Kept | None:
 
 def write(state: Path, run: str, kept: Kept) -> None:
     """Replace the record of a run as a whole, on disk before this returns."""
-    path = _path(state, run)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(json.dumps(msgspec.to_builtins(kept)))
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
+    files.replace(_path(state, run), json.dumps(msgspec.to_builtins(kept)).encode())
 
 
 def mark_put_back(state: Path, run: str, kept: Kept, undo: Undo) -> None:
@@ -102,7 +91,7 @@ def forget(state: Path, run: str, undo: Undo) -> None:
         return
     for name in kept.names:
         undo.drop(name)
-    _path(state, run).unlink(missing_ok=True)
+    files.remove(_path(state, run))
 
 
 def seal_file(undo: Undo, file: File, answer: Answer) -> KeptFile:
