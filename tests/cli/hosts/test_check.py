@@ -250,7 +250,7 @@ def test_hosts_and_checks_can_be_chosen(operator: Operator) -> None:
     "choice",
     [
         ("--host", "base-02.example.internal", "--check", "cm.server"),
-        ("--hosts-in", "base", "--phase", "before-backup"),
+        ("--hosts-in", "ecs", "--phase", "before-backup"),
     ],
 )
 def test_a_choice_that_asks_nothing_is_unknown_and_no_pass(operator: Operator, choice: tuple[str, ...]) -> None:
