@@ -47,12 +47,12 @@ def sync(host: HostFacts) -> Verdict:
 
 
 def _chrony(lines: list[str]) -> Verdict:
-    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    if not told:
+    seen = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if not seen:
         return broken("chronyd does not answer")
-    stratum, leap = int(told.get("Stratum", "0")), told.get("Leap status", "")
-    offset = re.match(r"[\d.]+", told.get("System time", ""))
-    shown = f"stratum {stratum}, {told.get('System time', 'offset unknown')}"
+    stratum, leap = int(seen.get("Stratum", "0")), seen.get("Leap status", "")
+    offset = re.match(r"[\d.]+", seen.get("System time", ""))
+    shown = f"stratum {stratum}, {seen.get('System time', 'offset unknown')}"
     kept = leap != "Not synchronised" and 0 < stratum < _NO_STRATUM and offset is not None
     return held(
         kept and offset is not None and float(offset[0]) < _MOST_OFFSET, shown if kept else f"not synchronised: {shown}"
@@ -75,11 +75,8 @@ def _timedate(lines: list[str]) -> Verdict:
 
 
 def skew(host: HostFacts) -> tuple[float, float]:
-    """Return the least and the most by which a host's clock can be ahead of ours, in seconds.
-
-    Its first reading cannot be from before the script left, its last not from after the answer came: the time that
-    the script itself took plays no part.
-    """
+    """Return the least and the most seconds by which a host's clock can be ahead of ours, whatever the script took."""
+    # The first reading is not from before the script left, the last not from after the answer came.
     begin, end = _stamp(host.text("clock_begin")), _stamp(host.text("clock_end"))
     if not host.sent:
         raise CouldNotTell("nobody noted when the host was asked")
@@ -89,7 +86,7 @@ def skew(host: HostFacts) -> tuple[float, float]:
 def _stamp(text: str) -> float:
     found = _SECONDS.match(text)  # small systems know no nanoseconds, and print the letter
     if found is None:
-        raise CouldNotTell(f"{text[:40]!r} is no time")
+        raise CouldNotTell(f"{text[:40]!r} is not a time")
     return float(found[0])
 
 
@@ -120,10 +117,10 @@ def time_skew(host: HostFacts) -> Verdict:
 ).cross_rule  # fmt: skip
 def zone(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge os.tz."""
-    told = {h.name: h.text("zone") for h in site.answering("zone")}
-    usual = max(sorted(set(told.values())), key=list(told.values()).count, default="")
+    seen = {h.name: h.text("zone") for h in site.answering("zone")}
+    usual = max(sorted(set(seen.values())), key=list(seen.values()).count, default="")
     return {
-        n: held(value == usual, value if value == usual else f"{value}, others {usual}") for n, value in told.items()
+        n: held(value == usual, value if value == usual else f"{value}, others {usual}") for n, value in seen.items()
     }
 
 

@@ -171,8 +171,8 @@ def not_alone(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 ).host_rule  # fmt: skip
 def tmp(host: HostFacts) -> Verdict:
     """Judge os.tmp."""
-    told = host.fields("tmp")
-    mode, options = told.get("mode", ""), told.get("options", "")
+    seen = host.fields("tmp")
+    mode, options = seen.get("mode", ""), seen.get("options", "")
     if not mode:
         raise CouldNotTell("stat says nothing about /tmp")
     noexec = "noexec" in options.split(",")

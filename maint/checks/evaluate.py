@@ -16,11 +16,7 @@ _FINE = Verdict(State.PASS, "")
 
 
 def acceptances(listed: Sequence[object]) -> tuple[Accepted, ...]:
-    """Return the accepted deviations of a file of facts.
-
-    Raises:
-        ValueError: one of them is not whole, so that nobody answers for it; the text says in what.
-    """
+    """Return the accepted deviations of a file of facts; ValueError says which part of one is missing."""
     return tuple(_acceptance(number, item) for number, item in enumerate(listed, 1))
 
 
@@ -74,14 +70,14 @@ def _verdicts(check: Check, site: SiteFacts) -> Iterator[tuple[str, Verdict]]:
 
 
 def _together(check: Check, site: SiteFacts, hosts: list[HostFacts]) -> Mapping[str, Verdict]:
-    """Judge hosts together; one whose answer nobody can read hides nothing of what the others say."""
-    told = check.judge_all(replace(site, hosts=hosts))
-    if not check.asks or told.get("", _FINE).state is not State.ERROR:
-        return told
+    # A host whose answer cannot be read hides nothing of what the others say.
+    verdicts = check.judge_all(replace(site, hosts=hosts))
+    if not check.asks or verdicts.get("", _FINE).state is not State.ERROR:
+        return verdicts
     alone = {host.name: check.judge_all(replace(site, hosts=[host])).get("", _FINE) for host in hosts}
     unread = {name: verdict for name, verdict in alone.items() if verdict.state is State.ERROR}
     others = [host for host in hosts if host.name not in unread]
-    return {**check.judge_all(replace(site, hosts=others)), **unread} if unread and others else told
+    return {**check.judge_all(replace(site, hosts=others)), **unread} if unread and others else verdicts
 
 
 def _silent(check: Check, host: HostFacts) -> Verdict:

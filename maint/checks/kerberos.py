@@ -65,11 +65,11 @@ _WEAK = ("arcfour", "des-cbc", "des3-cbc", "rc4")
 def configured(host: HostFacts) -> Verdict:
     """Judge krb.conf."""
     realm = host.realm
-    told = host.fields("krb5_conf")
-    wrong = [] if told.get("renew_lifetime") else ["renew_lifetime not set"]
-    cache = told.get("default_ccache_name", "")
+    seen = host.fields("krb5_conf")
+    wrong = [] if seen.get("renew_lifetime") else ["renew_lifetime not set"]
+    cache = seen.get("default_ccache_name", "")
     wrong += [f"default_ccache_name = {cache}"] if cache.startswith(("KEYRING", "KCM")) else []
-    wrong += [] if told.get("udp_preference_limit") == "1" else ["udp_preference_limit is not 1"]
+    wrong += [] if seen.get("udp_preference_limit") == "1" else ["udp_preference_limit is not 1"]
     return held(not wrong, f"{realm}: {', '.join(wrong)}" if wrong else realm)
 
 
@@ -165,8 +165,8 @@ def said_by_kinit(lines: Sequence[str], status: str) -> str:
 def kdc(host: HostFacts) -> Verdict:
     """Judge krb.kdc."""
     realm = host.realm
-    told = host.fields("kdc")
-    if told.pop("tool", "") == "none":
+    seen = host.fields("kdc")
+    if seen.pop("tool", "") == "none":
         raise CouldNotTell("neither nc nor bash is there to try a connection")
     in_dns = [line.removeprefix("srv ") for line in host.lines("kdc") if line.startswith("srv ")]
     own = [name for name in kdcs_of(host.lines("krb5_conf"), realm) or in_dns if name in told]
@@ -190,9 +190,9 @@ def directory_rights(host: HostFacts) -> Verdict:
         raise CouldNotTell("ldapadd is not installed")
     if lines == ["no-ou"]:
         raise CouldNotTell("no OU is known: give --ldap-ou and --ldap-url, and hold a ticket on the host")
-    told = dict(re.findall(r"^(add|delete)=(\d+)$", "\n".join(lines), re.MULTILINE))
-    shown = f"add ended with {told.get('add', '?')}, delete with {told.get('delete', '?')}"
-    return held(told.get("add") == "0" and told.get("delete") == "0", shown)
+    seen = dict(re.findall(r"^(add|delete)=(\d+)$", "\n".join(lines), re.MULTILINE))
+    shown = f"add ended with {seen.get('add', '?')}, delete with {seen.get('delete', '?')}"
+    return held(seen.get("add") == "0" and seen.get("delete") == "0", shown)
 
 
 CHECKS = (configured, keytab, ticket, kdc, directory_rights)

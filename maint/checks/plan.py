@@ -97,7 +97,7 @@ def _form(plan: Mapping[str, Json]) -> Iterator[str]:
     if install != "internet" and not repository(plan):
         yield f"install is {install}: neither `internet` nor the URL of a repository"
     texts = (key for key in plan if key in KEYS and key not in _LISTS)
-    yield from (f"{key} is no text" for key in texts if not isinstance(plan[key] or "", str))
+    yield from (f"{key} is not a text" for key in texts if not isinstance(plan[key] or "", str))
     if "oracle" in str(plan.get("database", "")).lower():
         yield "an external Oracle database is not supported for this type of cluster"
 
@@ -120,7 +120,7 @@ def _folders(plan: Mapping[str, Json]) -> Iterator[str]:
     for key in _FOLDERS:
         value = str(plan.get(key) or "")
         if value and value not in usable:
-            yield f"{key} {value!r} is no plain absolute path"
+            yield f"{key} {value!r} is not a plain absolute path"
     for one in usable:
         yield from (f"{other} lies inside {one}" for other in usable if other.startswith(one.rstrip("/") + "/"))
     yield from (f"{one} is used twice" for one in dict.fromkeys(usable) if usable.count(one) > 1)

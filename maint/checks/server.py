@@ -122,12 +122,12 @@ def ports(host: HostFacts) -> Verdict:
         wrong += [] if doors else [f"neither {setting.plain_port} nor {setting.tls_port} listens"]
         wrong += [] if 7182 in heard else ["7182 does not listen"]
         shown.append(f"listens on {', '.join(map(str, sorted(doors | ({7182} & heard))))}")
-    told = host.fields("agent_reach")
-    if told.get("tool") == "none":
+    seen = host.fields("agent_reach")
+    if seen.get("tool") == "none":
         raise CouldNotTell("neither nc nor bash is there to try a connection")
-    if "to" in told:
-        wrong += [] if told.get("status") == "0" else [f"{told['to']} cannot be reached from here"]
-        shown.append(f"reaches {told['to']}")
+    if "to" in seen:
+        wrong += [] if seen.get("status") == "0" else [f"{seen['to']} cannot be reached from here"]
+        shown.append(f"reaches {seen['to']}")
     if not shown:
         raise NotApplicable("neither server nor agent is installed")
     return held(not wrong, "; ".join(wrong or shown))
@@ -169,8 +169,8 @@ def redaction(host: HostFacts) -> Verdict:
 ).host_rule  # fmt: skip
 def uuid(host: HostFacts) -> Verdict:
     """Judge cm.uuid."""
-    told = host.fields("cm_uuid")
-    kept, stored = told.get("file", ""), told.get("database")
+    seen = host.fields("cm_uuid")
+    kept, stored = seen.get("file", ""), seen.get("database")
     if not kept:
         return broken("no /etc/cloudera-scm-server/uuid")
     if stored is None:
@@ -221,11 +221,11 @@ def process_folder(host: HostFacts) -> Verdict:
 ).cross_rule  # fmt: skip
 def version(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge cm.version."""
-    told = {h.name: _versions(h) for h in site.answering("cm_packages")}
-    every = [value for values in told.values() for value in values]
+    seen = {h.name: _versions(h) for h in site.answering("cm_packages")}
+    every = [value for values in seen.values() for value in values]
     usual = max(sorted(set(every)), key=every.count, default="")
     found = {}
-    for name, values in told.items():
+    for name, values in seen.items():
         odd = sorted(set(values) - {usual})
         found[name] = held(not odd, f"{', '.join(odd)}, others {usual}" if odd else ", ".join(sorted(set(values))))
         if not values:
@@ -249,10 +249,10 @@ def parcels(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge cm.parcels."""
     found: dict[str, Verdict] = {}
     for letter in ("B", "E"):
-        told = {h.name: h.lines("parcels") for h in site.answering("parcels") if letter in h.profiles}
-        sets = {name: " ".join(sorted(p for p in lines if not p.startswith("flood "))) for name, lines in told.items()}
+        seen = {h.name: h.lines("parcels") for h in site.answering("parcels") if letter in h.profiles}
+        sets = {name: " ".join(sorted(p for p in lines if not p.startswith("flood "))) for name, lines in seen.items()}
         usual = max(sorted(set(sets.values())), key=list(sets.values()).count, default="")
-        for name, lines in told.items():
+        for name, lines in seen.items():
             left = [line.removeprefix("flood ") for line in lines if line.startswith("flood ")]
             wrong = [f"{sets[name] or 'none'}, others {usual or 'none'}"] if sets[name] != usual else []
             wrong += [f"left in .flood: {', '.join(left)}"] if left else []

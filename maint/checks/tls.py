@@ -115,9 +115,9 @@ def match(host: HostFacts) -> Verdict:
         raise without_auto_tls(host.lines("tls_files"))
     told = host.fields("tls_match")
     nothing = "e3b0c44298fc1c14"  # the digest of nothing: OpenSSL could not read it
-    if not told or any(value.startswith(nothing) for value in told.values()) or len(told) < 2:
+    if not seen or any(value.startswith(nothing) for value in seen.values()) or len(seen) < 2:
         raise CouldNotTell("certificate or key cannot be read by this account, or the key has a passphrase")
-    return held(told["certificate"] == told["key"], "fits" if told["certificate"] == told["key"] else "does not fit")
+    return held(seen["certificate"] == seen["key"], "fits" if seen["certificate"] == seen["key"] else "does not fit")
 
 
 CHECKS = (files, expiry, match)

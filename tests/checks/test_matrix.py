@@ -33,7 +33,7 @@ def test_a_subject_of_which_nobody_speaks_is_neither_supported_nor_not() -> None
     "data", [None, [], {}, {"linux": ["rhel 9"]}, {"os": "rhel 9"}, {"os": []}, {"os": [8.10]}, {"python": [3]}]
 )
 def test_what_is_no_matrix_is_refused(data: object) -> None:
-    with pytest.raises(Invalid, match=r"support matrix|list of releases|no text"):
+    with pytest.raises(Invalid, match=r"support matrix|list of releases|not a text"):
         matrix_of(data, "matrix.yaml")
 
 

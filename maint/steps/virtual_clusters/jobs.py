@@ -16,25 +16,27 @@ from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 class JobArguments(VcArguments):
     """Which job."""
 
-    job: str
+    job: str = Field(description="its name")
 
 
 class CreateJobArguments(VcArguments):
     """The definition as the API takes it."""
 
-    definition: dict[str, JsonValue]
+    definition: dict[str, JsonValue] = Field(description="as the API takes it")
 
 
 class UpdateJobArguments(JobArguments):
     """What changes: keys of the definition; those of `schedule` one by one."""
 
-    changes: dict[str, JsonValue] = Field(default_factory=dict)
+    changes: dict[str, JsonValue] = Field(
+        default_factory=dict, description="keys of the definition; those of `schedule` one by one"
+    )
 
 
 class PauseArguments(JobArguments):
     """Whether its schedule is to rest."""
 
-    paused: bool = True
+    paused: bool = Field(True, description="`false` lets it go on; a start in the past fires at once")
 
 
 def known_job(sight: VirtualClusterSight, name: str) -> Job:

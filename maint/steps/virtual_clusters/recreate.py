@@ -4,6 +4,8 @@ from collections.abc import Generator, Iterable
 from functools import partial
 from typing import cast
 
+from pydantic import Field
+
 from maint.errors import MaintError, Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -31,7 +33,7 @@ from maint.steps.virtual_clusters.undo import (
 class KeepArguments(JobArguments):
     """Which job and which resource."""
 
-    resource: str
+    resource: str = Field(description="its name")
 
 
 class KeepJob(VcStep[KeepArguments]):

@@ -19,28 +19,28 @@ from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 class ResourceArguments(VcArguments):
     """Which resource."""
 
-    resource: str
+    resource: str = Field(description="its name")
 
 
 class CreateResourceArguments(ResourceArguments):
     """What kind of resource, and further keys as the API takes them."""
 
-    type: str = "files"
-    hidden: bool = False
-    more: dict[str, JsonValue] = Field(default_factory=dict)
+    type: str = Field("files", description="or `python-env`, or a newer word")
+    hidden: bool = Field(False, description="left out of lists for people")
+    more: dict[str, JsonValue] = Field(default_factory=dict, description="further keys as the API takes them")
 
 
 class UploadArguments(ResourceArguments):
     """Local files, and the folder or, for one file, the path that they get in the resource."""
 
-    files: list[str]
-    path: str = ""
+    files: list[str] = Field(description="local paths")
+    path: str = Field("", description="the folder in the resource; for a single file, its path")
 
 
 class DeleteResourceArguments(ResourceArguments):
     """With a file: only that one."""
 
-    file: str = ""
+    file: str = Field("", description="only this one")
 
 
 class CreateResource(VcStep[CreateResourceArguments]):

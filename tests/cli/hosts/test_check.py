@@ -343,7 +343,7 @@ def test_the_input_of_the_wizard_is_judged(operator: Operator, tmp_path: Path) -
     [
         ({"install": "http://repository.invalid:8080/x"}, f"{FIRST}: the repository http://repository.invalid"),
         ({"install": "ftp://x; rm -rf /"}, "neither `internet` nor the URL of a repository"),
-        ({"app_domain": {"a": 1}}, "app_domain is no text"),
+        ({"app_domain": {"a": 1}}, "app_domain is not a text"),
     ],
 )
 def test_a_repository_that_does_not_answer_and_what_is_no_text_are_found(
