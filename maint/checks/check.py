@@ -25,8 +25,7 @@ _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticErr
 _BROKEN = {FAIL: State.FAIL, WARN: State.WARN, INFORM: State.PASS}
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What a rule says about what it saw.
 
     Attributes:

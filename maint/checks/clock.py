@@ -32,18 +32,18 @@ def sync(host: HostFacts) -> Verdict:
     if len(running) > 1:
         return broken("chronyd and ntpd both run", "systemctl disable --now ntpd")
     blocks = ("\n" + "\n".join(host.lines("sync"))).split("\ntool=")[1:]
-    told = {block.splitlines()[0]: block.splitlines()[1:] for block in blocks}
-    if not told:
+    seen = {block.splitlines()[0]: block.splitlines()[1:] for block in blocks}
+    if not seen:
         raise CouldNotTell("neither chronyc nor ntpq nor timedatectl is installed")
     if running:
         tool, judged = {"chronyd": ("chronyc", _chrony), "ntpd": ("ntpq", _ntp)}[running[0]]
-        if tool not in told:
+        if tool not in seen:
             raise CouldNotTell(f"{running[0]} runs, but {tool} is not installed")
-        return judged(told[tool])
-    if {"chronyc", "ntpq"} & told.keys():
-        name = "chronyd" if "chronyc" in told else "ntpd"
+        return judged(seen[tool])
+    if {"chronyc", "ntpq"} & seen.keys():
+        name = "chronyd" if "chronyc" in seen else "ntpd"
         return broken("neither chronyd nor ntpd runs", f"systemctl enable --now {name}")
-    return _timedate(told["timedatectl"])
+    return _timedate(seen["timedatectl"])
 
 
 def _chrony(lines: list[str]) -> Verdict:

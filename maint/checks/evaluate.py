@@ -63,10 +63,10 @@ def _verdicts(check: Check, site: SiteFacts) -> Iterator[tuple[str, Verdict]]:
     if check.site_rule is None:
         yield from ((host.name, check.judge(host)) for host in concerned)
         return
-    told = _together(check, site, concerned)
-    yield from told.items()
-    if check.asks and "" not in told:  # nobody is passed over in silence
-        yield from ((host.name, _silent(check, host)) for host in concerned if host.name not in told)
+    verdicts = _together(check, site, concerned)
+    yield from verdicts.items()
+    if check.asks and "" not in verdicts:  # nobody is passed over in silence
+        yield from ((host.name, _silent(check, host)) for host in concerned if host.name not in verdicts)
 
 
 def _together(check: Check, site: SiteFacts, hosts: list[HostFacts]) -> Mapping[str, Verdict]:

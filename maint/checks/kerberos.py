@@ -169,10 +169,10 @@ def kdc(host: HostFacts) -> Verdict:
     if seen.pop("tool", "") == "none":
         raise CouldNotTell("neither nc nor bash is there to try a connection")
     in_dns = [line.removeprefix("srv ") for line in host.lines("kdc") if line.startswith("srv ")]
-    own = [name for name in kdcs_of(host.lines("krb5_conf"), realm) or in_dns if name in told]
+    own = [name for name in kdcs_of(host.lines("krb5_conf"), realm) or in_dns if name in seen]
     if not own:
         raise CouldNotTell(f"neither krb5.conf nor DNS names a KDC of {realm}")
-    if answering := [name for name in own if told[name] == "0"]:
+    if answering := [name for name in own if seen[name] == "0"]:
         return good(f"{', '.join(answering)} {'answers' if len(answering) == 1 else 'answer'}")
     return broken(f"{', '.join(own)} {'does' if len(own) == 1 else 'do'} not answer")
 

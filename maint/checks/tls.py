@@ -113,7 +113,7 @@ def match(host: HostFacts) -> Verdict:
     """Judge tls.match."""
     if not any("cm-auto-" in line for line in host.lines("tls_files")):
         raise without_auto_tls(host.lines("tls_files"))
-    told = host.fields("tls_match")
+    seen = host.fields("tls_match")
     nothing = "e3b0c44298fc1c14"  # the digest of nothing: OpenSSL could not read it
     if not seen or any(value.startswith(nothing) for value in seen.values()) or len(seen) < 2:
         raise CouldNotTell("certificate or key cannot be read by this account, or the key has a passphrase")
