@@ -1,38 +1,12 @@
-"""The one tree of failures: each says what went wrong, why, and what to do next.
-
-MaintError
-├── WorkFailed            1   a step, a check or a verification failed
-│   ├── TimedOut          1   something that was waited for did not come in time
-│   ├── Transient         1   an answer that may be another one a moment later
-│   ├── AnswerMissing     1   a change was sent and its answer never came: look before anything else
-│   ├── Conflict          1   a name is taken by something else
-│   ├── Unfinished        1   it waits for something that only a person can do, then goes on
-│   ├── NoKeyFits         1   what is encrypted is for other keys than those at hand
-│   └── StoreFailed       1   a place for snapshots could not be reached, or said no
-├── DeadlinePassed        1   a limit set by the operator or the playbook has passed: stop everything
-├── UsageError            2   the command line makes no sense
-├── Invalid               3   configuration, playbook or secret reference is wrong
-├── CannotReach           4   no connection, or a connection that cannot be trusted
-│   └── LoginRefused      4   connected, but the account was not let in
-├── Refused               5   a guard said no; nothing was touched
-├── Locked                6   another run holds the site's lock
-├── PartlyDone            7   some of it worked
-├── Differences           8   asked for by --exit-code
-└── Interrupted    130, 143   a signal ended the run
-"""
+"""The one tree of failures: each says what went wrong, why, and what to do next; `exit_code` is inherited."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 
 class MaintError(Exception):
-    """A failure that was foreseen.
-
-    Args:
-        message: what failed, in one line.
-        detail: why, one line each.
-        hint: what to do next.
-    """
+    """A failure that was foreseen: what failed, why (`detail`, one line each), and what to do next (`hint`)."""
 
     exit_code = 1
     needs: Sequence[str] = ()  # what `maint playbook resume --set` may answer, by key
@@ -58,15 +32,11 @@ class DeadlinePassed(MaintError):
 
 
 class Transient(WorkFailed):
-    """An answer that may be another one a moment later (contract section 2.2, 2.4)."""
+    """An answer that may be another one a moment later (M2.2, M2.4)."""
 
 
 class AnswerMissing(WorkFailed):
-    """A change was sent and its answer never came.
-
-    Args:
-        whole: whether the last block of the body had left.
-    """
+    """A change was sent and its answer never came; `whole`: the last block of the body had left."""
 
     def __init__(self, message: str, *, whole: bool, detail: Sequence[str] = (), hint: str | None = None) -> None:
         super().__init__(message, detail=detail, hint=hint)
@@ -78,11 +48,7 @@ class Conflict(WorkFailed):
 
 
 class Unfinished(WorkFailed):
-    """A run has come as far as it can: it waits for something that only a person can do, and is taken up then.
-
-    Args:
-        needs: what `maint playbook resume --set` may be told, by key.
-    """
+    """A run waits for a person, then goes on; `needs` has what `maint playbook resume --set` may answer, by key."""
 
     def __init__(
         self, message: str, *, needs: Sequence[str] = (), detail: Sequence[str] = (), hint: str | None = None
@@ -105,8 +71,7 @@ class UsageError(MaintError):
     exit_code = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(msgspec.Struct, frozen=True):
     """A place in a text file; lines and columns count from 1."""
 
     file: str
@@ -169,11 +134,7 @@ class Differences(MaintError):
 
 
 class Interrupted(MaintError):
-    """A signal ended the run.
-
-    Args:
-        signal_number: SIGHUP (1), SIGINT (2) or SIGTERM (15); the exit code is 128 more.
-    """
+    """A signal, SIGHUP (1), SIGINT (2) or SIGTERM (15), ended the run; the exit code is 128 more."""
 
     def __init__(self, signal_number: int, *, hint: str | None = None) -> None:
         super().__init__("interrupted", hint=hint)

@@ -1,7 +1,4 @@
-"""Private files written whole and folders made private: the only place that does either.
-
-All functions raise OSError as the disk tells it; the caller says what the file was for.
-"""
+"""Private files written whole and folders made private: the only place that does either; raises OSError."""
 
 import errno
 import fcntl
@@ -53,12 +50,9 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[
     """Open a file to write; when the block ends well it is on disk under its name, else nothing of it is left.
 
     Args:
-        path: where it stands in the end; its folder is made, private, when it is missing.
+        path: its folder is made, private, when it is missing.
         mode: of the file, whatever the umask.
-        replace: put it in the place of an existing file; otherwise an existing file is an error.
-
-    Raises:
-        FileExistsError: there is one, and it was not to be replaced.
+        replace: put it in the place of an existing file, which is FileExistsError otherwise.
     """
     make_folder(path.parent)
     staging = f"{STAGING}{secrets.token_hex(8)}"
@@ -90,11 +84,7 @@ def replace(path: Path, content: bytes, *, mode: int = 0o600) -> None:
 
 
 def create(path: Path, content: bytes, *, mode: int = 0o600) -> bool:
-    """Write a file that is not there yet.
-
-    Returns:
-        Whether this call made it; False when there was one already, which stays as it is.
-    """
+    """Write a file that is not there yet; False when there was one already, which stays as it is."""
     try:
         with written(path, mode=mode, replace=False) as file:
             file.write(content)
@@ -104,7 +94,7 @@ def create(path: Path, content: bytes, *, mode: int = 0o600) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, on disk; one that is missing is no error."""
+    """Delete a file, on disk; one that is missing is not an error."""
     with suppress(FileNotFoundError):
         path.unlink()
         sync_folder(path.parent)
@@ -118,16 +108,7 @@ def sweep(folder: Path) -> None:
 
 
 def publish(folder: int, staging: str, name: str) -> None:
-    """Give a finished file its name in the same folder, and put that on disk.
-
-    Args:
-        folder: descriptor of the folder.
-        staging: name that the file has now.
-        name: name that it gets.
-
-    Raises:
-        FileExistsError: the name is taken; the file keeps its staging name.
-    """
+    """Give a finished file its name in the same folder (a descriptor), on disk; FileExistsError changes nothing."""
     try:
         os.link(staging, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         os.unlink(staging, dir_fd=folder)
@@ -156,11 +137,7 @@ def spool(folder: Path) -> BinaryIO:
 
 
 def read_private(path: Path) -> bytes | None:
-    """Return a file that only its owner can read, or None where there is none.
-
-    Raises:
-        Invalid: others can read it, or it is not a plain file.
-    """
+    """Return a file, or None where there is none; Invalid where others can read it, or it is not a plain file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -1,7 +1,6 @@
 """The one door to Jinja2: strict about names, sandboxed, bounded, and escaped where the output is HTML.
 
-Texts in playbooks hold expressions (`{{ … }}`) and conditions (`{% if … %}`); loops belong to the files in
-`templates/`, which are ours.
+Texts in playbooks hold expressions (`{{ … }}`) and conditions (`{% if … %}`); loops belong to our `templates/`.
 """
 
 import json
@@ -98,7 +97,7 @@ def _bits(value: object) -> int:
 
 
 def _replace(text: object, old: str, new: str, count: int = -1) -> str:
-    """Replace, with a look at the size beforehand: chained replacements grow like powers."""
+    # The size is looked at beforehand: chained replacements grow like powers.
     whole = str(text)
     if len(whole) + (whole.count(old) if old else len(whole) + 1) * len(new) > MAX_TEXT:
         raise SecurityError("this replacement is too long")
@@ -126,7 +125,6 @@ def _environment(**options: Any) -> _Sandbox:  # Any: whatever options jinja2 ha
 
 
 def _load_file(name: str) -> tuple[str, str, Callable[[], bool]]:
-    """Return the text, and the name that tracebacks give to it."""
     try:
         return resources.template(name), name, lambda: True
     except FileNotFoundError:
@@ -142,11 +140,7 @@ def _files(html: bool) -> _Sandbox:
 
 
 class Template:
-    """A text of a playbook, ready to be filled in.
-
-    Attributes:
-        text: the text as it was written.
-    """
+    """A text of a playbook, ready to be filled in."""
 
     def __init__(self, text: str, tree: nodes.Template, *, value: nodes.Expr | None, at: Position | None) -> None:
         self.text = text
@@ -161,10 +155,7 @@ class Template:
         return self._names
 
     def render(self, values: Mapping[str, Json]) -> Json:
-        """Fill in values.
-
-        Returns:
-            The value itself where the text is a single expression, else text.
+        """Fill in values; a text that is a single expression gives that value itself, any other gives text.
 
         Raises:
             Invalid: a variable or attribute is not there, an operation is not possible, or the result is too large.
@@ -179,15 +170,7 @@ class Template:
 
 
 def template(text: str, *, at: Position | None = None) -> Template:
-    """Read a text with `{{ … }}` in it; one that is a single `{{ … }}` keeps its value's type.
-
-    Args:
-        text: the text.
-        at: where it stands, for messages.
-
-    Raises:
-        Invalid: it is no template, or does what texts may not do; with the line within the text.
-    """
+    """Read a text with `{{ … }}` in it; Invalid, with the line, where it does what texts may not do."""
     with _Guard(at):
         tree = _parsed(text)
         for statement in tree.find_all(nodes.Stmt):
@@ -198,18 +181,14 @@ def template(text: str, *, at: Position | None = None) -> Template:
 
 
 def expression(text: str, *, at: Position | None = None) -> Template:
-    """Read an expression as it stands in `when:`, without braces.
-
-    Raises:
-        Invalid: it is no expression; with the line within the text.
-    """
+    """Read an expression as it stands in `when:`, without braces; Invalid, with the line, where it is not one."""
     with _Guard(at):
         if not text.strip() or "{{" in text or "{%" in text:
             raise jinja2.TemplateSyntaxError("an expression stands here, without {{ }}", 1)
         tree = _parsed("{{ (" + text + "\n) }}")
         value = _single(tree)
         if value is None:
-            raise jinja2.TemplateSyntaxError("this is no expression", 1)
+            raise jinja2.TemplateSyntaxError("this is not an expression", 1)
         return Template(text, tree, value=value, at=at)
 
 
@@ -217,7 +196,7 @@ def holds(text: str, values: Mapping[str, Json], *, at: Position | None = None) 
     """Return whether a condition holds; lists and mappings hold when they are not empty.
 
     Raises:
-        Invalid: it is no expression, asks for what is not there, or gives text, which could mean anything.
+        Invalid: it is not an expression, asks for what is not there, or gives text, which could mean anything.
     """
     value = expression(text, at=at).render(values)
     if isinstance(value, str):
@@ -226,16 +205,7 @@ def holds(text: str, values: Mapping[str, Json], *, at: Position | None = None) 
 
 
 def from_file(name: str, values: Mapping[str, object], *, html: bool = False) -> str:
-    """Fill in one of the files in `templates/`.
-
-    Args:
-        name: the file's name there, such as `report.html.j2`.
-        values: what it may use.
-        html: escape what is filled in.
-
-    Raises:
-        Invalid: there is no such template, it is broken, or something that it asks for is missing.
-    """
+    """Fill in one of the files in `templates/`, such as `report.html.j2`; `html` escapes what is filled in."""
     with _Guard(None):
         return _limited(_files(html).get_template(name).generate(**values), MAX_FILE)
 
@@ -255,7 +225,7 @@ def _single(tree: nodes.Template) -> nodes.Expr | None:
 
 
 def _assignment(value: nodes.Expr) -> nodes.Template:
-    """Return a template that prints nothing and keeps the value."""
+    # Prints nothing and keeps the value.
     body = nodes.Template([nodes.Assign(nodes.Name("value", "store", lineno=1), value, lineno=1)], lineno=1)
     body.set_environment(_TEXTS)
     return body
@@ -272,7 +242,6 @@ def _limited(pieces: Iterator[str], most: int) -> str:
 
 
 def _plain(value: object, depth: int = 0) -> Json:
-    """Turn a result into plain data."""
     if isinstance(value, jinja2.Undefined):
         str(value)  # a strict one raises its own words
     if depth > 64:
@@ -287,7 +256,7 @@ def _plain(value: object, depth: int = 0) -> Json:
         return {str(key): _plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, Sequence | Iterator | set):
         return [_plain(item, depth + 1) for item in value]
-    raise SecurityError(f"the result is no data but a {type(value).__name__}")
+    raise SecurityError(f"the result is not data but a {type(value).__name__}")
 
 
 class _Guard:
@@ -323,7 +292,7 @@ def _words(error: Exception) -> str:
 
 
 def _place_in_file(trace: TracebackType | None) -> str:
-    """Return `line N of NAME: ` for the innermost template file in a traceback; Jinja2 puts its lines there."""
+    # Jinja2 puts its lines into the traceback: the innermost template file counts.
     place = ""
     while trace:
         name = trace.tb_frame.f_code.co_filename

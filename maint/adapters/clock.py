@@ -16,10 +16,7 @@ _SOON = 0.001  # seconds; setitimer takes 0 for "never"
 
 
 class _Alarm:
-    """The process's one interval timer, shared by all limits that are open; it goes off for the nearest.
-
-    Whoever used the timer before the first limit opened gets it back, less the time that has passed.
-    """
+    """The process's one interval timer, for the nearest open limit; an earlier user gets its timer back at the end."""
 
     def __init__(self) -> None:
         self._open: list[tuple[float, float]] = []  # (deadline, the limit as it was set), the outermost first
@@ -65,10 +62,7 @@ _ALARM = _Alarm()
 
 
 def seconds_left() -> float | None:
-    """Return the seconds until the nearest open limit of this process, None where there is no limit.
-
-    The alarm interrupts the main thread alone; what other threads wait for ends by this.
-    """
+    """Return the seconds until the nearest open limit, or None; for waits in threads, which no signal interrupts."""
     return _ALARM.left()
 
 
@@ -84,7 +78,6 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
         if seconds > 0:
             time.sleep(seconds)
 
@@ -92,12 +85,10 @@ class SystemClock:
     def limit(self, seconds: float | None, of: float | None = None) -> Iterator[None]:
         """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit.
 
-        Args:
-            seconds: from now.
-            of: the whole limit of which they are what is left, for the message.
+        Limits nest; outside the main thread, which alone gets signals, the block runs without one of its own.
 
-        Limits nest: the nearest one goes off first, and leaving it brings the outer one back. Signals reach the
-        main thread alone, so that in any other thread the block runs without a limit of its own.
+        Args:
+            of: the whole limit of which the seconds are what is left, for the message.
         """
         if seconds is None or threading.current_thread() is not threading.main_thread():
             yield

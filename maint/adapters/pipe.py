@@ -11,11 +11,7 @@ class Broken(Exception):
 
 
 class Pipe:
-    """A stream of bytes from one writing thread to one reading thread.
-
-    Args:
-        limit: bytes that may wait; a writer that is ahead by more waits itself.
-    """
+    """A stream of bytes from one writing thread to one reading thread; a writer `limit` bytes ahead waits."""
 
     def __init__(self, limit: int = 1 << 20) -> None:
         self._limit = limit
@@ -83,17 +79,13 @@ def beside(work: Callable[[], None], pipe: Pipe) -> Iterator[None]:
 
     Whichever side fails breaks the pipe off, so that the other one ends too. A failure of the work is raised
     unchanged: in the block as soon as it uses the pipe, else when the block is left.
-
-    Args:
-        work: one side of the pipe.
-        pipe: the stream whose other side is in the block.
     """
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
             work()
-        except BaseException as failure:  # a thread's failure belongs to whoever started it
+        except BaseException as failure:  # a thread's failure belongs to the code that started it
             failures.append(failure)
             pipe.break_off(failure)
 

@@ -1,8 +1,4 @@
-"""Read an Ed25519 private key as `ssh-keygen -N ''` writes it, without the parts that other kinds of key need.
-
-The format (OpenSSH's PROTOCOL.key) is a frame of fixed fields around the key. What fits it to the last byte is read
-here; whatever does not is for the library, which knows all kinds and takes longer to load than this whole command.
-"""
+"""Read an Ed25519 private key as `ssh-keygen -N ''` writes it (OpenSSH's PROTOCOL.key), faster than the library."""
 
 import base64
 import binascii
@@ -31,7 +27,6 @@ def seed_of(content: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _head(public: bytes) -> bytes:
-    """Return all that stands before the secret part: no cipher, no passphrase, one key."""
     none = _string(b"none")
     return b"openssh-key-v1\0" + none + none + _string(b"") + (1).to_bytes(4, "big") + _string(_blob(public))
 

@@ -21,8 +21,6 @@ Read = Callable[[int], bytes]
 
 
 class _Identity(Protocol):
-    """An age private key, as much of pyrage's as is used here."""
-
     def to_public(self) -> object: ...
 
 
@@ -35,19 +33,11 @@ class AgeSeal:
         return Secret(str(identity)), str(identity.to_public())
 
     def recipient_of(self, identity: Secret) -> str:
-        """Return the recipient that belongs to a private key (the first, where a file holds several).
-
-        Raises:
-            Invalid: it is no age private key.
-        """
+        """Return the recipient of a private key, of the first where a file has several; Invalid for anything else."""
         return str(_parse_identities(identity)[0].to_public())
 
     def encrypt(self, source: Read, target: BinaryIO, recipients: Sequence[str]) -> None:
-        """Pull from `source` until b'', encrypt without compressing, and write to `target`.
-
-        Raises:
-            Invalid: no recipients, or a malformed one.
-        """
+        """Pull from `source` until b'', encrypt and write; Invalid for missing or malformed recipients."""
         _encrypt(source, target, _parse_recipients(recipients))
 
     @contextmanager
@@ -62,13 +52,9 @@ class AgeSeal:
                 pipe.break_off(Broken())
 
     def wrap(self, source: Read, target: BinaryIO, recipients: Sequence[str]) -> None:
-        """Pull from `source` until b'', compress, encrypt and write to `target`.
+        """Pull from `source` until b'', compress, encrypt and write to `target`; Invalid as `encrypt`.
 
-        `source` is called in the calling thread; zstd and age work in two threads beside it. Whatever `source` or
-        `target` raise comes out unchanged.
-
-        Raises:
-            Invalid: no recipients, or a malformed one.
+        `source` is called in the calling thread; whatever `source` or `target` raise comes out unchanged.
         """
         keys = _parse_recipients(recipients)
         plain, packed = Pipe(), Pipe()
@@ -86,8 +72,7 @@ class AgeSeal:
     def unwrap(self, source: BinaryIO, identities: Sequence[Secret]) -> Iterator[BinaryIO]:
         """Give the decrypted, decompressed stream; it may be left before its end.
 
-        b'' is only ever read after the end has been proven: of the age file, of the zstd frame, and that nothing
-        follows either. age and zstd work in two threads beside the caller, a little ahead.
+        b'' is only read after the end has been proven: of the age file, of the zstd frame, and that nothing follows.
 
         Raises:
             WorkFailed: at a read or when the block is left: no key fits, or it is damaged.
@@ -113,11 +98,7 @@ class AgeSeal:
 
     @contextmanager
     def decompress(self, source: BinaryIO) -> Iterator[BinaryIO]:
-        """Give the decompressed stream, made in a thread beside; it may be left before its end.
-
-        Raises:
-            WorkFailed: at a read or when the block is left: it is damaged.
-        """
+        """Give the decompressed stream, which may be left early; WorkFailed, at a read or the end: it is damaged."""
         plain = Pipe()
         with beside(lambda: _decompress(source.read, plain), plain), _read_from(plain) as stream:
             yield stream
@@ -140,7 +121,9 @@ def _parse_recipient(recipient: str) -> object:
     try:
         return pyrage.x25519.Recipient.from_str(recipient.strip())
     except pyrage.RecipientError as error:
-        raise Invalid(f"{recipient!r} is no age recipient", detail=[str(error)], hint="it looks like age1…") from None
+        raise Invalid(
+            f"{recipient!r} is not an age recipient", detail=[str(error)], hint="it looks like age1…"
+        ) from None
 
 
 def _parse_identities(identity: Secret) -> list[_Identity]:
@@ -150,7 +133,7 @@ def _parse_identities(identity: Secret) -> list[_Identity]:
         found = [pyrage.x25519.Identity.from_str(line) for line in lines if line and not line.startswith("#")]
     except pyrage.IdentityError as error:
         raise Invalid(
-            "this is no age private key",
+            "this is not an age private key",
             detail=[str(error)],
             hint="it looks like AGE-SECRET-KEY-1…, as age-keygen writes it",
         ) from None
@@ -189,7 +172,7 @@ class _Calls:
 
 
 def _encrypt(read: Read, target: BinaryIO, recipients: Sequence[object]) -> None:
-    # age asks for 8 KiB at a time; whoever gives the bytes is not asked for less than a block.
+    # age asks for 8 KiB at a time; the source is never asked for less than a block.
     calls = _Calls(io.BufferedReader(_Source(read), _BLOCK).read, target.write)
     try:
         pyrage.encrypt_io(calls, calls, recipients)
@@ -226,8 +209,6 @@ def _undecryptable(error: Exception) -> WorkFailed:
 
 
 class _Source(io.RawIOBase):
-    """A function that returns bytes, as a file."""
-
     def __init__(self, read: Read) -> None:
         self._pull = read
 
@@ -259,11 +240,11 @@ def _decompress(read: Read, pipe: Pipe) -> None:
 
 @contextmanager
 def _read_from(pipe: Pipe, *behind: Pipe) -> Iterator[BinaryIO]:
-    """Give a pipe as a file; when it is left, whoever writes into it ends, and who writes into those behind it."""
+    # When the file is left, the writer into its pipe ends, and those into the pipes behind it.
     stream = io.BufferedReader(_Source(pipe.read), _BLOCK)
     try:
         yield cast(BinaryIO, stream)
-        # Whoever has read all the bytes but not yet the end still learns whether that end is true.
+        # A caller that has read all the bytes but not yet the end still learns whether that end is true.
         stream.read(1)
     finally:
         for one in (pipe, *behind):
@@ -271,11 +252,9 @@ def _read_from(pipe: Pipe, *behind: Pipe) -> Iterator[BinaryIO]:
 
 
 def _frame(source: io.BufferedReader) -> Iterator[bytes]:
-    """Yield the content of a zstd frame block by block, at most 128 KiB each.
+    """Yield the content of a zstd frame block by block, at most 128 KiB each (RFC 8878, 3.1.1).
 
-    The decompressor would give back whatever a piece of input holds, and 20 kB can hold 200 MB; its streaming
-    reader is bounded, but takes a frame that was cut for one that ended. Walking the blocks (RFC 8878, 3.1.1)
-    keeps both promises.
+    The decompressor would give back 200 MB for 20 kB of input; its streaming reader takes a cut frame for an ended one.
     """
     head = _exactly(source, 5)
     head += _exactly(source, zstandard.frame_header_size(head) - len(head))

@@ -26,15 +26,7 @@ _SIGNATURE_BYTES = 64
 
 
 class SshSigner:
-    """`ports.Sign` with an Ed25519 key.
-
-    Args:
-        key: this site's own key, whose signatures are always trusted.
-        trusted: further public keys, `ssh-ed25519 AAAA… comment`.
-
-    Raises:
-        Invalid: a trusted key is no Ed25519 public key.
-    """
+    """`ports.Sign` with this site's own Ed25519 key, always trusted, and further public keys, `ssh-ed25519 AAAA…`."""
 
     def __init__(self, key: Ed25519PrivateKey, trusted: Sequence[str] = ()) -> None:
         self._key = key
@@ -51,11 +43,7 @@ class SshSigner:
         return _armor(self._own, self._key.sign(_to_be_signed(content)))
 
     def verify(self, content: bytes, signature: bytes) -> str:
-        """Return the trusted public key that signed.
-
-        Raises:
-            WorkFailed: not canonical, not by a trusted key, or not of this content.
-        """
+        """Return the trusted public key that signed; WorkFailed: not canonical, not trusted, or other content's."""
         public, raw = _dissect(signature)
         if public not in self._trusted:
             raise WorkFailed(
@@ -77,12 +65,8 @@ def load_or_make_signer(key: Secret | None, folder: Path, trusted: Sequence[str]
     """Return the site's signer.
 
     Args:
-        key: private key in OpenSSH's format; None for the one in the folder, made when there is none.
-        folder: where `signing` (0600) and `signing.pub` lie.
+        key: private key in OpenSSH's format; None for `signing` (0600) in the folder, made when there is none.
         trusted: further public keys whose signatures are believed.
-
-    Raises:
-        Invalid: the key cannot be used, or others can read its file.
     """
     if key is not None:
         return SshSigner(_parse_private(key.reveal().encode(), "the configured signing key"), trusted)
@@ -94,11 +78,7 @@ def load_or_make_signer(key: Secret | None, folder: Path, trusted: Sequence[str]
 
 
 def load_or_make_key(folder: Path, name: str) -> Secret:
-    """Return a secret of 32 random bytes in hex, kept in a file (0600) that is made when there is none.
-
-    Raises:
-        Invalid: the file holds something else, or others can read it.
-    """
+    """Return a secret of 32 random bytes in hex, kept in a file (0600) that is made when there is none."""
     path = folder / name
     content = read_private(path) or _make(path, secrets.token_hex(_KEY_BYTES).encode() + b"\n")
     text = content.decode("ascii", "replace").strip()
@@ -128,12 +108,12 @@ def _parse_private(content: bytes, what: str) -> Ed25519PrivateKey:
     key = _plain_private(*found) if found else _any_private(content)
     if key is None:
         raise Invalid(
-            f"{what} is no usable private key",
+            f"{what} is not a usable private key",
             detail=["expected: OpenSSH's own format, without a passphrase"],
             hint="ssh-keygen -t ed25519 -N '' -f FILE makes one",
         )
     if not isinstance(key, Ed25519PrivateKey):
-        raise Invalid(f"{what} is no Ed25519 key", hint="ssh-keygen -t ed25519 -N '' -f FILE makes one")
+        raise Invalid(f"{what} is not an Ed25519 key", hint="ssh-keygen -t ed25519 -N '' -f FILE makes one")
     return key
 
 
@@ -143,7 +123,6 @@ def _plain_private(seed: bytes, public: bytes) -> Ed25519PrivateKey | None:
 
 
 def _any_private(content: bytes) -> object | None:
-    """Return a private key of whatever kind, None where it is none that can be used."""
     from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
     try:

@@ -14,12 +14,7 @@ _NAME = re.compile(r"[0-9a-f]{32}")
 
 
 class SealedUndo:
-    """`ports.Undo` in `<state>/undo/`, encrypted with the key `<state>/keys/undo`.
-
-    Args:
-        state: the site's state folder.
-        seal: encryption.
-    """
+    """`ports.Undo` in `<state>/undo/`, encrypted with the key `<state>/keys/undo`."""
 
     def __init__(self, state: Path, seal: Seal) -> None:
         self._folder = state / "undo"
@@ -27,11 +22,7 @@ class SealedUndo:
         self._seal = seal
 
     def keep(self, content: bytes, name: str = "") -> str:
-        """Seal content on disk (fsync) and return its name; a given one has 32 hexadecimal digits and is not in use.
-
-        Raises:
-            KeyError: it is no such name, or in use.
-        """
+        """Seal content on disk and return its name; a given one is 32 hexadecimal digits and free, else KeyError."""
         sealed = io.BytesIO()
         recipient = self._seal.recipient_of(self._load_or_make_identity())
         self._seal.wrap(io.BytesIO(content).read, sealed, [recipient])
@@ -41,13 +32,7 @@ class SealedUndo:
         return name
 
     def fetch(self, name: str) -> bytes:
-        """Return the content.
-
-        Raises:
-            KeyError: there is none of that name.
-            WorkFailed: it is damaged.
-            Invalid: the key is gone, or others can read it.
-        """
+        """Return the content; KeyError: no such name; WorkFailed: damaged; Invalid: no key, or others can read it."""
         sealed = read_private(self._path(name))
         if sealed is None:
             raise KeyError(name)

@@ -13,34 +13,17 @@ from maint.steps.registry import STEPS
 
 
 class AdhocStep(msgspec.Struct, frozen=True):
-    """One step.
+    """One step."""
 
-    Attributes:
-        name: what it does, for people.
-        kind: the step kind.
-        arguments: what the kind accepts.
-        phase: main, on_failure or finally.
-        timeout: seconds that it may take.
-    """
-
-    name: str
+    name: str  # what it does, for people
     kind: str
     arguments: Mapping[str, Json]
     phase: Phase = Phase.MAIN
-    timeout: float | None = None
+    timeout: float | None = None  # seconds that it may take
 
 
 def plan_of(source: str, lines: Sequence[AdhocStep], sight: Sight) -> Plan:
-    """Return what these steps would do on a site.
-
-    Args:
-        source: the command, for journal and history.
-        lines: the steps in order.
-        sight: the site, for looking.
-
-    Raises:
-        Refused: a step kind sees that it must not be done, or not while another run is unfinished.
-    """
+    """Return what the steps of a command (`source`) would do on a site; Refused where one of them must not be done."""
     actions = []
     for line in lines:
         kind = STEPS[line.kind]

@@ -13,12 +13,7 @@ def held_up(action: Action, held: Mapping[str, MaintError]) -> bool:
 
 
 def left_out(action: Action, before: Action | None) -> Result:
-    """Return the result of an action whose lane the operator gave up; the lane's first says so for all.
-
-    Args:
-        action: one of the lane.
-        before: the one before it in the plan.
-    """
+    """Return the result of an action whose lane the operator gave up; the lane's first action says so for all."""
     first = action.phase is Phase.MAIN and (before is None or before.lane != action.lane)
     words = f"{action.lane} is left out of this run, as was said"
     hint = "what is left out can come back by itself" if first else ""
@@ -26,13 +21,7 @@ def left_out(action: Action, before: Action | None) -> Result:
 
 
 def entered(plan: Plan, action: Action, begun: Collection[int]) -> bool:
-    """Whether what an action follows up was begun: always so outside of included playbooks.
-
-    Args:
-        plan: what the action is part of.
-        action: one that follows a failure, or comes in the end.
-        begun: the places of all actions that were begun in this attempt or an earlier one.
-    """
+    """Return whether what an action follows up was begun, in whichever attempt; always so outside of includes."""
     mains = [
         index for index, one in enumerate(plan.actions) if one.phase is Phase.MAIN and one.within == action.within != ""
     ]

@@ -32,19 +32,12 @@ BEGINS_ANEW = frozenset({"base_url", "skip", "initialised"})
 
 
 class Record(msgspec.Struct):
-    """What is known of one action of a run.
+    """What is known of one action of a run."""
 
-    Attributes:
-        begun: whether its intent was written.
-        result: how it ended, None while it has not.
-        notes: what it wrote down on the way, last value per key.
-        at: when it ended last, "" while it has not.
-    """
-
-    begun: bool = False
-    result: Result | None = None
-    notes: dict[str, Json] = msgspec.field(default_factory=dict)
-    at: str = ""
+    begun: bool = False  # whether its intent was written
+    result: Result | None = None  # how it ended, None while it has not
+    notes: dict[str, Json] = msgspec.field(default_factory=dict)  # what it wrote down on the way, last value per key
+    at: str = ""  # when it ended last, "" while it has not
 
     @property
     def settled(self) -> bool:
@@ -53,45 +46,33 @@ class Record(msgspec.Struct):
 
     @property
     def failed(self) -> bool:
-        """Whether it failed; waiting for a person is no failure."""
+        """Whether it failed; waiting for a person is not a failure."""
         return self.result is not None and self.result.outcome is Outcome.FAILED
 
 
 class RunState(msgspec.Struct):
-    """A run as its journal says.
-
-    Attributes:
-        format: of the journal and its actions.
-        version: of maint that began it.
-        actor: who began it, as `user@host`.
-        ended: done, failed, interrupted, refused, unfinished (waits for a person) or dismissed; None: it was killed.
-        to_do: what a person must do before it goes on.
-        needs: the keys that `resume --set` may answer then.
-        answers: what the operator answered on resume, by branch.
-        resumed: when each further attempt began.
-        idle: seconds between its attempts.
-        last: when its last line with a time was written.
-        damage: what is wrong with its journal; empty where nothing is.
-    """
+    """A run as its journal says."""
 
     id: str
     plan: Plan
     started: str
     options: Mapping[str, Json]
-    format: int = FORMAT
-    version: str = ""
-    actor: str = ""
+    format: int = FORMAT  # of the journal and its actions
+    version: str = ""  # of maint that began it
+    actor: str = ""  # who began it, as `user@host`
     records: dict[int, Record] = msgspec.field(default_factory=dict)
+    # done, failed, interrupted, refused, unfinished (waits for a person) or dismissed; None: it was killed
     ended: str | None = None
     detail: str = ""
     at: str = ""
-    to_do: list[str] = msgspec.field(default_factory=list)
-    needs: list[str] = msgspec.field(default_factory=list)
+    to_do: list[str] = msgspec.field(default_factory=list)  # what a person must do before it goes on
+    needs: list[str] = msgspec.field(default_factory=list)  # the keys that `resume --set` may answer then
+    # what the operator answered on resume, by branch
     answers: dict[str, dict[str, Json]] = msgspec.field(default_factory=dict)
-    resumed: list[str] = msgspec.field(default_factory=list)
-    idle: float = 0.0
-    last: str = ""
-    damage: str = ""
+    resumed: list[str] = msgspec.field(default_factory=list)  # when each further attempt began
+    idle: float = 0.0  # seconds between its attempts
+    last: str = ""  # when its last line with a time was written
+    damage: str = ""  # what is wrong with its journal; empty where nothing is
 
     @property
     def state(self) -> str:
@@ -132,7 +113,7 @@ class Journal:
         self._torn = False
 
     def write(self, what: str, **fields: Json) -> None:
-        """Append one line; where the disk is full, the room that was kept back is used.
+        """Append one line, with the room that was kept back where the disk is full.
 
         Raises:
             WorkFailed: the disk did not take it; what it announces must not be done.
@@ -150,7 +131,7 @@ class Journal:
                 raise _disk(self.path, second) from second
 
     def _append(self, line: bytes) -> None:
-        """Write a line whole, or take back what was written of it: a later line must not be glued to it."""
+        # What was written of a line that failed is taken back: a later line must not be glued to it.
         if self._torn:
             raise OSError(5, "an earlier line was written in part and could not be taken back")
         size = os.fstat(self._handle).st_size
@@ -237,11 +218,7 @@ def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -
 
 
 def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Json]) -> Journal:
-    """Open the journal of a run that stopped, to go on with it; a line cut short by a crash is taken away first.
-
-    Raises:
-        Refused: it is damaged, or of a version whose actions this one does not know.
-    """
+    """Open the journal of a run that stopped, to go on with it; a line cut short by a crash is taken away first."""
     refuse_unreadable(past)
     path = state / RUNS / f"{past.id}.jsonl"
     text = path.read_bytes()
@@ -255,11 +232,7 @@ def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Jso
 
 
 def refuse_unreadable(past: RunState) -> None:
-    """Refuse to take up a run whose journal cannot be trusted or understood.
-
-    Raises:
-        Refused: it is damaged, or of a version whose actions this one does not know.
-    """
+    """Refuse to take up a run whose journal is damaged, or of a version whose actions this one does not know."""
     known = [f"its journal says that {_progress(past)}"]
     way = f"look at the server, then `maint playbook dismiss {past.id} --reason WORDS`, and begin anew"
     if past.damage:
@@ -280,11 +253,7 @@ def _progress(past: RunState) -> str:
 
 
 def dismiss(state: Path, past: RunState, now: datetime, reason: str) -> None:
-    """Write down that nobody is going to take a run up; the journal stays as it is.
-
-    Raises:
-        WorkFailed: the disk did not take it.
-    """
+    """Write down that nobody is going to take a run up; the journal stays as it is."""
     path = state / RUNS / f"{past.id}.dismissed"
     content = {"time": now.isoformat(), "actor": actor(), "reason": reason}
     try:
@@ -294,11 +263,7 @@ def dismiss(state: Path, past: RunState, now: datetime, reason: str) -> None:
 
 
 def read(path: Path) -> RunState:
-    """Read a run back; a damaged line ends it, and is named in `damage`.
-
-    Raises:
-        Invalid: the file is not a journal, or its first line is damaged.
-    """
+    """Read a run back; a damaged line ends it and is named in `damage`, Invalid where it is the first."""
     lines = path.read_bytes().split(b"\n")
     try:
         head = _checked(lines[0], path.stem)
@@ -335,11 +300,7 @@ def _begun(head: Mapping[str, Json]) -> RunState:
 
 
 def _checked(line: bytes, run: str, format_: int | None = None) -> dict[str, Json]:
-    """Return what a line says.
-
-    Raises:
-        ValueError: it is not as it was written.
-    """
+    # Raises ValueError where the line is not as it was written.
     text, mark, rest = line.rpartition(b', "sum": "')
     whole = text + b"}" if mark else line
     if mark and rest != f'{_sum(whole)}"}}'.encode():
@@ -457,12 +418,7 @@ def _stands_for(later: RunState, past: RunState) -> bool:
 
 
 def find(state: Path, run: str) -> RunState:
-    """Return a run by its id or the beginning of it.
-
-    Raises:
-        UsageError: there is no such run, or several.
-        Refused: its journal is so damaged that nothing is known of it.
-    """
+    """Return a run by its id or the beginning of it; UsageError: none or several, Refused: nothing is known of it."""
     matching = [past for past in history(state) if past.id.startswith(run)]
     if len(matching) == 1:
         return matching[0]

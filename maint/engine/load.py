@@ -1,7 +1,6 @@
 """Read a playbook strictly: every mistake in it is found, with its place, before anything is touched."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -72,11 +71,7 @@ class Library(msgspec.Struct, frozen=True):
     texts: Mapping[str, str]
 
     def load(self, name: str) -> Playbook:
-        """Return a playbook by name.
-
-        Raises:
-            Invalid: there is none, or it has a mistake.
-        """
+        """Return a playbook by name; Invalid where there is none, or it has a mistake."""
         if name not in self.texts:
             raise Invalid(
                 f"there is no playbook {name!r}", hint=_meant(name, self.texts, "`maint playbook list` lists them")
@@ -90,16 +85,11 @@ def _meant(word: str, known: Sequence[str] | Mapping[str, object], otherwise: st
 
 
 def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) -> Playbook:
-    """Read and check one playbook.
+    """Read and check one playbook; Invalid with file, line and column.
 
     Args:
-        text: the YAML.
         file: its name, for messages.
-        library: where included playbooks are found.
         within: the names of the playbooks that include this one.
-
-    Raises:
-        Invalid: with file, line and column.
     """
     document = load_yaml(text, file)
     model = decode(_Playbook, document)
@@ -130,7 +120,6 @@ def _parameter(document: Document, name: str, item: _ParameterText) -> Parameter
 
 
 def _source(at: Position, item: _ParameterText, *, given: bool) -> None:
-    """Check what fills a parameter where nothing is given."""
     if item.from_ not in LISTS:
         raise Invalid(f"there is no list {item.from_!r}", at=at, hint=_meant(item.from_ or "", LISTS, ""))
     if given or item.type != ParameterType.LIST:
@@ -138,11 +127,7 @@ def _source(at: Position, item: _ParameterText, *, given: bool) -> None:
 
 
 def convert(kind: ParameterType, value: object, at: Position | None = None) -> Json:
-    """Return a parameter's value in its type; texts come from `--set`, typed values from YAML.
-
-    Raises:
-        Invalid: the value does not fit.
-    """
+    """Return a parameter's value in its type, or Invalid; texts come from `--set`, typed values from YAML."""
     readers: dict[ParameterType, Callable[[object], Json]] = {
         ParameterType.STRING: _string,
         ParameterType.INTEGER: _integer,
@@ -193,22 +178,14 @@ def _list(value: object) -> Json:
     return value
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Checks the steps of one document in order, remembering what has been registered."""
-
+class _Reader(msgspec.Struct):
     document: Document
     library: Library
     within: Sequence[str]
     parameters: set[str]
-    registered: set[str]
-
-    def __init__(self, document: Document, library: Library, within: Sequence[str], parameters: set[str]) -> None:
-        self.document, self.library, self.within, self.parameters = document, library, within, parameters
-        self.registered = set()
+    registered: set[str] = set()
 
     def step(self, section: str, index: int, item: _Step) -> StepText:
-        """Check one step."""
         path: Path = (section, index)
         at = self.document.where(path)
         if (item.do is None) == (item.playbook is None):
@@ -321,7 +298,7 @@ class _Reader:
 
 
 def _json(value: object) -> Json:
-    """Return a value that came out of YAML, which holds nothing but JSON."""
+    # What came out of YAML holds nothing but JSON.
     return value  # type: ignore[return-value]  # the YAML reader builds only JSON types
 
 

@@ -33,11 +33,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 def make_state_folder(folder: Path) -> None:
-    """Make a private folder with all its parents.
-
-    Raises:
-        WorkFailed: it cannot be made.
-    """
+    """Make a private folder with all its parents, or raise WorkFailed."""
     try:
         make_folder(folder)
     except OSError as error:
@@ -52,13 +48,7 @@ def site_lock(state: Path, site: str, doing: str, clock: Clock) -> Iterator[None
     """Hold the site's lock while the block runs; the kernel frees it when the process ends, however it ends.
 
     Args:
-        state: the site's state folder.
-        site: its name, for the message.
-        doing: what for, told to whoever finds the lock held.
-        clock: tells since when.
-
-    Raises:
-        Locked: another process holds it.
+        doing: what for, in the `Locked` of a process that finds it taken.
     """
     make_state_folder(state)
     try:
@@ -79,7 +69,7 @@ def site_lock(state: Path, site: str, doing: str, clock: Clock) -> Iterator[None
 
 
 def _taken(handle: int) -> bool:
-    """Take the lock; somebody who only asks whether it is held (`is_held`) lets go of it at once."""
+    # Somebody who only asks whether it is held (`is_held`) lets go of it at once.
     for _ in range(_TRIES):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,14 +81,14 @@ def _taken(handle: int) -> bool:
 
 
 def _name(handle: int, holder: Holder | None) -> None:
-    """Write who holds the lock; a full disk keeps nobody from holding it."""
+    # A full disk keeps nobody from holding the lock.
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, msgspec.json.encode(holder) if holder else b"", 0)
 
 
 def user() -> str:
-    """Return the name of the user who runs this; one without a name (containers) is told by number."""
+    """Return the name of the user who runs this; one without a name (containers) is given by number."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

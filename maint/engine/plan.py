@@ -24,10 +24,6 @@ def make_plan(playbook: Playbook, given: Mapping[str, Json], sight: Sight, libra
     """Return what a playbook would do on a site.
 
     Args:
-        playbook: the playbook.
-        given: the operator's values for its parameters.
-        sight: the site, for looking.
-        library: where included playbooks are found.
         waived: why the backup guards of all guarded steps are lifted; empty: they are not.
 
     Raises:

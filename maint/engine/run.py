@@ -49,13 +49,9 @@ class StepContext:
 
 
 class Runner:
-    """One attempt of a run: the first, or one that takes up where an earlier one stopped.
+    """One attempt of a run: the first, or one that takes up where earlier ones (`past`) stopped.
 
     Args:
-        plan: what to do.
-        site: where.
-        journal: what is written down.
-        past: the earlier attempts.
         limit: seconds for the steps themselves; those that put things back and clean up have their own limits.
         limit_of: the operator's limit of which those seconds are left.
     """
@@ -85,11 +81,7 @@ class Runner:
         self.partly: list[Result] = []
 
     def events(self) -> Iterator[Event]:
-        """Carry out the plan and yield what happens.
-
-        Raises:
-            MaintError: why it stopped, after the steps for a failure and the final steps have run.
-        """
+        """Carry out the plan and yield what happens; a failure is raised once the steps that follow it have run."""
         failure: BaseException | None = None
         try:
             with self._site.clock.limit(*self._limit):
@@ -129,7 +121,7 @@ class Runner:
             raise together(list(held.values()))
 
     def _cleaning_up(self, past: RunState) -> bool:
-        """Whether the last attempt was killed among the steps that follow a failure; they are finished first."""
+        # Where the last attempt was killed among the steps that follow a failure, they are finished first.
         failed = any(past.record(index).failed for index, _ in self._in(Phase.MAIN))
         cleaning = [past.record(index) for index, _ in self._in(Phase.ON_FAILURE)]
         begun = any(record.begun for record in cleaning)
@@ -162,7 +154,6 @@ class Runner:
         """Carry out all steps of a later phase, each whatever became of the one before; the first failure stands.
 
         Those of an included playbook follow only where one of its own steps was begun; once they are done, not again.
-
         A signal does not keep a final step from being done: it is begun once more, and only a second signal stops it.
         """
         for index, action in self._in(phase):
@@ -199,7 +190,6 @@ class Runner:
         yield Event(self._site.clock.now(), index, Happening.FINISHED, *shown)
 
     def _work(self, index: int, action: Action) -> StepContext:
-        """Return what is known of an action: from an earlier attempt, or from an earlier try in this one."""
         record = self._past.record(index) if self._past is not None else Record()
         if index in self._works:
             self._works[index].resumed = True
@@ -215,7 +205,6 @@ class Runner:
         return self._works[index]
 
     def _answers(self, action: Action) -> Mapping[str, Json]:
-        """Return what the operator answered for an action's branch."""
         return self._past.answers.get(action.lane, {}) if self._past is not None else {}
 
     def _result(self, index: int, action: Action, work: StepContext) -> Generator[Event, None, Result]:
@@ -266,11 +255,7 @@ class Runner:
         )
 
     def _write(self, index: int, action: Action, what: str, **fields: Json) -> Iterator[Event]:
-        """Write a line about an action; what puts things back is done even where the disk takes no line.
-
-        Raises:
-            WorkFailed: the journal cannot be written, and the action is not a final one.
-        """
+        # What puts things back is done even where the disk takes no line.
         try:
             self._journal.write(what, index=index, time=self._now(), **fields)
         except WorkFailed as error:
@@ -280,7 +265,7 @@ class Runner:
             yield self._event(index, Happening.PROGRESSED, f"{error.message}; this step is done all the same")
 
     def _shown(self, failure: BaseException) -> BaseException:
-        """Return the failure as the caller gets it: once something was changed, no way in is a stop in the middle."""
+        # Once something was changed, no way in is a stop in the middle.
         if isinstance(failure, CannotReach) and self._changed:
             return WorkFailed(failure.message, detail=failure.detail, hint=failure.hint)
         return failure
@@ -312,7 +297,6 @@ class Runner:
 
 
 def _waited_for(action: Action) -> Sequence[str]:
-    """Return what a limit has cut short, and what goes on without us."""
     words = [f"it passed during: {action.summary}"]
     return words if action.effect is Effect.READ else [*words, "what was sent before that goes on without maint"]
 

@@ -9,17 +9,9 @@ from maint.steps.registry import STEPS
 
 
 def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:
-    """Refuse a plan that would get in the way of an unfinished run.
+    """Refuse a plan that would get in the way of an unfinished run other than its own.
 
     Only the newest run that holds such a step counts: one that ended well, or was refused, stands for those before it.
-
-    Args:
-        plan: what is to be done.
-        state: the site's state folder.
-        own: the id of the run that this plan belongs to, which is not in its own way.
-
-    Raises:
-        Refused: it has to wait.
     """
     kinds = frozenset[str]().union(*(STEPS[action.kind].never_amid(action) for action in plan.actions))
     if not kinds:

@@ -21,7 +21,6 @@ class RunSession:
     """Carries out one plan on one site.
 
     Args:
-        site: the site.
         plan: what to do; for a run taken up again, the plan of its journal.
         options: what the operator said that changes how it is done (`insecure`, `no_safety_net`), for the journal.
         past: the run to take up again.
@@ -54,7 +53,6 @@ class RunSession:
         Raises:
             Locked: another run works on the site.
             Refused: it has to wait until an unfinished run has ended.
-            MaintError: why the run stopped.
             PartlyDone: it ended, and something was left out.
         """
         if not self._plan.locks:
@@ -101,11 +99,7 @@ class RunSession:
 
 
 def _as_known(before: RunState, now: RunState) -> RunState:
-    """Return a run as it stands now.
-
-    Raises:
-        Refused: somebody has told it meanwhile where its virtual clusters are.
-    """
+    # Somebody may have set meanwhile where its virtual clusters are.
     if now.answers != before.answers:
         raise Refused(f"run {now.id} was answered by another process", hint="look at it, and resume it again")
     return now

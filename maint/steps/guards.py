@@ -17,6 +17,8 @@ The rules, which the steps keep by themselves, in the plan and again just before
 from collections.abc import Generator, Iterator
 from datetime import timedelta
 
+from pydantic import Field
+
 from maint.config.fields import Duration
 from maint.errors import Refused
 from maint.model.formatting import show_duration
@@ -42,26 +44,25 @@ _WAIVE = "`--no-safety-net REASON` goes without"
 class Guarded(Arguments):
     """What every guarded step accepts: why its backup guards are lifted; empty: they are not."""
 
-    no_safety_net: str = ""
+    no_safety_net: str = Field("", description="a reason to go on without the guard; loud, and journalled")
 
 
 class Proven(Guarded):
     """How old the snapshot may be that proves that a cluster can come back."""
 
-    max_age: Duration = MAX_AGE
+    max_age: Duration = Field(MAX_AGE, description="how old the proving snapshot may be")
 
 
 class Kept(Guarded):
     """Whether the safety export goes through the redaction window."""
 
-    open_window: bool = False
+    open_window: bool = Field(False, description="take the safety snapshot through the redaction window")
 
 
 def cluster_proof(sight: Sight, cluster: Cluster | None, max_age: float) -> Verification:
     """Return the verification of the newest snapshot that proves that a cluster can come back.
 
     Args:
-        sight: the site.
         cluster: what it must hold; None for any restorable snapshot.
         max_age: seconds.
 
@@ -89,11 +90,7 @@ def cluster_proof(sight: Sight, cluster: Cluster | None, max_age: float) -> Veri
 
 
 def put_proof(sight: Sight, snapshot: str) -> Verification:
-    """Return the verification to level 3 of the very snapshot that is about to be put; nothing lifts this.
-
-    Raises:
-        Refused: it does not pass.
-    """
+    """Return the verification to level 3 of the very snapshot about to be put, or refuse; nothing lifts this."""
     judged = verify(sight, snapshot, 3)
     if judged.proven:
         return judged
@@ -105,12 +102,7 @@ def put_proof(sight: Sight, snapshot: str) -> Verification:
 
 
 def plan_to_keep(sight: Sight, args: Kept) -> str:
-    """Return words on the safety export that will be taken; refuses early where it could not be.
-
-    Raises:
-        Invalid: there is nobody to encrypt for.
-        Refused: the redaction window cannot be opened.
-    """
+    """Return words on the safety export that will be taken; refuses early where it could not be."""
     if args.no_safety_net:
         return f"; WARNING: without a safety net ({args.no_safety_net})"
     recipients_of(sight)
@@ -121,16 +113,7 @@ def plan_to_keep(sight: Sight, args: Kept) -> str:
 
 
 def keep(action: Action, site: Site, work: Work) -> Generator[str, None, str]:
-    """Store a safety snapshot of the present state, once for all lives of the run; return words for the outcome.
-
-    Args:
-        action: whose arguments are those of `Kept`.
-        site: the site.
-        work: remembers the snapshot.
-
-    Raises:
-        WorkFailed: it could not be stored and proven; nothing is destroyed then.
-    """
+    """Store a safety snapshot, proven, once for all attempts of the run; return words for the outcome."""
     if waived := str(action.arguments["no_safety_net"]):
         yield f"WARNING: no safety net, the present state is not kept: {waived}"
         return f"without a safety net ({waived})"
@@ -148,16 +131,7 @@ def keep(action: Action, site: Site, work: Work) -> Generator[str, None, str]:
 
 
 def prove_cluster(action: Action, site: Site, cluster: Cluster) -> Generator[str, None, None]:
-    """Prove again, just before acting, that a cluster can come back; see the module for the rule.
-
-    Args:
-        action: whose arguments are those of `Proven`, and `snapshot` where that one is about to be put.
-        site: the site.
-        cluster: what is about to be stopped or deleted.
-
-    Raises:
-        Refused: nothing proves it.
-    """
+    """Prove again, just before it is stopped or deleted, that a cluster can come back, or refuse."""
     if waived := str(action.arguments["no_safety_net"]):
         yield f"WARNING: no safety net, whether cluster {cluster.name} can come back is not proven: {waived}"
         return
@@ -175,14 +149,14 @@ def _open(site: Site, work: Work) -> Generator[str, None, None]:
 
 
 def _candidates(sight: Sight) -> Iterator[Entry]:
-    """Yield what could prove something, the newest first: no safety copies."""
+    # Safety copies prove nothing.
     for entry in reversed(entries(sight)):
         if entry.snapshot is None or entry.snapshot.purpose is Purpose.BACKUP:
             yield entry
 
 
 def _unfit(entry: Entry) -> str:
-    """Return why a snapshot need not even be opened, else nothing."""
+    # Why a snapshot need not even be opened.
     if entry.snapshot is None:
         return f"cannot be believed: {entry.problem}"
     if not entry.snapshot.restorable:
@@ -193,7 +167,6 @@ def _unfit(entry: Entry) -> str:
 
 
 def _shortcoming(sight: Sight, entry: Entry, judged: Verification, cluster: Cluster | None) -> str:
-    """Return why a snapshot proves nothing, else nothing."""
     if not judged.proven:
         return f"is not proven restorable: {judged.words}"
     assert entry.snapshot is not None  # it was verified

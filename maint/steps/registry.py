@@ -8,11 +8,7 @@ from maint.steps.step import Step
 
 
 class Kinds(MutableMapping[str, Step[Any]]):  # Any: each kind has its own model of arguments
-    """Step kinds by name.
-
-    Args:
-        places: where each is, as `MODULE.CLASS` in this room.
-    """
+    """Step kinds by name, from places given as `MODULE.CLASS` in this room."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._kinds: dict[str, str | Step[Any]] = dict(places)
@@ -108,6 +104,7 @@ STEPS = Kinds(
         "recreate.job": "virtual_clusters.recreate.RecreateJob",
         "recreate.put_back": "virtual_clusters.recreate.PutBack",
         "recreate.forget": "virtual_clusters.recreate.ForgetOld",
+        "vc.undo": "virtual_clusters.safety_net.UndoDeletions",
         "vc.smoke": "virtual_clusters.smoke.Smoke",
         "vc.sweep": "virtual_clusters.smoke.Sweep",
     }

@@ -27,23 +27,15 @@ Progress: TypeAlias = Generator[str, None, Result]
 
 
 class Step(Generic[A]):
-    """A step kind.
+    """A step kind."""
 
-    Attributes:
-        kind: its name in playbooks, such as `cluster.stop`.
-        help: what it does, in one sentence.
-        effect: the worst that it may plan.
-        locks: whether carrying it out takes the site's lock.
-        late: names of the arguments that registered values may fill; all others choose targets or effects.
-        arguments: the model of what stands under `with:`.
-    """
-
-    kind: ClassVar[str]
-    help: ClassVar[str]
-    effect: ClassVar[Effect]
-    locks: ClassVar[bool] = True
+    kind: ClassVar[str]  # its name in playbooks, such as `cluster.stop`
+    help: ClassVar[str]  # what it does, in one sentence
+    effect: ClassVar[Effect]  # the worst that it may plan
+    locks: ClassVar[bool] = True  # whether carrying it out takes the site's lock
+    # names of the arguments that registered values may fill; all others choose targets or effects
     late: ClassVar[frozenset[str]] = frozenset()
-    arguments: type[A]
+    arguments: type[A]  # the model of what stands under `with:`
 
     def plan(self, args: A, sight: Sight) -> Iterable[Action]:
         """Return what would be done, by looking only."""
@@ -58,7 +50,7 @@ class Step(Generic[A]):
         return frozenset()
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
-        """Whether what an earlier life of the run did is still so; asked on resume of every finished action."""
+        """Whether what an earlier attempt did is still so; asked on resume of every finished action."""
         return True
 
     def action(

@@ -56,7 +56,7 @@ def test_a_key_with_any_bit_turned_round_is_none(tmp_path: Path) -> None:
     assert len(read) == 256  # those of the seed itself, which the public key tells
     for content, (seed, told) in read:
         assert Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw() != told == public
-        with pytest.raises(Invalid, match="no usable private key"):
+        with pytest.raises(Invalid, match="not a usable private key"):
             load_or_make_signer(Secret(content.decode()), tmp_path, [])
 
 

@@ -26,29 +26,18 @@ _MARK = b"\xef\xbb\xbf"  # a byte order mark, which some proxies add
 
 
 class NoAnswer(CannotReach):
-    """The connection stood, and no whole answer came.
-
-    Attributes:
-        words: the short form.
-        late: whether a time-out ended it.
-    """
+    """The connection stood, and no whole answer came; `words` is the short form, `late` means a time-out."""
 
     words = "no answer"
     late = False
 
 
 class Reply(Struct, frozen=True):
-    """An answer that was read whole.
-
-    Attributes:
-        status: its code.
-        content: its body.
-        retry_after: what the server says of when to ask again; empty where it says nothing.
-    """
+    """An answer that was read whole."""
 
     status: int
     content: bytes
-    retry_after: str = ""
+    retry_after: str = ""  # what the server says of when to ask again
 
     @property
     def good(self) -> bool:
@@ -83,15 +72,10 @@ class Reply(Struct, frozen=True):
 
 
 def read_reply(answer: requests.Response, most: int = MOST) -> Reply:
-    """Return an answer with its whole body, and let go of the connection.
-
-    Args:
-        answer: its body unread.
-        most: bytes, uncompressed.
+    """Return an answer with its whole body, at most so many uncompressed bytes, and let go of the connection.
 
     Raises:
         NoAnswer: the body was cut, or did not end in time.
-        WorkFailed: it is longer than allowed.
     """
     parts: list[bytes] = []
     count = 0
@@ -119,11 +103,7 @@ def read_reply(answer: requests.Response, most: int = MOST) -> Reply:
 
 
 def parse(content: bytes) -> Json:
-    """Return JSON; integers stay exact (M7.3).
-
-    Raises:
-        ValueError: it is not JSON, or holds what no real answer holds: endless numbers, deep nesting.
-    """
+    """Return JSON, integers exact (M7.3); ValueError where it is not, or has endless numbers or deep nesting."""
     try:
         value = json.loads(
             content.decode("utf-8-sig"), parse_int=_integer, parse_float=_float, parse_constant=_constant
@@ -139,16 +119,7 @@ def parse(content: bytes) -> Json:
 
 
 def decode(content: bytes, what: str, proxy: str) -> Json:
-    """Return an answer's JSON.
-
-    Args:
-        content: the body.
-        what: the call in words.
-        proxy: what to do where a page came instead.
-
-    Raises:
-        WorkFailed: it cannot be used, such as the page of a proxy.
-    """
+    """Return an answer's JSON; `what` is the call in words, `proxy` the hint where a page came instead."""
     try:
         return parse(content)
     except ValueError as error:
@@ -161,13 +132,7 @@ def decode(content: bytes, what: str, proxy: str) -> Json:
 
 
 def unexpected(what: str, wanted: str, value: Json) -> WorkFailed:
-    """Return the failure of an answer that is JSON and has another shape than it must have.
-
-    Args:
-        what: the call in words.
-        wanted: what was expected, such as `a list under "items"`.
-        value: what came.
-    """
+    """Return the failure of JSON of another shape than was `wanted`, such as `a list under "items"`."""
     came = f"an object with {', '.join(map(repr, list(value)[:5]))}" if isinstance(value, Mapping) and value else ""
     return WorkFailed(
         f"{what}: the answer is not what was expected: {wanted}",
@@ -185,11 +150,8 @@ class Streamed:
     """A body under way; implements `ports.Answer`.
 
     Args:
-        answer: its body unread.
-        what: the body in words, such as `the export`.
-        is_object: whether it must be a JSON object. Without a length and without chunks a cut cannot be seen on the
-            wire; the last byte of an object shows it then (M7).
-        empty: what to do about an empty one; only where it must be an object.
+        is_object: it must be a JSON object, whose last byte shows a cut where neither length nor chunks do (M7).
+        empty: the hint for an empty body; only where it must be an object.
         most: bytes, uncompressed.
     """
 
@@ -206,12 +168,7 @@ class Streamed:
         self._last = b""
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return at most so many bytes, all that are left when `size` is negative; b'' at the true end.
-
-        Raises:
-            Cut: the body was cut.
-            WorkFailed: it must be a JSON object and is not, or is longer than allowed.
-        """
+        """Return at most so many bytes, all that are left when negative; b'' at the true end, else `Cut`."""
         if size >= 0:
             return self._block(size)
         parts = []
@@ -274,7 +231,6 @@ _UNUSABLE = (_DEEP, _HUGE)
 
 
 def _inner(outer: list[Any]) -> list[Any]:
-    """Return the lists and objects that stand directly in some others."""
     found = (one.values() if isinstance(one, dict) else one for one in outer)
     return [inner for values in found for inner in values if isinstance(inner, dict | list)]
 

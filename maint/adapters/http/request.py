@@ -20,48 +20,28 @@ MOST = 64 << 20  # bytes of an answer that is read whole
 
 
 class Timeouts(Struct, frozen=True):
-    """How long to wait, in seconds.
+    """How long to wait, in seconds."""
 
-    Attributes:
-        connect: for a connection, TLS included.
-        probe: for the answer to an anonymous probe.
-        read: for the answer to a read, and for each further part of it.
-        write: for the answer to a change or an upload.
-        export: for the next bytes of an export; a large manager thinks for minutes (M7).
-        whole: for all of an answer that is read at once.
-        stream: for all of an answer that is read piece by piece.
-    """
-
-    connect: float = 10.0
-    probe: float = 10.0
-    read: float = 120.0
-    write: float = 600.0
-    export: float = 1800.0
-    whole: float = 1800.0
-    stream: float = 86_400.0
+    connect: float = 10.0  # for a connection, TLS included
+    probe: float = 10.0  # for the answer to an anonymous probe
+    read: float = 120.0  # for the answer to a read, and for each further part of it
+    write: float = 600.0  # for the answer to a change or an upload
+    export: float = 1800.0  # for the next bytes of an export; a large manager thinks for minutes (M7)
+    whole: float = 1800.0  # for all of an answer that is read at once
+    stream: float = 86_400.0  # for all of an answer that is read piece by piece
 
 
 class Call(Struct, frozen=True):
-    """One request to come.
-
-    Attributes:
-        method: GET, POST, PUT, PATCH or DELETE.
-        url: percent-encoded, with the query.
-        read: seconds to wait for the answer, and for each further part of it.
-        total: seconds for sending, waiting and reading together; None: as for an answer that is read at once.
-        accept: the media type that is hoped for.
-        body: what is sent, in blocks or at once; None where nothing is.
-        length: bytes of a body in blocks.
-        type: the body's content type.
-    """
+    """One request to come."""
 
     method: str
-    url: str
-    read: float
+    url: str  # percent-encoded, with the query
+    read: float  # seconds to wait for the answer, and for each further part of it
+    # seconds for sending, waiting and reading together; None: as for an answer that is read at once
     total: float | None = None
     accept: str = "*/*"
-    body: bytes | Iterable[bytes] | None = None
-    length: int = 0
+    body: bytes | Iterable[bytes] | None = None  # in blocks or at once
+    length: int = 0  # bytes of a body in blocks
     type: str = JSON
 
     @property
@@ -103,7 +83,6 @@ class Basic(AuthBase):
         self._header = Secret(b64encode(pair).decode("ascii"))
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Add the header."""
         request.headers["Authorization"] = f"Basic {self._header.reveal()}"
         return request
 
@@ -115,25 +94,12 @@ class Bearer(AuthBase):
         self._token = token
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Add the header."""
         request.headers["Authorization"] = f"Bearer {self._token.reveal()}"
         return request
 
 
 class Form:
-    """A form with one file, sent as it is read; each iteration reads the file from its start.
-
-    Args:
-        content: the file.
-        name: the part's name.
-        filename: the file's name; the jobs API ignores it (J5.1).
-        kind: the file's media type.
-
-    Attributes:
-        type: the body's content type.
-        length: its bytes.
-        signature: the SHA-1 of what was sent last, in hex; empty before.
-    """
+    """A form with one file, read again at each iteration; `signature` is the SHA-1 of what was sent last, in hex."""
 
     def __init__(
         self, content: Content, name: str = "file", filename: str = "file", kind: str = "application/octet-stream"
@@ -150,11 +116,7 @@ class Form:
         self.signature = ""
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the body in blocks.
-
-        Raises:
-            WorkFailed: the file is not as long as it was.
-        """
+        """Yield the body in blocks; WorkFailed where the file is not as long as it was."""
         yield self._head
         yield from self._blocks()
         yield self._tail

@@ -27,17 +27,12 @@ _TIME, _NAME = (9, 10), (62, 64)
 
 
 def context(ca: Path | None, *, insecure: bool, hint: str) -> ssl.SSLContext:
-    """Return TLS rules that believe a CA file, or the system's authorities where none is named.
+    """Return TLS rules that believe a PEM file, or the system's authorities where none is named.
 
-    An intermediate certificate in the CA file is an anchor in its own right, as it is for curl.
+    An intermediate certificate in the file is an anchor in its own right, as it is for curl.
 
     Args:
-        ca: a PEM file.
-        insecure: accept any certificate.
-        hint: what to do about a file that cannot be used.
-
-    Raises:
-        Invalid: the CA file cannot be read, or has no certificate.
+        hint: what to do about a file that cannot be used, which is `Invalid`.
     """
     if insecure:
         return _unverified()
@@ -61,7 +56,6 @@ def remedy(error: ssl.SSLCertVerificationError, *, authority: str, name: str) ->
     """Return what mends a certificate that was not accepted.
 
     Args:
-        error: why it was not.
         authority: what to do where its issuer is unknown.
         name: the setting that names the host.
     """
@@ -73,11 +67,7 @@ def remedy(error: ssl.SSLCertVerificationError, *, authority: str, name: str) ->
 
 
 def presented(place: tuple[str, int], name: str, timeout: float) -> tuple[str, ...]:
-    """Return in words what a server shows for a name, trusted or not; nothing when it shows nothing in time (seconds).
-
-    The standard library reads a certificate only once it is accepted: so it is fetched first, then taken for its
-    own authority.
-    """
+    """Return in words what a server shows for a name, trusted or not; nothing if it shows none in time (seconds)."""
     with contextlib.suppress(OSError, ValueError):
         raw = presented_der(place, name, timeout)
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -93,11 +83,7 @@ def presented(place: tuple[str, int], name: str, timeout: float) -> tuple[str, .
 
 
 def presented_der(place: tuple[str, int], name: str, timeout: float = _LIMIT) -> bytes:
-    """Return the certificate (DER) that a server shows for a name; nothing is sent but that name.
-
-    Raises:
-        OSError: it shows none within the time-out (seconds).
-    """
+    """Return the certificate (DER) that a server shows for a name; OSError where none came in time (seconds)."""
     with (
         socket.create_connection(place, timeout) as plain,
         _unverified().wrap_socket(plain, server_hostname=name) as tls,

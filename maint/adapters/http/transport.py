@@ -33,12 +33,7 @@ _GRACE = 1.0  # seconds by which a command's own limit goes off before a socket'
 
 
 class NotSent(CannotReach):
-    """No connection came about: nothing has left.
-
-    Attributes:
-        words: the short form.
-        why: the kind of failure at its root.
-    """
+    """No connection came about: nothing has left; `words` is the short form, `why` the kind of failure at its root."""
 
     words = "no connection"
     why: type[BaseException] = OSError
@@ -49,29 +44,18 @@ class Untrusted(NotSent):
 
 
 class Peer(Struct, frozen=True):
-    """A server and how it is reached.
+    """A server and how it is reached."""
 
-    Attributes:
-        ca: PEM file with the authorities to believe; None: the system's.
-        ca_hint: what to do about a CA file that cannot be used.
-        authority_hint: what to do about a certificate of an authority that is not in it.
-        name_setting: the setting that names the host.
-        unreachable: says what to do where there is no connection, given why.
-        insecure: whether certificates are not verified.
-        unverified: the warning of that, said for each new connection; `{origin}` is filled.
-        connect_to: `HOST:PORT` to connect to whatever the name; the name stays in TLS and in the Host header.
-        keep_open: connections kept open between calls; 0: each request gets a new one.
-    """
-
-    ca: Path | None
-    ca_hint: str
-    authority_hint: str
-    name_setting: str
-    unreachable: Callable[[BaseException], str]
+    ca: Path | None  # PEM file with the authorities to believe; None: the system's
+    ca_hint: str  # what to do about a CA file that cannot be used
+    authority_hint: str  # what to do about a certificate of an authority that is not in it
+    name_setting: str  # the setting that names the host
+    unreachable: Callable[[BaseException], str]  # returns what to do where there is no connection, given why
     insecure: bool = False
-    unverified: str = ""
+    unverified: str = ""  # the warning for each new connection; `{origin}` is filled in
+    # `HOST:PORT` to connect to whatever the name, which stays in TLS and in the Host header
     connect_to: str | None = None
-    keep_open: int = 0
+    keep_open: int = 0  # connections kept between calls; 0: each request gets a new one
 
     def place(self, host: str, port: int) -> tuple[str, int]:
         """Return where to connect for an address."""
@@ -82,13 +66,7 @@ class Peer(Struct, frozen=True):
 
 
 class Transport:
-    """Sends requests to one peer; may be used by several threads at once.
-
-    Args:
-        peer: the server.
-        timeouts: how long to wait for what.
-        warn: shown, in words, when certificates are not verified.
-    """
+    """Sends requests to one peer, from several threads at once; warns, in words, when certificates are not verified."""
 
     def __init__(self, peer: Peer, timeouts: Timeouts, warn: Callable[[str], None]) -> None:
         self.peer = peer
@@ -103,8 +81,6 @@ class Transport:
         Raises:
             NotSent: nothing has left.
             NoAnswer: something may have.
-            WorkFailed: the answer is longer than allowed.
-            Invalid: the CA file cannot be used.
         """
         return read_reply(self._send(call, auth, call.total or self.timeouts.whole))
 
@@ -274,11 +250,7 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 class _Adapter(HTTPAdapter):
-    """Carries requests; what requests and urllib3 do by default and an API must not meet is left out.
-
-    A requests session would follow redirects, keep cookies and read .netrc and proxy variables: there is none.
-    Nothing is sent twice (M2.1).
-    """
+    """Carries requests without what a requests session adds: redirects, cookies, .netrc, proxies, repeats (M2.1)."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -332,7 +304,6 @@ def _address(url: str) -> tuple[str, int]:
 
 
 def _tls_hint(call: Call, root: BaseException) -> str | None:
-    """Return what to look at where TLS itself came to nothing; None where something else did."""
     if call.url.startswith("https:") and isinstance(root, _DROPPED):
         return "the port closed the connection before TLS stood: see the server's log; a proxy may do it, too"
     if isinstance(root, ssl.SSLError):
@@ -341,7 +312,6 @@ def _tls_hint(call: Call, root: BaseException) -> str | None:
 
 
 def _words(root: BaseException, seconds: float) -> str:
-    """Return in words what the root of a failure means; `seconds` is how long was waited."""
     if isinstance(root, ConnectionRefusedError):
         return "refused"
     if isinstance(root, socket.gaierror):
@@ -358,7 +328,7 @@ def _words(root: BaseException, seconds: float) -> str:
 
 
 def _root(error: BaseException) -> BaseException:
-    """Return what the operating system or OpenSSL said, below all that was wrapped around it."""
+    # What the operating system or OpenSSL said stands below all that was wrapped around it.
     deepest = error
     for found in _chain(error, set()):
         if isinstance(found, OSError) and not isinstance(found, requests.RequestException):
@@ -369,7 +339,6 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _chain(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
-    """Yield an error and all that it is wrapped around; `seen` has the ids of those already met."""
     if id(error) in seen:
         return
     seen.add(id(error))

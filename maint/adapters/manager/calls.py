@@ -23,27 +23,14 @@ _PASSING = (400, 401, 500, 502, 503, 504)  # go away by themselves while polling
 
 
 def segment(name: str) -> str:
-    """Return a name as one path segment: a blank becomes %20, a slash %2F (M2.3).
-
-    Raises:
-        UsageError: it is empty, `.` or `..`, which every client and server would read as another path.
-    """
+    """Return a name as one path segment (M2.3); UsageError for an empty one, `.` and `..`, which are other paths."""
     if name in ("", ".", ".."):
         raise UsageError(f"{name!r} cannot be the name of anything in the manager")
     return quote(name, safe="", errors="surrogatepass")
 
 
 class Calls:
-    """How to ask and to act, each through the port that serves and with the account that is let in.
-
-    Args:
-        settings: where the manager is and who we are.
-        secrets: resolves the passwords.
-        clock: for pauses and deadlines.
-        warn: shown in words what the operator must not miss.
-        timeouts: how long to wait for what.
-        pause: seconds before a read is asked again.
-    """
+    """How to ask and to act, each through the port that serves and with the account that is let in."""
 
     def __init__(
         self,
@@ -63,11 +50,7 @@ class Calls:
         self.session = ManagerSession(self._transport, settings, secrets, warn)
 
     def root(self, pinned: int) -> str:
-        """Return `/api/vN` for a pinned version; never a lower one (M3).
-
-        Raises:
-            WorkFailed: the server knows only lower ones.
-        """
+        """Return `/api/vN` for a pinned version; WorkFailed where the server knows only lower ones (M3)."""
         known = self.session.api()
         if pinned > known:
             raise WorkFailed(
@@ -77,10 +60,7 @@ class Calls:
         return f"/api/v{pinned}"
 
     def read(self, path: str) -> Reply:
-        """Return the answer to a GET, whatever it is.
-
-        A redirect means another port, found anew once; a stray 401 and a dropped connection are worth another try.
-        """
+        """Return the answer to a GET, whatever it is; tried again after a moved port, a stray 401 or a dead line."""
         for tries_left in reversed(range(_AGAIN + 1)):
             try:
                 reply = self._read(path)
@@ -94,11 +74,7 @@ class Calls:
         raise AssertionError("the last try returns or raises")
 
     def poll(self, path: str) -> Reply | None:
-        """Return the good answer to a GET that is asked again and again anyway; None on the manager's own 404.
-
-        Raises:
-            Transient: an answer, or the lack of one, that may be another one a moment later.
-        """
+        """Return the good answer to a repeated GET, None on the manager's own 404; `Transient` for what may pass."""
         what = f"GET {path}"
         try:
             reply = self._read(path)
@@ -124,11 +100,7 @@ class Calls:
         return self._as_object(self.json(path), path)
 
     def objects(self, path: str) -> list[Fields]:
-        """Return the objects of a list that a GET was answered with.
-
-        Raises:
-            WorkFailed: the answer is not a list; an empty one is never assumed.
-        """
+        """Return the objects of a list; WorkFailed where the answer is not one: an empty list is never assumed."""
         return self.as_list(self.json(path), path)
 
     def object_if_known(self, path: str) -> Fields | None:

@@ -21,14 +21,9 @@ from maint.ports.virtual_cluster import Content
 
 
 class ManagerClient(Reads):
-    """Talks to a manager; implements `ports.Manager`.
+    """Talks to a manager; implements `ports.Manager`; warns of each new connection whose certificate is not verified.
 
     Args:
-        settings: where it is and who we are.
-        secrets: resolves the passwords' references, when they are first needed.
-        clock: for pauses and deadlines.
-        warn: shown, in words, every time a connection is built whose certificate is not verified.
-        timeouts: how long to wait for what.
         pause: seconds before a read is asked again after a stray 401 or a dropped connection.
     """
 
@@ -49,10 +44,7 @@ class ManagerClient(Reads):
         return decoding.command(self._command(f"/clusters/{segment(cluster)}/commands/{segment(name)}"))
 
     def management_command(self, name: str, roles: Sequence[str] = ()) -> Sequence[Command]:
-        """Send a command to the monitoring service, or to some of its roles (M5).
-
-        What the manager did not begin for a role comes back as a command that has failed.
-        """
+        """Send a command to the monitoring service or some roles (M5); what did not begin comes back as failed."""
         if not roles:
             return [decoding.command(self._command(f"/cm/service/commands/{segment(name)}"))]
         body = json.dumps({"items": list(roles)}).encode()
@@ -85,9 +77,7 @@ class ManagerClient(Reads):
         """Send the deployment once (M8).
 
         Args:
-            body: the document, raw.
             api: the version it was exported at (M14 U25).
-            delete_current: whether all that exists is deleted first.
             timeout: seconds for sending and waiting together.
 
         Raises:
@@ -142,7 +132,6 @@ class _Sending:
             yield last
 
     def _exactly(self, size: int) -> bytes:
-        """Return so many bytes, however few at a time they come."""
         if self._clock.monotonic() > self._deadline:
             raise TimeoutError  # urllib3 takes it for the socket's own
         parts: list[bytes] = []

@@ -15,15 +15,12 @@ _NO_ID = -1  # negative: not pollable (M4.1)
 
 
 def fields(value: Json | Fields) -> Fields:
-    """Return an object's fields; none for anything that is no object."""
+    """Return an object's fields; none for anything that is not an object."""
     return value if isinstance(value, Mapping) else {}
 
 
 def items(value: Json) -> list[Fields] | None:
-    """Return the objects of `{"items": […]}` or of a bare list, None where the value is neither.
-
-    What has no value is left out (M2.3), so that `{}` is an empty list; an object with other fields is not one.
-    """
+    """Return the objects of `{"items": […]}` or of a bare list, None for others; `{}` is an empty list (M2.3)."""
     listed = value.get("items", None if value else []) if isinstance(value, Mapping) else value
     if not isinstance(listed, list):
         return None
@@ -104,12 +101,12 @@ def bases(context: Fields) -> set[str]:
 
 
 def service(source: Fields) -> Service:
-    """Return a service; a state it does not tell is UNKNOWN."""
+    """Return a service; a state that it does not give is UNKNOWN."""
     return Service(text(source, "name"), text(source, "type"), text(source, "serviceState") or "UNKNOWN")
 
 
 def role(source: Fields) -> Role:
-    """Return a role; a state it does not tell is UNKNOWN."""
+    """Return a role; a state that it does not give is UNKNOWN."""
     return Role(
         name=text(source, "name"),
         type=text(source, "type"),

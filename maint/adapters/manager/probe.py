@@ -33,11 +33,7 @@ def address(settings: ManagerSettings, door: Door) -> str:
 
 
 def probe(transport: Transport, settings: ManagerSettings) -> Presence:
-    """Probe both ports.
-
-    A TLS port that listens, and a plain one that redirects, both mean that TLS is on: the plain port is then never
-    an alternative, whatever is wrong with the other.
-    """
+    """Probe both ports; one that listens with TLS, or a plain one that redirects, rules the plain port out for good."""
     try:
         plain = _answer(transport, address(settings, Door.PLAIN))
     except (NotSent, NoAnswer) as failure:

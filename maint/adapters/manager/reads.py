@@ -23,11 +23,7 @@ _SINCE_INSTANCES = 41  # M10.5
 
 
 class Reads:
-    """The reading calls.
-
-    Args:
-        calls: how to ask.
-    """
+    """The reading calls."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -98,11 +94,7 @@ class Reads:
         return [decoding.host(item) for item in self._listed("/hosts?view=full")]
 
     def command(self, command_id: int) -> Command | None:
-        """Return a command by id, or None where it is unknown.
-
-        Raises:
-            Transient: 400, 401, 5xx, or no answer: what goes away by itself while polling (M2.2, M2.4).
-        """
+        """Return a command by id, None where it is unknown; `Transient` for 400, 401, 5xx or no answer (M2.2, M2.4)."""
         path = f"{self._root()}/commands/{command_id}"
         reply = self._calls.poll(path)
         return None if reply is None else decoding.command(decode(reply.content, f"GET {path}", PROXY))
@@ -121,10 +113,7 @@ class Reads:
     def truststore_password(self) -> Secret | None:
         """Return the password of the shared truststore, or None where Auto-TLS is off or the API too old.
 
-        The text is taken as it came but for one line end (M11).
-
-        Raises:
-            WorkFailed: the answer cannot be a password: nothing, JSON or a page.
+        The text is taken as it came but for one line end (M11); WorkFailed where it is empty, JSON or a page.
         """
         if self._calls.session.api() < _SINCE_TRUSTSTORE:
             return None
@@ -167,7 +156,6 @@ class Reads:
         return self._calls.objects(f"{self._root()}{path}")
 
     def _since(self, first: int, path: str) -> list[decoding.Fields]:
-        """Return the objects of a list that came with API version `first`; none on a server that is older."""
         if self._calls.session.api() < first:
             return []
         root = self._calls.root(max(self._calls.settings.api.clusters, first))

@@ -9,13 +9,7 @@ _LOG = "see /var/log/cloudera-scm-server/cloudera-scm-server.log on the manager'
 
 
 def refusal(what: str, reply: Reply, account: str) -> MaintError:
-    """Return the failure that an answer other than 2xx stands for.
-
-    Args:
-        what: the call in words, such as `GET /api/v45/hosts`.
-        reply: the answer.
-        account: the account that asked.
-    """
+    """Return the failure that an answer other than 2xx stands for; `what` is the call, such as `GET /api/v45/hosts`."""
     said = reply.message
     line = f"{what}: the manager answered {reply.title}" + (f": {said}" if said else "")
     code = reply.status
@@ -36,7 +30,7 @@ def refusal(what: str, reply: Reply, account: str) -> MaintError:
 
 
 def _role(what: str, account: str) -> str:
-    """Say which role a call needs (M2.2)."""
+    # Which role a call needs: M2.2.
     method, _, path = what.partition(" ")
     if "/license" in path or "/certs/" in path:
         role = "Full Administrator"

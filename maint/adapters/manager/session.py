@@ -20,10 +20,9 @@ _VERSION = re.compile(r"v([1-9][0-9]*)", re.ASCII)
 
 
 class PlainUse(Struct, frozen=True):
-    """Why passwords may go in clear to a manager for which TLS is configured.
+    """Why passwords may go in clear to a manager for which TLS is configured; `why` says it in words.
 
     Attributes:
-        why: the reason in words.
         bootstrap_only: whether the configured account's password stays here while there is a bootstrap account: before
             a restore nobody knows who answers, and the server knows no other.
     """
@@ -33,7 +32,7 @@ class PlainUse(Struct, frozen=True):
 
 
 class _Login(Struct, frozen=True):
-    """The account that was let in, and the API version that the server told it."""
+    """The account that was let in, and the API version that the server reported to it."""
 
     account: Account
     auth: Basic
@@ -41,14 +40,7 @@ class _Login(Struct, frozen=True):
 
 
 class ManagerSession:
-    """One manager's port and login.
-
-    Args:
-        transport: sends requests to it.
-        settings: where it is and who we are.
-        secrets: resolves the passwords.
-        warn: shown when a password goes in clear although TLS is configured.
-    """
+    """One manager's port and login; warns when a password goes in clear although TLS is configured."""
 
     def __init__(
         self, transport: Transport, settings: ManagerSettings, secrets: Secrets, warn: Callable[[str], None]
@@ -102,11 +94,7 @@ class ManagerSession:
         return self._let_in().auth
 
     def api(self) -> int:
-        """Return the API version that the server told at login.
-
-        Raises:
-            WorkFailed: the account is let in and may not even ask for the version.
-        """
+        """Return the API version that the server reported at login; WorkFailed where the account may not ask for it."""
         login = self._let_in()
         if login.api is None:
             raise WorkFailed(
@@ -170,7 +158,7 @@ class ManagerSession:
         )
 
     def _candidates(self) -> Iterator[tuple[Login, bool]]:
-        """Yield the accounts to try and whether each is the bootstrap one; the order depends on the port (M8.6)."""
+        # The accounts to try, and whether each is the bootstrap one; the order depends on the port (M8.6).
         settings, bootstrap = self._settings, self._settings.bootstrap
         if self._in_clear() and bootstrap is not None and not settings.allow_plain:
             yield bootstrap, True
@@ -227,11 +215,7 @@ class ManagerSession:
 
 
 def version(content: bytes) -> int:
-    """Return N of `vN`, whatever blanks, line ends and quotes surround it (M3).
-
-    Raises:
-        WorkFailed: the text is something else.
-    """
+    """Return N of `vN`, whatever blanks, line ends and quotes surround it (M3); WorkFailed for any other text."""
     text = content[:100].decode("utf-8", "replace").strip(' \t\r\n"\ufeff')
     found = _VERSION.fullmatch(text)
     if found is None or len(found[1]) > 4:
@@ -242,7 +226,7 @@ def version(content: bytes) -> int:
 
 
 def _settled(found: Presence) -> bool:
-    """Whether this is worth remembering: the API answers, and not only says that it is starting."""
+    # Worth remembering is only a manager whose API answers, not one that says that it is starting.
     if found.door is Door.CLOSED or found.chain is not None:
         return False
     words = found.tls if found.door is Door.TLS else found.plain

@@ -20,7 +20,7 @@ from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, MaintError
 from maint.files import read_private
 
-# Without a handler, paramiko's tracebacks would reach the terminal; what failed is told by our exceptions.
+# Without a handler, paramiko's tracebacks would reach the terminal; our exceptions say what failed.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 BROKEN = (OSError, EOFError, SSHException)  # what a failing connection raises
@@ -46,15 +46,10 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Connections:
-    """Makes Fabric connections to hosts; key, known hosts and jump host are shared by all of them, and by threads.
+    """Makes Fabric connections; key, known hosts (by default `.ssh/known_hosts` in `home`) and jump host are shared.
 
     Args:
-        settings: how to reach hosts.
-        home: whose `.ssh/known_hosts` counts where none is configured; None for the user's own.
         once: whether a jump host that could not be reached is not tried again.
-
-    Raises:
-        Invalid: the private key cannot be used, or others can read its file.
     """
 
     def __init__(self, settings: SshSettings, home: Path | None = None, *, once: bool = False) -> None:
@@ -87,11 +82,7 @@ class Connections:
         return self._open(address, self._judge(address), self._through())
 
     def presented(self, address: Address) -> HostKey:
-        """Return the key that a host presents, without logging in.
-
-        Raises:
-            CannotReach: no answer, or no SSH.
-        """
+        """Return the key that a host presents, without logging in; CannotReach where no SSH answers."""
 
         def show(key: HostKey) -> None:
             raise _Presented(key)
@@ -106,7 +97,6 @@ class Connections:
 
     @staticmethod
     def drop(connection: Connection) -> None:
-        """Close a connection."""
         with suppress(*BROKEN):  # what is closed may be dead already, and so may the jump host that it goes through
             connection.client.close()
 
@@ -135,7 +125,6 @@ class Connections:
             self._sockets.add(sock)
 
     def _through(self) -> Connection | None:
-        """Return the connection to the jump host, made anew where it must be; None where there is none."""
         if self._jump is None:
             return None
         with self._to_gateway:
@@ -204,7 +193,6 @@ class Connections:
         return judge
 
     def _explained(self, address: Address, error: Exception, through: Connection | None) -> MaintError:
-        """Return what a failed connection means, in words."""
         if isinstance(error, AuthenticationException) or any(words in str(error) for words in _REFUSALS):
             hint = "look at ssh.user and ssh.key, and at authorized_keys on the host"
             return LoginRefused(f"{address}: {address.user} was not let in", detail=[str(error)], hint=hint)
@@ -233,12 +221,7 @@ def alive(connection: Connection) -> bool:
 
 
 class KeptConnection:
-    """The connection to one host, replaced when it is lost; shared by threads.
-
-    Args:
-        connections: what opens it.
-        address: where to.
-    """
+    """The connection to one host, replaced when it is lost; shared by threads."""
 
     def __init__(self, connections: Connections, address: Address) -> None:
         self.connections = connections
@@ -256,12 +239,9 @@ class KeptConnection:
             return self._connection, False
 
     def session(self) -> tuple[Connection, Channel, bool]:
-        """Return the connection, a new session on it, and whether the connection was there before.
+        """Return the connection, a new session on it, and whether the connection was there before; or CannotReach.
 
         Until something is sent nothing has begun, so a dead connection is replaced whatever is to come.
-
-        Raises:
-            CannotReach: no connection, or the host opens no session.
         """
         connection, reused = self.live()
         try:
@@ -273,21 +253,14 @@ class KeptConnection:
         return self.session()
 
     def gave_up(self, connection: Connection, error: BaseException) -> bool:
-        """Return whether a failure was the connection's own; it is dropped then.
-
-        A connection that only said no is left to the other threads that use it.
-        """
+        """Return whether a failure was the connection's own, and drop it then; one that only said no stays in use."""
         dead = isinstance(error, TimeoutError) or not alive(connection)
         if dead:
             self.drop(connection)
         return dead
 
     def drop(self, dead: Connection | None = None) -> None:
-        """Close the connection; the next use opens another one.
-
-        Args:
-            dead: the one that is meant: where another thread has replaced it already, the new one stays.
-        """
+        """Close the connection; where another thread has replaced the `dead` one already, the new one stays."""
         with self._lock:
             if dead is None or self._connection is dead:
                 self._close()
@@ -299,12 +272,7 @@ class KeptConnection:
 
 
 def reason(error: Exception, limit: float) -> str:
-    """Return what a failure of a connection means.
-
-    Args:
-        error: what was raised.
-        limit: seconds that an answer was waited for.
-    """
+    """Return what a failure of a connection means; `limit` is the seconds that an answer was waited for."""
     if isinstance(error, socket.gaierror):
         return f"its address cannot be resolved: {error.strerror}"
     if isinstance(error, TimeoutError):
@@ -315,18 +283,13 @@ def reason(error: Exception, limit: float) -> str:
 
 
 class _Presented(Exception):
-    """A host has shown its key."""
-
     def __init__(self, key: HostKey) -> None:
         super().__init__(key.fingerprint)
         self.key = key
 
 
 class _Policy(MissingHostKeyPolicy):
-    """Asks about every key, since the client itself is given none.
-
-    paramiko's own table compares with one key of each type, and knows neither patterns nor revoked keys.
-    """
+    """Asks about every key: paramiko's own table knows neither patterns nor revoked keys, and one key of each type."""
 
     def __init__(self, judge: Callable[[HostKey], None]) -> None:
         self._judge = judge

@@ -52,11 +52,7 @@ exit "$maint_status"
 
 
 def watched(script: bytes) -> bytes:
-    """Return a script that ends, with all that it has started, once its input ends; it must be given no end of input.
-
-    Args:
-        script: whole commands for a POSIX shell; they find nothing on their own input.
-    """
+    """Return a script, whole commands without input, that ends with all it started once its input ends."""
     return _HEAD + script + _TAIL
 
 
@@ -64,10 +60,6 @@ class FabricFleet:
     """`ports.Fleet`: known hosts and key are read once and shared by all connections.
 
     Args:
-        settings: the site, whose `ssh` says how hosts are reached.
-        secrets: resolves the reference to sudo's password.
-        monotonic: seconds that never go back.
-        now: seconds since 1970.
         home: whose `.ssh/known_hosts` counts where the site configures none; None for the user's own.
         heard: called with each reply as it comes, whatever the order, by the thread that iterates.
         stopped: called when a signal ends the questions: the answers that have come are yielded all the same, with a
@@ -97,7 +89,7 @@ class FabricFleet:
         self, hosts: Sequence[HostSettings], scripts: Mapping[str, bytes], *, timeout: float | None = None
     ) -> Iterator[Reply]:
         """Feed each host's script to its `/bin/sh` and yield one reply a host; see `ports.Fleet.ask`."""
-        self._sudo.password()  # a reference that leads nowhere is told before anybody is asked
+        self._sudo.password()  # a reference that leads nowhere is reported before any host is asked
         connections = self._connections()
 
         def work(host: HostSettings) -> Reply:
@@ -172,14 +164,7 @@ class _Late(Protocol[T_co]):
 
 
 class _Crew(Generic[T]):
-    """Threads that take one host after the other.
-
-    Args:
-        hosts: the work.
-        work: what to do with a host.
-        at_once: how many threads.
-        connections: closed when the crew is dismissed, so that no thread waits for a host any longer.
-    """
+    """Threads that take one host after the other; dismissing them closes the connections, so that none waits on."""
 
     def __init__(
         self, hosts: Sequence[HostSettings], work: Callable[[HostSettings], T], at_once: int, connections: Connections
@@ -232,8 +217,6 @@ class _Crew(Generic[T]):
 
 
 class _Visit:
-    """One host's turn: connect, one script, close."""
-
     def __init__(
         self,
         connections: Connections,
@@ -310,7 +293,6 @@ class _Visit:
 
 
 def _presented(connections: Connections, host: HostSettings) -> Presented:
-    """Return the key that a host presents, without logging in."""
     address = connections.address(host)
     recorded = recorded_name(address.host, address.port)
     try:

@@ -66,12 +66,7 @@ class KnownHosts:
         return tuple(dict.fromkeys(line.key.type for line in self._lines(names) if not line.marker))
 
     def judge(self, names: Sequence[str], key: HostKey) -> Standing:
-        """Return how a key stands for a host.
-
-        Args:
-            names: what the host may be recorded under, the first that is recorded counts; see `recorded_name`.
-            key: what it presents.
-        """
+        """Return how a key stands for a host, under the first of its names that is recorded; see `recorded_name`."""
         if any(line.key == key for name in names for line in self._of(name) if line.marker == "@revoked"):
             return Standing.REVOKED
         lines = [line for line in self._lines(names) if not line.marker]
@@ -114,19 +109,15 @@ def _matches(pattern: str, name: str) -> bool:
         # `[host]:port` is not a set of characters.
         return fnmatchcase(name, pattern.lower().replace("[", "[[]"))
     try:
-        _, kind, salt, told = pattern.split("|")
-        expected, seed = base64.b64decode(told, validate=True), base64.b64decode(salt, validate=True)
+        _, kind, salt, digest = pattern.split("|")
+        expected, seed = base64.b64decode(digest, validate=True), base64.b64decode(salt, validate=True)
     except ValueError:
         return False
     return kind == "1" and hmac.compare_digest(hmac.digest(seed, name.encode(), "sha1"), expected)
 
 
 def record(path: Path, keys: Sequence[Presented]) -> None:
-    """Write keys into a file; other lines stay as they are, older keys of the same names go.
-
-    Raises:
-        WorkFailed: the file cannot be read or written; it is as it was.
-    """
+    """Write keys into a file; other lines stay, older keys of the same names go. WorkFailed leaves it as it was."""
     target = path.resolve()  # a link stays one
     try:
         old = target.read_text("utf-8", "surrogateescape") if target.exists() else ""
@@ -141,7 +132,6 @@ def record(path: Path, keys: Sequence[Presented]) -> None:
 
 
 def _only_names(line: str, names: set[str]) -> bool:
-    """Return whether a line holds a key of one of the names and of nobody else; markers stay."""
     words = line.split()
     if len(words) < 3 or words[0][0] in "#@":
         return False
@@ -151,7 +141,6 @@ def _only_names(line: str, names: set[str]) -> bool:
 
 
 def _without(line: str, names: set[str]) -> str:
-    """Take names out of a line that speaks of others too."""
     words = line.split(" ")
     if len(words) < 3 or not words[0] or words[0][0] in "#@|":
         return line

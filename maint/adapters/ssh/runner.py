@@ -28,13 +28,10 @@ class Command:
     """A command on a channel, until it ends: `finish` for all that it prints, or `read` while it runs.
 
     Args:
-        host: where, for messages.
-        channel: a new session.
         gate: sudo's, where the command goes through it.
-        stdin, hold: its input, and whether that stays open afterwards.
-        timeout: seconds; for one that is read, between two blocks. None is no limit.
+        hold: whether its input stays open after `stdin`.
+        timeout: seconds, for `read` between two blocks; None is no limit.
         largest: bytes that it may print.
-        monotonic: seconds that never go back.
     """
 
     def __init__(
@@ -65,13 +62,7 @@ class Command:
         self._poller = select.poll()
 
     def begin(self, command: str) -> "Command":
-        """Send the command, and wait until the host has taken it.
-
-        Raises:
-            TimedOut: it did not in time.
-            Lost: the connection was lost.
-            CannotReach: the host said no.
-        """
+        """Send the command, and wait until the host has taken it; TimedOut, Lost, or CannotReach where it said no."""
         try:
             begin(self._channel, "exec", self._gate.command(command) if self._gate else command, self._timeout)
         except TimeoutError:
@@ -102,15 +93,9 @@ class Command:
         return self._ended()
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return at most so many bytes; b'' once the command has ended well.
+        """Return at most so many bytes; b'' once the command has ended well, WorkFailed for any other status.
 
         What nobody reads stays on the host: the channel's window makes the command wait.
-
-        Raises:
-            WorkFailed: the command ended with another status than 0.
-            TimedOut: nothing came for too long.
-            Lost: the connection went away.
-            LoginRefused: sudo did not let it begin.
         """
         while not self._out and not self._drained():
             self._write()
@@ -175,7 +160,7 @@ class Command:
                 self._input_ended = True
                 self._channel.shutdown_write()
         except OSError:
-            # A command may end without having read its input; how it ended is told by its status.
+            # A command may end without having read its input; its status says how it ended.
             self._pending = memoryview(b"")
             self._input_ended = True
 

@@ -1,7 +1,4 @@
-"""Files on a host over SFTP (version 3): many requests under way at once, and the answer to each looked at.
-
-paramiko's own client is not used: pipelined, it does not tell every write that failed, and reads ahead without bound.
-"""
+"""Files on a host over SFTP 3, pipelined, each answer looked at, memory bounded: paramiko's own client does neither."""
 
 import errno
 import io
@@ -44,14 +41,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Session:
-    """One SFTP channel, for one user at a time.
-
-    Args:
-        channel: where the subsystem runs; its time-out bounds each wait.
-
-    Raises:
-        SSHException: it does not speak SFTP.
-    """
+    """One SFTP channel, for one user at a time; its time-out bounds each wait, SSHException where it speaks no SFTP."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -211,10 +201,7 @@ def _refuse(code: int, words: str) -> NoReturn:
 
 
 class Upload:
-    """A new file being written, for its owner alone.
-
-    The channel has no other user meanwhile, and the file must not exist; OSError where the server says no.
-    """
+    """A new file being written, for its owner alone; it must not exist, and the channel has no other user meanwhile."""
 
     def __init__(self, session: Session, path: str) -> None:
         self._session = session
@@ -224,7 +211,7 @@ class Upload:
         self._offset = 0
 
     def write(self, block: bytes | bytearray | memoryview, /) -> int:
-        """Write a block; a failure may be told by a later call, at the latest by `finish`."""
+        """Write a block; a later call may report its failure, at the latest by `finish`."""
         self._waiting += block
         whole = len(self._waiting) - len(self._waiting) % _BLOCK
         self._push(bytes(self._waiting[:whole]))
@@ -261,7 +248,6 @@ class Download(io.RawIOBase):
         self._block = memoryview(b"")
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
@@ -300,12 +286,7 @@ class Download(io.RawIOBase):
 
 
 class Sessions:
-    """SFTP channels over one connection: each has one user at a time, and is used again.
-
-    Args:
-        kept: the connection to the host.
-        timeout: seconds without any answer after which the server counts as gone.
-    """
+    """SFTP channels over one connection, each used again; the server counts as gone after `timeout` silent seconds."""
 
     def __init__(self, kept: KeptConnection, timeout: float) -> None:
         self._kept = kept
@@ -315,12 +296,7 @@ class Sessions:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Lend a channel; after a failure it is thrown away, since answers may still be under way on it.
-
-        Raises:
-            CannotReach: no connection.
-            OSError, EOFError, SSHException: what SFTP and SSH say.
-        """
+        """Lend a channel; after a failure it is thrown away, since answers may still be under way on it."""
         connection, session = self._borrowed()
         try:
             yield session
@@ -328,13 +304,12 @@ class Sessions:
             with suppress(*BROKEN):  # it may be dead already
                 session.channel.close()
             if session.silent or not alive(connection):
-                self._kept.drop(connection)  # it is told once: the next user gets a new one
+                self._kept.drop(connection)  # this is reported once: the next user gets a new one
             raise
         with self._lock:
             self._free.append((connection, session))
 
     def close(self) -> None:
-        """Close the connection."""
         with self._lock:
             self._free.clear()
         self._kept.drop()

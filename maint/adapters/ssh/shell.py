@@ -68,14 +68,7 @@ sync "$d/" 2>/dev/null || sync
 
 
 class FabricShell:
-    """`ports.Shell`: connections are made when first needed, kept for the life of the shell, and shared by threads.
-
-    Args:
-        settings: the site, whose `hosts` and `ssh` say where and how.
-        secrets: resolves the reference to sudo's password.
-        monotonic: seconds that never go back.
-        home: whose `.ssh/known_hosts` counts where the site configures none; None for the user's own.
-    """
+    """`ports.Shell`: connections are made when first needed, kept while the shell is, and shared by threads."""
 
     def __init__(
         self,
@@ -98,7 +91,7 @@ class FabricShell:
 
         Raises:
             CannotReach: no connection, unknown or changed host key, login refused, connection lost.
-            TimedOut: the command did not end in time (seconds; by default the site's `command_timeout`).
+            TimedOut: it did not end in time (seconds; by default the site's `command_timeout`).
             WorkFailed: it printed more than can be kept.
         """
         return self._run(host, command, stdin, timeout, repeatable=True)
@@ -121,11 +114,7 @@ class FabricShell:
             _end(channel)
 
     def read_file(self, host: str, path: str) -> bytes | None:
-        """Return a file's bytes, or None where there is no such file.
-
-        Raises:
-            WorkFailed: it is there, but cannot be read.
-        """
+        """Return a file's bytes, or None where there is none; WorkFailed where it is there, but cannot be read."""
         ran = self.ask(host, read_script(path))
         if ran.status == MISSING:
             return None
@@ -144,18 +133,13 @@ class FabricShell:
         mode: str = "",
         timeout: float | None = None,
     ) -> None:
-        """Replace or make a file atomically; see `ports.Shell.write_file`.
-
-        Raises:
-            WorkFailed: it could not be written; the old one is as it was.
-        """
+        """Replace or make a file atomically, see `ports.Shell.write_file`; WorkFailed leaves the old one as it was."""
         words = write_script(path, content, secrets.token_hex(8), owner=owner, group=group, mode=mode)
         ran = self.run(host, words, stdin=content, timeout=timeout)
         if not ran.ok:
             raise _failed(f"{host}: cannot write {path}", ran)
 
     def close(self) -> None:
-        """Close all connections."""
         with self._opening:
             for kept in self._kept.values():
                 kept.drop()
@@ -217,7 +201,7 @@ class FabricShell:
 
 
 def _blamed(kept: KeptConnection, lost: Lost) -> Lost:
-    """Return whose loss it was: with a jump host go all the connections through it."""
+    # With a jump host go all the connections through it.
     return Lost(f"{kept.address}: {JUMP_LOST}") if kept.connections.jump_lost else lost
 
 
@@ -239,11 +223,9 @@ def read_script(path: str) -> str:
 
 
 def write_script(path: str, content: bytes, token: str, *, owner: str = "", group: str = "", mode: str = "") -> str:
-    """Return a script that replaces a file by its input, atomically; where the path is a link, what it leads to.
+    """Return a script that replaces a file, through a link too, by its input, atomically, if that is this content.
 
     Args:
-        path: absolute.
-        content: what will be sent; the script refuses anything else.
         token: 16 characters, which make the name of the temporary file in the same folder; those that an hour-old
             writer has left there are removed.
         owner, group, mode: what the file is to have; what is empty stays as it was, else root's and 0644.

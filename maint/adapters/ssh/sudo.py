@@ -11,11 +11,7 @@ from maint.ports import Secrets
 
 
 def ssh_settings(settings: SiteSettings) -> SshSettings:
-    """Return how a site's hosts are reached.
-
-    Raises:
-        Invalid: the site does not say.
-    """
+    """Return how a site's hosts are reached; Invalid where the site does not say."""
     if settings.ssh is None:
         raise Invalid(
             f"site {settings.name} has no ssh section, so its hosts cannot be reached",
@@ -25,12 +21,7 @@ def ssh_settings(settings: SiteSettings) -> SshSettings:
 
 
 class Sudo:
-    """Whether a site's commands go through sudo, and its password, which is resolved once, not for each host.
-
-    Args:
-        settings: the site.
-        secrets: resolves the reference to the password.
-    """
+    """Whether a site's commands go through sudo, and its password, which is resolved once, not for each host."""
 
     def __init__(self, settings: SiteSettings, secrets: Secrets) -> None:
         self._settings = settings
@@ -55,14 +46,10 @@ class Sudo:
 
 
 class SudoGate:
-    """One call of sudo: it holds the command's input back until the command itself has begun.
+    """One call of sudo, which gets the command's input only once the command has begun; None: it asks for no password.
 
     sudo asks for a password only where its rules want one, and by its rules alone the password could end up as the
     command's first line of input. So sudo's prompt and the command's beginning are both marked on stderr.
-
-    Args:
-        host: whose sudo it is, for messages.
-        password: what to answer when asked; None where sudo is expected not to ask.
     """
 
     def __init__(self, host: str, password: Secret | None) -> None:
@@ -82,11 +69,7 @@ class SudoGate:
         return f"sudo {how} -- /bin/sh -c {shlex.quote(inner)}"
 
     def feed(self, block: bytes) -> tuple[bytes, bytes]:
-        """Take what came on stderr; return what of it is the command's own, and what to answer sudo.
-
-        Raises:
-            LoginRefused: the password was wrong.
-        """
+        """Take what came on stderr; return the command's own part and the answer to sudo, or raise LoginRefused."""
         if self.opened:
             return block, b""
         self._seen += block

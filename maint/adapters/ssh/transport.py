@@ -49,16 +49,11 @@ class BufferedSocket(socket.socket):
 
 
 def connect_socket(host: str, port: int, timeout: float, opening: Callable[[socket.socket], None]) -> socket.socket:
-    """Return a connected socket that sends at once and notices a dead peer.
+    """Return a connected socket that sends at once and notices a dead peer; OSError of the last address tried.
 
     Args:
-        host: name or address; all its addresses are tried.
-        port: where to.
         timeout: seconds for each address.
         opening: called with each socket before it connects; shutting it down ends the attempt.
-
-    Raises:
-        OSError: the last address's failure.
     """
     failure = OSError("its name has no address")
     # Plain names as bytes: for text, Python loads all of Unicode's tables first.
@@ -83,10 +78,7 @@ def connect_socket(host: str, port: int, timeout: float, opening: Callable[[sock
 
 
 class ChannelRefused(SSHException):
-    """The host opened no channel.
-
-    Its words say why; `forbidden`: its configuration does not allow it.
-    """
+    """The host opened no channel, and says why; `forbidden`: its configuration does not allow it."""
 
     def __init__(self, words: str, *, forbidden: bool) -> None:
         super().__init__(words)
@@ -94,10 +86,7 @@ class ChannelRefused(SSHException):
 
 
 class _Packets(Packetizer):
-    """Packets, whose end and whose refusals are known to all threads at once.
-
-    No timer watches the key exchange: that would be one thread a connection; `start_client(timeout=…)` bounds it.
-    """
+    """Packets, whose end and refusals all threads know at once; without a timer's thread for each key exchange."""
 
     def __init__(self, sock: "socket.socket | Channel") -> None:
         super().__init__(sock)  # type: ignore[arg-type]  # the stub does not know of channels in place of sockets
@@ -213,9 +202,8 @@ class SharedTransport(Transport):
 class ChannelGuard:
     """What a channel sends through, in place of its transport: nothing follows its end (RFC 4254, 5.3).
 
-    paramiko looks whether a channel is open before it sends, not while it does, so that one thread's data may follow
-    another thread's end. OpenSSH ends the whole connection over that, with all other channels in it: behind a jump
-    host, the connections to all other hosts.
+    paramiko looks whether a channel is open before it sends, not while it does; OpenSSH ends the whole connection over
+    data after the end: behind a jump host, the connections to all other hosts.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -259,13 +247,7 @@ def guard_of(channel: Channel) -> ChannelGuard:
 
 
 def begin(channel: Channel, kind: str, words: str, timeout: float | None) -> None:
-    """Begin what a channel is for, a command (`exec`) or a subsystem; paramiko would wait for ever.
-
-    Args:
-        channel: newly opened.
-        kind: as RFC 4254, 6.5 calls it.
-        words: the command, or the subsystem's name.
-        timeout: seconds; None is no limit.
+    """Begin a command (`exec`) or a subsystem (RFC 4254, 6.5) within so many seconds; paramiko would wait for ever.
 
     Raises:
         TimeoutError: no answer in time.

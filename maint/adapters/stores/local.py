@@ -30,11 +30,7 @@ _HINTS = {
 
 
 class LocalStore:
-    """`ports.Store` in a folder: folders 0700, files 0600, no symbolic link inside it is ever followed.
-
-    Args:
-        root: the folder; made, with its parents, at the first write.
-    """
+    """`ports.Store` in a folder, made at the first write: folders 0700, files 0600, no symbolic link is followed."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -71,12 +67,7 @@ class LocalStore:
 
     @contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:
-        """Write a new file: committed when the block ends well, gone otherwise.
-
-        Raises:
-            FileExistsError: there is one already.
-            StoreFailed: the disk said no.
-        """
+        """Write a new file, committed when the block ends well, else gone; FileExistsError where there is one."""
         *folders, last = split_name(name)
         words = f"cannot write {name}"
         with ExitStack() as stack:
@@ -124,7 +115,7 @@ class LocalStore:
         return swept
 
     def _tidy(self, folders: Sequence[str]) -> None:
-        """Remove the empty folders below one: a killed writer may have left one."""
+        # A killed writer may have left empty folders below this one.
         with suppress(OSError), self._folder(folders) as start:
             for inner, _, files, _ in os.fwalk(".", dir_fd=start, topdown=False):
                 parts = [*folders, *Path(inner).parts]
@@ -132,7 +123,7 @@ class LocalStore:
                     self._drop(parts)
 
     def _drop(self, folders: Sequence[str]) -> bool:
-        """Remove a folder if it is empty; whether it was. An empty one that stays does no harm, so nothing is said."""
+        # An empty folder that stays does no harm, so nothing is said.
         try:
             with self._folder(folders[:-1]) as parent:
                 os.rmdir(folders[-1], dir_fd=parent)
@@ -249,7 +240,7 @@ def _sweep_one(folder: int, name: str) -> bool:
 
 
 def _forget(folder: int, name: str) -> None:
-    # Best effort on the way out of a failure: the failure itself is what must be told, and a sweep comes later.
+    # Best effort on the way out of a failure: the failure itself must be reported, and a sweep comes later.
     try:
         os.unlink(name, dir_fd=folder)
     except OSError:

@@ -14,28 +14,17 @@ from maint.ports import Secrets, Store
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What opens a store that is not a local folder.
+    """What opens a store that is not a local folder."""
 
-    Attributes:
-        backup: how stores are reached.
-        ssh: how the site's hosts are; what `backup` leaves open comes from here.
-        secrets: turns references to keys into values.
-    """
-
-    backup: BackupSettings
-    ssh: SshSettings | None
+    backup: BackupSettings  # how stores are reached
+    ssh: SshSettings | None  # how the site's hosts are; what `backup` leaves open comes from here
     secrets: Secrets
 
 
 def open_store(location: str, access: Access | None = None) -> Store:
-    """Return the store at an absolute path or at a URL whose scheme is known.
+    """Return the store at an absolute path or at a URL such as sftp://maint@backup.example.internal/srv/maint.
 
-    Args:
-        location: such as /var/lib/maint/backups, sftp://maint@backup.example.internal/srv/maint or s3://BUCKET/PREFIX.
-        access: what opens a store elsewhere; local folders need nothing.
-
-    Raises:
-        Invalid: a relative path, a scheme that is not known, or a URL that says too little.
+    Local folders need no access; Invalid for a relative path, an unknown scheme, or a URL that says too little.
     """
     if location.startswith("/"):
         return LocalStore(Path(location))

@@ -1,7 +1,4 @@
-"""Keep snapshots in an S3-compatible object store, each object written once, whole or not at all.
-
-The client is botocore: the one whose retries can be switched off and which passes conditions on to uploads in parts.
-"""
+"""Keep snapshots in an S3-compatible object store, each object written once, whole or not at all, by botocore."""
 
 import base64
 import hashlib
@@ -58,16 +55,11 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class S3Store:
-    """`ports.Store` below a prefix of a bucket.
+    """`ports.Store` below a prefix, which may be empty, of a bucket that exists.
 
     Nothing is sent a second time by itself. Every object is put on the condition that its name is free; a service that
     ignores the condition is refused at the first write. What is larger than a piece goes up in pieces, and a small
     object beside it names the writer, so that a later run can take back what a dead one left.
-
-    Args:
-        service: where, and with which keys.
-        bucket: the bucket, which exists.
-        prefix: the folder in it; may be empty.
     """
 
     def __init__(self, service: Service, bucket: str, prefix: str) -> None:
@@ -114,12 +106,7 @@ class S3Store:
 
     @contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:
-        """Write a new file: committed when the block ends well, gone otherwise.
-
-        Raises:
-            FileExistsError: there is one already.
-            StoreFailed: the service said no, could not be reached, or ignores conditions.
-        """
+        """Write a new file, committed when the block ends well, else gone; FileExistsError where there is one."""
         key, words = self._key(name), f"cannot write {name}"
         with self._failing(words):
             if self._head(key) is not None:
@@ -214,7 +201,6 @@ class S3Store:
             token = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
 
     def _prove_condition(self) -> None:
-        """Find out, once, whether the service honours the condition that a name be free."""
         if self._proven:
             return
         key = f"{self._prefix}.write-once"
@@ -254,8 +240,6 @@ def _read_body(body: Any, buffer: bytearray | memoryview) -> int:  # botocore's 
 
 
 class _Upload:
-    """One object on its way up: in one request while it is small, else in pieces."""
-
     def __init__(self, client: Any, bucket: str, key: str) -> None:  # the client: see S3Store._client
         self._client, self._bucket, self._key = client, bucket, key
         self._name = staging_name()
@@ -347,7 +331,6 @@ class _Upload:
 
 
 def _head(client: Any, bucket: str, key: str) -> Mapping[str, Any] | None:
-    """Return what is known of an object, None where there is none."""
     try:
         found: Mapping[str, Any] = client.head_object(Bucket=bucket, Key=key)
     except ClientError as error:
@@ -358,7 +341,6 @@ def _head(client: Any, bucket: str, key: str) -> Mapping[str, Any] | None:
 
 
 def _abort_upload(client: Any, bucket: str, key: str, upload: str) -> None:
-    """Throw the pieces of an upload away; no complaint where it is gone."""
     try:
         client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload)
     except ClientError as error:
@@ -367,7 +349,6 @@ def _abort_upload(client: Any, bucket: str, key: str, upload: str) -> None:
 
 
 def _code_of(error: ClientError) -> str:
-    """Return the service's own code for a failure."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 

@@ -25,15 +25,10 @@ _BUFFER = 256 * 1024
 
 
 class SftpStore:
-    """`ports.Store` in a folder of another host: folders 0700, files 0600.
+    """`ports.Store` in a folder of another host, made at the first write: folders 0700, files 0600.
 
     A file gets its name by the plain rename of the protocol, which never replaces; OpenSSH does it with a hard link,
     so that of two writers one wins. It is fsynced where the server offers it; no SFTP server offers it for folders.
-
-    Args:
-        sessions: the way to the host.
-        root: the folder there; made, with its parents, at the first write.
-        location: where that is, for people.
     """
 
     def __init__(self, sessions: Sessions, root: str, location: str) -> None:
@@ -76,12 +71,7 @@ class SftpStore:
 
     @contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:
-        """Write a new file: committed when the block ends well, gone otherwise.
-
-        Raises:
-            FileExistsError: there is one already.
-            StoreFailed: the host said no, or could not be reached.
-        """
+        """Write a new file, committed when the block ends well, else gone; FileExistsError where there is one."""
         *folders, _ = split_name(name)
         path, words = self._path(split_name(name)), f"cannot write {name}"
         staging = f"{self._path(folders)}/{staging_name()}"
@@ -118,14 +108,12 @@ class SftpStore:
         return swept
 
     def close(self) -> None:
-        """Close the connection."""
         self._sessions.close()
 
     def _path(self, parts: Sequence[str]) -> str:
         return "/".join([self._root.rstrip("/"), *parts]) or "/"
 
     def _walk(self, folders: Sequence[str]) -> Iterator[tuple[str, Facts]]:
-        """Yield the files below a folder, staged ones too, with what the server tells of each."""
         with self._failing("cannot list"), self._sessions.session() as session:
             todo = ["/".join(folders)]
             while todo:
@@ -164,13 +152,12 @@ class SftpStore:
                     raise error
 
     def _forget(self, staging: str) -> None:
-        # Best effort on the way out of a failure: the failure itself is what must be told, and a sweep comes later.
+        # Best effort on the way out of a failure: the failure itself must be reported, and a sweep comes later.
         with suppress(*BROKEN, CannotReach), self._sessions.session() as session:
             session.remove(staging)
 
     @contextmanager
     def _failing(self, what: str) -> Iterator[None]:
-        """Turn what SSH and SFTP say into failures with words; what the port promises comes out as it is."""
         try:
             yield
         except (FileNotFoundError, FileExistsError) as error:

@@ -1,8 +1,4 @@
-"""What the files of every store have in common: their names, whose half-written ones may go, and failing streams.
-
-A staged file bears the name of the process that writes it: the machine, its boot, the process and when it began. On the
-same machine the process is looked for; of other machines only the age tells.
-"""
+"""What the files of every store share: names, streams, and staged files that name their writer: host, boot, process."""
 
 import hashlib
 import io
@@ -23,12 +19,7 @@ _SHAPE = re.compile(re.escape(STAGING) + r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)-(
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """Return the folders and the file name that a relative name such as `prod/1/manifest.json` consists of.
-
-    Raises:
-        Invalid: absolute, empty, with `.` or `..`, with NUL or a backslash, or a part that begins with a dot
-            (such are the stores' own).
-    """
+    """Return the folders and the file name of a relative name such as `prod/1/manifest.json`; Invalid for any other."""
     parts = tuple(name.split("/"))
     if any(not part or part.startswith(".") or "\0" in part or "\\" in part for part in parts):
         raise Invalid(f"{name!r} is not a name for a stored file")
@@ -46,13 +37,7 @@ def staging_name() -> str:
 
 
 def is_left_over(name: str, touched: datetime, now: datetime) -> bool:
-    """Tell whether nobody writes a staged file any more.
-
-    Args:
-        name: its name, without folders.
-        touched: when it was last written to, by the clock of the store.
-        now: the time.
-    """
+    """Return whether nobody writes a staged file any more: by its process on this machine, by its age on others."""
     found = _SHAPE.fullmatch(name)
     if found is None or found[1] != _machine():
         return now - touched > ABANDONED
@@ -73,8 +58,8 @@ def _boot() -> str:
 
 
 def _began(process: int) -> int:
-    """Return when a process began, in ticks since the boot; 0 where there is none."""
-    # The command's name stands in brackets and may hold anything; what follows is told apart by blanks.
+    # Ticks since the boot; 0 where there is no such process.
+    # The command's name stands in brackets and may hold anything; what follows is separated by blanks.
     fields = _line(f"/proc/{process}/stat").rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 else 0
 
@@ -91,12 +76,7 @@ def _short(*words: str) -> str:
 
 
 class Reader(io.RawIOBase):
-    """A file being read.
-
-    Args:
-        readinto: reads some bytes into a buffer and returns how many; 0 at the end.
-        failing: turns what the store says into a failure with words.
-    """
+    """A file being read by `readinto`; `failing` turns what the store says into a failure with words."""
 
     def __init__(
         self, readinto: Callable[[bytearray | memoryview], int], failing: Callable[[], AbstractContextManager[None]]
@@ -105,7 +85,6 @@ class Reader(io.RawIOBase):
         self._failing = failing
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
@@ -116,12 +95,7 @@ class Reader(io.RawIOBase):
 
 
 class Writer:
-    """A file being written.
-
-    Args:
-        write: takes a block.
-        failing: turns what the store says into a failure with words.
-    """
+    """A file being written block by block; `failing` turns what the store says into a failure with words."""
 
     def __init__(
         self,

@@ -34,21 +34,13 @@ Found = TypeVar("Found", Reply, Reply | requests.Response)
 
 
 class Patience(Struct, frozen=True):
-    """When to give up.
+    """When to give up."""
 
-    Attributes:
-        attempts: tries after the first one, where the answer was a passing error or did not come.
-        own: of these, how many where the error was the server's own.
-        first: seconds of the first pause; each further one is twice as long.
-        longest: seconds of the longest pause.
-        throttled: seconds that may be spent on waiting as the server asked.
-    """
-
-    attempts: int = 9
-    own: int = 3
-    first: float = 1.0
-    longest: float = 60.0
-    throttled: float = 7200.0
+    attempts: int = 9  # tries after the first one, where the answer was a passing error or did not come
+    own: int = 3  # of these, how many where the error was the server's own
+    first: float = 1.0  # seconds of the first pause; each further one is twice as long
+    longest: float = 60.0  # seconds
+    throttled: float = 7200.0  # seconds that may be spent on waiting as the server asked
 
     def pauses(self, times: int) -> list[float]:
         """Return the seconds before each of so many further tries."""
@@ -59,12 +51,7 @@ class Calls:
     """How to ask a virtual cluster and how to act on it, with the token of its user; may be used by several threads.
 
     Args:
-        settings: where it is, and who we are.
-        secrets: resolves the password's reference, when it is first needed.
-        clock: for pauses and for the token's age.
         warn: shown, in words, when certificates are not verified, and what is waited for.
-        timeouts: how long to wait for what.
-        patience: when to give up.
     """
 
     def __init__(
@@ -129,7 +116,6 @@ class Calls:
         """Send a change, and send it again only where looking shows that it was not done.
 
         Args:
-            call: the change.
             landed: looks whether what was to be done is done.
             good: which answers mean that it was done.
 
@@ -137,7 +123,6 @@ class Calls:
             The body of a good answer; None where looking showed that it is done.
 
         Raises:
-            MaintError: it was refused, or could not be sent.
             AnswerMissing: it was not done however often it was sent, and no answer said why.
         """
         doubtful = False
@@ -172,7 +157,6 @@ class Calls:
         return True
 
     def get(self, url: str, accept: str = JSON) -> Call:
-        """Return a GET."""
         return Call("GET", url, self._timeouts.read, accept=accept)
 
     def post(self, *segments: str, json: Json = None) -> Call:
@@ -180,16 +164,13 @@ class Calls:
         return self._with_json("POST", segments, json)
 
     def patch(self, *segments: str, json: Json) -> Call:
-        """Return a PATCH."""
         return self._with_json("PATCH", segments, json)
 
     def put(self, url: str, form: Form) -> Call:
-        """Return an upload."""
         limit = self._timeouts.write
         return Call("PUT", url, limit, accept=JSON, body=form, length=form.length, type=form.type)
 
     def delete(self, url: str) -> Call:
-        """Return a DELETE."""
         return Call("DELETE", url, self._timeouts.read, accept=JSON)
 
     def _with_json(self, method: str, segments: tuple[str, ...], json: Json) -> Call:
@@ -197,7 +178,6 @@ class Calls:
         return Call(method, self.url(*segments), self._timeouts.read, accept=JSON, body=sent)
 
     def _patiently(self, call: Call, send: Callable[[Call, AuthBase], Reply]) -> Reply | None:
-        """Return the good answer to a read, None where there is no such thing."""
         return self._good(call, self._until_settled(call, lambda: self._authorised(call, send)))
 
     def _good(self, call: Call, reply: Reply) -> Reply | None:
@@ -212,7 +192,6 @@ class Calls:
         return self._until_settled(call, lambda: self._unthrottled(call, auth, self._transport.fetch))
 
     def _until_settled(self, call: Call, ask: Callable[[], Found]) -> Found:
-        """Repeat a read until its answer is none that passes."""
         for attempt in range(1, self._patience.attempts + 2):
             limit = self._patience.attempts
             try:
@@ -228,11 +207,11 @@ class Calls:
         raise AssertionError("the last attempt returns or raises")
 
     def _may_pass(self, call: Call, failure: CannotReach) -> bool:
-        """Whether a connection that did not come about may do so later: it did before."""
+        # A connection that did not come about may do so later where one did before.
         return isinstance(failure, NotSent) and not isinstance(failure, Untrusted) and _host(call) in self._answered
 
     def _limit(self, reply: Reply) -> int:
-        """Return how often a passing error is worth another try: a proxy's more than the server's own."""
+        # A proxy's passing error is worth more tries than the server's own.
         return self._patience.attempts if reply.message is None else self._patience.own
 
     def _open(self, call: Call, auth: AuthBase) -> Reply | requests.Response:
@@ -240,7 +219,7 @@ class Calls:
         return answer if 200 <= answer.status_code < 300 else read_reply(answer)
 
     def _authorised(self, call: Call, send: Callable[[Call, AuthBase], Found]) -> Found:
-        """Send with the token; a 401 means a new one, once (J2.1)."""
+        # A 401 means a new token, once (J2.1).
         token = self.tokens.current()
         found = self._unthrottled(call, Bearer(token.value), send)
         if isinstance(found, requests.Response) or found.status != 401:
@@ -249,11 +228,7 @@ class Calls:
         return self._unthrottled(call, Bearer(self.tokens.current().value), send)
 
     def _unthrottled(self, call: Call, auth: AuthBase, send: Callable[[Call, AuthBase], Found]) -> Found:
-        """Send as often as the server throttles us; such waits are no attempts.
-
-        Raises:
-            TimedOut: it has asked for too much.
-        """
+        # Waits that the server asked for are not attempts.
         waited = 0.0
         while True:
             found = send(call, auth)
@@ -271,13 +246,7 @@ class Calls:
 
 
 class _Waits:
-    """The waits of all calls to a virtual cluster: a long one is shown at once, not when it is over.
-
-    Args:
-        patience: when to give up.
-        clock: time.
-        show: shown, in words, what is waited for.
-    """
+    """The waits of all calls to a virtual cluster: a long one is shown at once, not when it is over."""
 
     def __init__(self, patience: Patience, clock: Clock, show: Callable[[str], None]) -> None:
         self._patience = patience
@@ -287,13 +256,7 @@ class _Waits:
         self._shown: float | None = None
 
     def again(self, attempt: int, limit: int, why: str) -> None:
-        """Wait before a further try; the first one, which follows at once, is not shown.
-
-        Args:
-            attempt: how many tries there were.
-            limit: how many may follow the first.
-            why: what became of the last one.
-        """
+        """Wait before a further try, up to the limit, and show why; the first one follows at once, unseen."""
         if attempt > 1:
             left = sum(self._patience.pauses(limit)[attempt - 1 :])
             self._say(f"{why}; it is asked again, for {show_duration(left)} at the most")
@@ -315,7 +278,7 @@ class _Waits:
 
 
 def _asked(reply: Reply, otherwise: float) -> float:
-    """Return the seconds that a throttled call is to wait (J3.5)."""
+    # J3.5.
     said = reply.retry_after.strip()
     return max(float(said) if re.fullmatch(r"\d{1,6}(\.\d{1,9})?", said) else otherwise, 0.1)
 
@@ -337,7 +300,6 @@ def _lost(call: Call, failure: NoAnswer) -> AnswerMissing:
 
 
 def _peer(settings: VirtualClusterSettings) -> Peer:
-    """Return how a virtual cluster and its gateway are reached."""
     return Peer(
         ca=settings.ca,
         ca_hint=f"`ca` of the virtual cluster {settings.name} must be a PEM file",

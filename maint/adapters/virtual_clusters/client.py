@@ -21,11 +21,7 @@ _GONE = 404  # what the ingress says of a host that it does not know
 
 
 class VirtualClusterClient(Jobs, Resources, Runs):
-    """Talks to a virtual cluster; implements `ports.VirtualCluster`; may be used by several threads at once.
-
-    Args:
-        calls: how to ask it: where it is, who we are, and how patiently.
-    """
+    """Talks to a virtual cluster; implements `ports.VirtualCluster`; may be used by several threads at once."""
 
     def __init__(self, calls: Calls) -> None:
         super().__init__(calls)
@@ -36,7 +32,6 @@ class VirtualClusterClient(Jobs, Resources, Runs):
         return self._calls.tokens.current().lifetime
 
     def info(self) -> Object:
-        """Return `GET /info`."""
         found = self._calls.json("info")
         if found is None:
             raise WorkFailed(
@@ -46,10 +41,7 @@ class VirtualClusterClient(Jobs, Resources, Runs):
         return found
 
     def answers(self, base_url: str) -> bool:
-        """Return whether a jobs API answers at an address, however it answers, without logging in.
-
-        What an ingress says of an unknown name is not an answer. `connect_to` counts where the name does not resolve.
-        """
+        """Return whether a jobs API, and not just an ingress, answers at an address, without logging in."""
         try:
             return _answers(base_url, None)
         except NotSent as failure:
@@ -75,7 +67,6 @@ class VirtualClusterClient(Jobs, Resources, Runs):
 
 
 def _answers(base_url: str, connect_to: str | None) -> bool:
-    """Ask once; raises `NotSent` where there is no connection."""
     transport = Transport(_unverified(connect_to), Timeouts(connect=_LIMIT), lambda _: None)
     try:
         return transport.fetch(Call("GET", f"{base_url.rstrip('/')}/info", _LIMIT, total=_LIMIT)).status != _GONE
@@ -86,7 +77,7 @@ def _answers(base_url: str, connect_to: str | None) -> bool:
 
 
 def _unverified(connect_to: str | None) -> Peer:
-    """Return how to ask without trust: no secret is sent, and an expired certificate is an answer, too."""
+    # Asking without trust sends no secret, and an expired certificate is an answer, too.
     return Peer(
         ca=None,
         ca_hint="",

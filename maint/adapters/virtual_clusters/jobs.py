@@ -1,8 +1,4 @@
-"""Jobs and their schedules (J4, J7), and how any list is read to its end (J3.3).
-
-Each page begins a little before the end of the one before: where the last item that was seen turns up again, nothing
-can have slipped through in between; where it does not, the list is read again from its start.
-"""
+"""Jobs and their schedules (J4, J7), and how any list is read to its end (J3.3): pages overlap, so nothing slips by."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -21,31 +17,17 @@ _PASSES = 20  # fresh starts before a list counts as one that never rests
 
 
 class Listing(Struct, frozen=True):
-    """A list of the API.
+    """A list of the API."""
 
-    Attributes:
-        place: its path.
-        key: where the items stand in an answer.
-        name: the field that tells two items apart.
-        order: further parameters, the order above all.
-    """
-
-    place: str
-    key: str
-    name: str
-    order: tuple[tuple[str, str], ...]
+    place: str  # its path
+    key: str  # where the items stand in an answer
+    name: str  # the field that tells two items apart
+    order: tuple[tuple[str, str], ...]  # further parameters, the order above all
 
     def page(self, calls: Calls, filters: Sequence[str], limit: int, offset: int = 0) -> tuple[list[Object], bool]:
-        """Return one page, and whether there are more; `hasNext` alone tells.
+        """Return one page, and whether there are more; `hasNext` alone tells; all filters must match.
 
-        Args:
-            calls: how to ask.
-            filters: all of them must hold.
-            limit: items at the most.
-            offset: items to leave out.
-
-        Raises:
-            WorkFailed: the answer is not a list; an empty one is never assumed.
+        An answer that is not a list is WorkFailed: an empty one is never assumed.
         """
         query = [("limit", str(limit)), ("offset", str(offset)), *self.order, *(("filter", one) for one in filters)]
         answer = calls.json(self.place, query=query)
@@ -58,11 +40,7 @@ class Listing(Struct, frozen=True):
         return cast(list[Object], found), part_of(answer, "meta").get("hasNext") is True
 
     def whole(self, calls: Calls, filters: Sequence[str]) -> list[Object]:
-        """Return all items, each once, in the list's order.
-
-        Raises:
-            WorkFailed: it changes faster than it can be read.
-        """
+        """Return all items, each once, in the list's order; WorkFailed where it changes faster than it can be read."""
         for _ in range(_PASSES):
             found = self._pass(calls, filters)
             if found is not None:
@@ -73,11 +51,11 @@ class Listing(Struct, frozen=True):
         )
 
     def _is_empty(self, answer: Object) -> bool:
-        """Whether a list without items says so: null, or left out beside its `meta`."""
+        # A list without items is null, or left out beside its `meta`.
         return answer.get(self.key, "") is None or (self.key not in answer and isinstance(answer.get("meta"), dict))
 
     def _pass(self, calls: Calls, filters: Sequence[str]) -> list[Object] | None:
-        """Read the list once; None where items may have been lost."""
+        # None where items may have been lost.
         found: dict[str, Object] = {}
         offset, last = 0, None
         while True:
@@ -116,7 +94,6 @@ class Jobs:
         return None if raw is None else Job(raw)
 
     def create_job(self, definition: Object) -> None:
-        """Create a job."""
         name = str(definition["name"])
         self._calls.act(self._calls.post("jobs", json=definition), lambda: self._is(name, definition))
 
@@ -144,6 +121,6 @@ class Jobs:
         self._calls.act(self._calls.post("jobs", name, "schedule", action), landed)
 
     def _is(self, name: str, definition: Object) -> bool:
-        """Whether a job stands as it was defined; the server may have added defaults."""
+        # The server may have added defaults.
         job = self.job(name)
         return job is not None and covers(normal_job(job.raw), normal_job(definition))

@@ -29,13 +29,7 @@ def is_missing(reply: Reply) -> bool:
 
 
 def refusal(what: str, reply: Reply, user: str) -> MaintError:
-    """Return the failure that an answer other than 2xx stands for.
-
-    Args:
-        what: the call in words.
-        reply: the answer.
-        user: the workload user who asked.
-    """
+    """Return the failure that an answer other than 2xx stands for; `what` is the call, `user` the one who asked."""
     said = reply.message
     line = f"{what}: the virtual cluster answered {reply.title}" + (f": {said}" if said else "")
     if reply.status == 401:

@@ -27,7 +27,7 @@ class Resources:
         return tuple(Resource(raw) for raw in _RESOURCES.whole(self._calls, filters))
 
     def resource(self, name: str, *, files: bool = True) -> Resource | None:
-        """Return a resource, with its files unless told otherwise; None where there is none."""
+        """Return a resource, with its files unless they are not wanted; None where there is none."""
         raw = self._calls.json("resources", name, query=[("includeFiles", "true" if files else "false")])
         return None if raw is None else Resource(raw)
 
@@ -45,7 +45,6 @@ class Resources:
             answer.close()
 
     def create_resource(self, definition: Object) -> None:
-        """Create a resource."""
         name = str(definition["name"])
 
         def landed() -> bool:
@@ -81,7 +80,7 @@ class Resources:
         return self._calls.done(self._calls.delete(self._file(resource, path)), landed)
 
     def _file(self, resource: str, path: str) -> str:
-        """Return a file's address; `.` and `..` would lead elsewhere on the way."""
+        # `.` and `..` would lead elsewhere on the way.
         if not path or any(part in ("", ".", "..") for part in path.split("/")):
             raise Invalid(f"{path!r} is not the path of a file in a resource", hint="such as lib/tools.py")
         return self._calls.url("resources", resource, path=path)

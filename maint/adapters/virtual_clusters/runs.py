@@ -13,7 +13,7 @@ from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Start
 
 _NEWEST = 20  # runs among which one that has just been started is looked for
-_SHOWS_UP = (0.0, 1.0, 2.0, 3.0, 5.0, 5.0)  # seconds before each look for a run whose number was not told
+_SHOWS_UP = (0.0, 1.0, 2.0, 3.0, 5.0, 5.0)  # seconds before each look for a run whose number the answer lacked
 _RUNS = "job-runs"
 _LIST = Listing(_RUNS, "runs", "id", (("orderby", "ID"),))
 _NEWEST_FIRST = Listing(_RUNS, "runs", "id", (("orderby", "ID"), ("orderasc", "false")))
@@ -75,14 +75,14 @@ class Runs:
             return bool(found)
 
         content = None if start.again and landed() else self._calls.act(call, landed, good=_is_start)
-        told = None if content is None else _number(content)
-        if told is not None:
-            return told
+        number = None if content is None else _number(content)
+        if number is not None:
+            return number
         if not found and not landed():
             raise AnswerMissing(
                 f"job {start.job} was started, and no run of it is listed",
                 whole=True,
-                hint="`maint vc run list` may show it later; its number was not told",
+                hint="`maint vc run list` may show it later; the answer did not give its number",
             )
         return found[-1]
 
@@ -97,18 +97,14 @@ class Runs:
             self._calls.act(self._calls.post(_RUNS, str(run_id), "kill"), landed)
 
     def _newest(self, job: str) -> list[Run]:
-        """Return the newest runs of a job; all of them where the server does not sort as it is asked."""
+        # All runs where the server does not sort as it is asked.
         items, more = _NEWEST_FIRST.page(self._calls, [f"job[eq]{job}"], _NEWEST)
         found = [Run(raw) for raw in items]
         rising = len(found) > 1 and found[0].id < found[-1].id
         return list(self.runs([f"job[eq]{job}"])) if rising and more else found
 
     def _started(self, start: Start, after: int) -> Run | None:
-        """Look for the run that a start made, for a while: it may take a moment to be listed.
-
-        Raises:
-            AnswerMissing: there are several, and nothing tells which.
-        """
+        # The run that a start made may take a moment to be listed.
         for pause in _SHOWS_UP:
             self._calls.clock.sleep(pause)
             fresh = [run for run in self._newest(start.job) if run.id > after]
@@ -125,10 +121,10 @@ class Runs:
 
 def _ambiguous(start: Start, runs: Sequence[Run]) -> AnswerMissing:
     return AnswerMissing(
-        f"job {start.job} was started, and which run that made cannot be told",
+        f"job {start.job} was started, and which run that made is unclear",
         whole=True,
         detail=[f"started since: {', '.join(str(run.id) for run in runs)}"],
-        hint="`maint vc run describe` tells who started each of them",
+        hint="`maint vc run describe` says who started each of them",
     )
 
 
@@ -140,12 +136,11 @@ def _request(start: Start) -> dict[str, Json]:
 
 
 def _is_start(reply: Reply) -> bool:
-    """Whether an answer means that the run was started; a repeated `requestID` is told the run's number (J3.5)."""
+    # A repeated `requestID` is answered with the run's number (J3.5).
     return reply.good or (reply.status == 409 and _number(reply.content) is not None)
 
 
 def _number(content: bytes) -> int | None:
-    """Return the `id` of an answer, None where it has none."""
     with suppress(ValueError, TypeError):
         value = parse(content)
         found = value.get("id") if isinstance(value, Mapping) else None
@@ -154,7 +149,7 @@ def _number(content: bytes) -> int | None:
 
 
 def _is_empty(value: Json) -> bool:
-    """Whether an answer without kinds of log says that there are none: nothing, or empty lists."""
+    # No kinds of log: nothing, or empty lists.
     return not value or (isinstance(value, Mapping) and any(inner in (None, []) for inner in value.values()))
 
 

@@ -26,28 +26,15 @@ Send = Callable[[str, Basic], Reply]
 
 
 class Token(Struct, frozen=True):
-    """A token and until when it is used.
-
-    Attributes:
-        value: the token.
-        lifetime: seconds that it was good for when it came, None where nothing says.
-        renew: on the monotonic clock, when to ask for another; None: when it is refused.
-    """
+    """A token and until when it is used."""
 
     value: Secret
-    lifetime: float | None
-    renew: float | None
+    lifetime: float | None  # seconds that it was good for when it came, None where nothing says
+    renew: float | None  # on the monotonic clock, when to ask for another; None: when it is refused
 
 
 class Tokens:
-    """Gives the token of one user; may be asked by several threads.
-
-    Args:
-        settings: the gateway and the user.
-        secrets: resolves the password, when it is first needed.
-        clock: time.
-        send: asks an address with patience.
-    """
+    """Gives the token of one user, whose password is resolved when first needed; may be asked by several threads."""
 
     def __init__(self, settings: VirtualClusterSettings, secrets: Secrets, clock: Clock, send: Send) -> None:
         self._settings = settings
@@ -58,12 +45,7 @@ class Tokens:
         self._token: Token | None = None
 
     def current(self) -> Token:
-        """Return a token that is good for a while.
-
-        Raises:
-            LoginRefused: the gateway does not let the user in.
-            CannotReach: it cannot be reached, or is not a gateway.
-        """
+        """Return a token that is good for a while; LoginRefused, or CannotReach where it is not a gateway."""
         with self._lock:
             found = self._token
             if found is None or (found.renew is not None and self._clock.monotonic() >= found.renew):
@@ -87,7 +69,6 @@ class Tokens:
         return Token(value, lifetime, renew)
 
     def _given(self, where: str, reply: Reply) -> tuple[Secret, Mapping[str, Json]]:
-        """Return the token, and the other fields of the answer."""
         user = self._settings.login.username
         if reply.status in (401, 403):
             raise LoginRefused(
@@ -115,7 +96,7 @@ def _object(content: bytes) -> dict[str, Json]:
 
 
 def _expiry(token: Secret) -> float | None:
-    """Return the `exp` of a JWT in epoch seconds, None where the token is not one."""
+    # The `exp` of a JWT, epoch seconds.
     parts = token.reveal().split(".")
     if len(parts) != 3:
         return None
@@ -128,7 +109,7 @@ def _expiry(token: Secret) -> float | None:
 
 
 def _lifetime(fields: Mapping[str, Json], expiry: float | None, now: float) -> float | None:
-    """Return for how many seconds a token is good; None where nothing says, or where the clocks disagree."""
+    # None where nothing says for how many seconds a token is good, or where the clocks disagree.
     said = fields.get("expires_in")
     if isinstance(said, str) and said.isdigit():
         said = int(said)

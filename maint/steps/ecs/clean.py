@@ -50,7 +50,7 @@ class CleanHosts(Step[DeleteArguments]):
         paths = paths_of(ecs)
         removals = removals_on(sight, ecs.hosts, paths)
         hosts: dict[str, Json] = {host: [one.to_json() for one in listed] for host, listed in removals.items()}
-        words = f"end rke2, remove {PACKAGE}, unmount what pods hold, and remove {_told(removals)}"
+        words = f"end rke2, remove {PACKAGE}, unmount what pods hold, and remove {_removal_words(removals)}"
         yield self.action(
             f"hosts of cluster {ecs.cluster.name}",
             f"{words}{_beside(ecs)}{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",
@@ -73,7 +73,7 @@ class CleanHosts(Step[DeleteArguments]):
         kept = yield from keep(action, site, work)
         yield from _ended(site, work, surveys)
         off = [host for host, survey in surveys.items() if survey.package or survey.iscsid]
-        yield from _told_all(site, off, script("ecs-iscsi", package=PACKAGE), f"taking {PACKAGE} off")
+        yield from _run_everywhere(site, off, script("ecs-iscsi", package=PACKAGE), f"taking {PACKAGE} off")
         surveys = yield from _surveys(site, list(hosts), paths, "looking at what is mounted")
         yield from _unmounted(site, surveys)
         surveys = yield from _surveys(site, list(hosts), paths, "looking at what is left")
@@ -82,8 +82,7 @@ class CleanHosts(Step[DeleteArguments]):
         return done(f"{count} paths removed on {host_list(list(hosts))}; {kept}")
 
 
-def _told(removals: Mapping[str, Sequence[Removal]]) -> str:
-    """Return what goes from which host; hosts that lose the same stand together."""
+def _removal_words(removals: Mapping[str, Sequence[Removal]]) -> str:
     groups: dict[tuple[str, ...], list[str]] = {}
     for host, listed in removals.items():
         groups.setdefault(tuple(one.words for one in listed), []).append(host)
@@ -91,7 +90,6 @@ def _told(removals: Mapping[str, Sequence[Removal]]) -> str:
 
 
 def _beside(ecs: Ecs) -> str:
-    """Return what the operator should know about data directories and hosts."""
     others = ", ".join(f"{key}={value}" for key, value in ecs.others.items())
     left = f"; left alone, though a setting names it: {others}" if others else ""
     shared = [f"{host} carries roles of {' and '.join(owners)} too" for host, owners in ecs.shared.items()]
@@ -100,7 +98,6 @@ def _beside(ecs: Ecs) -> str:
 
 
 def _refuse_changed(hosts: Mapping[str, Sequence[Removal]], surveys: Mapping[str, Survey]) -> None:
-    """Refuse where anything that would go is not what the plan says, or must not go (any more)."""
     problems: list[str] = []
     for host, survey in surveys.items():
         removals, reasons = judge_paths(survey.found, survey.mounts)
@@ -116,7 +113,7 @@ def _surveys(
 
 
 def _ended(site: Site, work: Work, surveys: Mapping[str, Survey]) -> Generator[str, None, None]:
-    """Run rke2's own scripts where no earlier attempt has run both; they stay, being the parcel's."""
+    # rke2's own scripts run where no earlier attempt has run both; they stay, being the parcel's.
     ended = texts(work.noted("rke2 ended"))
     left = [host for host, survey in surveys.items() if survey.scripts and host not in ended]
 
@@ -124,10 +121,10 @@ def _ended(site: Site, work: Work, surveys: Mapping[str, Survey]) -> Generator[s
         ended.append(host)
         work.note("rke2 ended", list(ended))
 
-    yield from _told_all(site, left, script("ecs-rke2", bin=BIN), "ending rke2", note)
+    yield from _run_everywhere(site, left, script("ecs-rke2", bin=BIN), "ending rke2", note)
 
 
-def _told_all(
+def _run_everywhere(
     site: Site, hosts: Sequence[str], words: bytes, doing: str, note: Callable[[str], object] = str
 ) -> Generator[str, None, None]:
     yield from map_hosts(
@@ -136,7 +133,7 @@ def _told_all(
 
 
 def _unmounted(site: Site, surveys: Mapping[str, Survey]) -> Generator[str, None, None]:
-    """Unmount what pods held, and what containers left behind below the folders that go."""
+    # What pods held, and what containers left behind below the folders that go.
     targets = {host: to_unmount(survey.found, survey.mounts) for host, survey in surveys.items()}
 
     def unmount(host: str) -> None:
@@ -148,7 +145,7 @@ def _unmounted(site: Site, surveys: Mapping[str, Survey]) -> Generator[str, None
 def _removed(
     site: Site, work: Work, hosts: Mapping[str, Sequence[Removal]], surveys: Mapping[str, Survey]
 ) -> Generator[str, None, int]:
-    """Remove what the plan names and is still there; nothing on any host while something is mounted below it."""
+    # Nothing goes on any host while something is mounted below it.
     now = {host: judge_paths(survey.found, survey.mounts)[0] for host, survey in surveys.items()}
     held = [f"{host}: {words}" for host, survey in surveys.items() for words in still_mounted(now[host], survey.mounts)]
     if held:
@@ -212,8 +209,7 @@ def boot_of(shell: ShellSight, host: str) -> str:
 
 
 def _boots(site: Site, hosts: Sequence[str]) -> Generator[str, None, dict[str, str]]:
-    """Return the boot of each host, nothing for one that does not answer now."""
-
+    # A host that does not answer now has no entry.
     def ask(host: str) -> str:
         try:
             return boot_of(site.shell, host)

@@ -18,29 +18,18 @@ _DATA = {"DOCKER": ("defaultDataPath",), "ECS": ("defaultDataPath", "lsoDataPath
 
 
 class Ecs(msgspec.Struct, frozen=True):
-    """An ECS cluster.
-
-    Attributes:
-        cluster: it.
-        hosts: the names that the config gives its hosts.
-        data: its data directories by the setting that names them, such as `ecs.lsoDataPath`.
-        others: further settings that hold a path; what they name is left alone.
-        shared: hosts that carry roles of other clusters or of the management service too, and whose.
-    """
+    """An ECS cluster."""
 
     cluster: Cluster
-    hosts: Sequence[str]
-    data: Mapping[str, str]
-    others: Mapping[str, str]
+    hosts: Sequence[str]  # the names that the config gives its hosts
+    data: Mapping[str, str]  # its data directories by the setting that names them, such as `ecs.lsoDataPath`
+    others: Mapping[str, str]  # further settings that hold a path; what they name is left alone
+    # hosts that carry roles of other clusters or of the management service too, and whose
     shared: Mapping[str, Sequence[str]]
 
 
 def ecs_cluster(sight: Sight, name: str) -> Ecs:
-    """Return an ECS cluster by name or display name.
-
-    Raises:
-        Refused: there is none, it is of another kind, or the config lacks SSH or one of its hosts.
-    """
+    """Return an ECS cluster by name or display name; Refused where it is none, or the config lacks SSH or hosts."""
     cluster = resolve(sight.manager, name)
     if not cluster.is_ecs:
         raise Refused(
@@ -58,11 +47,7 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
 
 
 def refuse_running(manager: ManagerSight, name: str) -> None:
-    """Refuse while a cluster runs; one that is gone from the manager does not.
-
-    Raises:
-        Refused: naming the services that are not at rest.
-    """
+    """Refuse while a cluster runs, naming the services that are not at rest; one gone from the manager does not run."""
     if all(cluster.name != name for cluster in manager.clusters()):
         return
     if running := restless(manager, name):
@@ -71,7 +56,7 @@ def refuse_running(manager: ManagerSight, name: str) -> None:
 
 
 def _configured(sight: Sight, cluster: Cluster) -> Sequence[str]:
-    """Return the names that the config gives the hosts of a cluster; each must have one, and only one."""
+    # Each host of the cluster must have one name in the config, and only one.
     known = {host.host_id: host for host in sight.manager.hosts()}
     ids = dict.fromkeys(_host_ids(sight.manager, cluster.name))
     ids |= dict.fromkeys(host.host_id for host in known.values() if host.cluster == cluster.name)
@@ -96,7 +81,6 @@ UNCLEANED = f"mend these hosts; or only the API calls: {_API_ONLY}"
 
 
 def _shared(sight: Sight, cluster: str) -> Mapping[str, Sequence[str]]:
-    """Return the hosts of a cluster on which others have roles too, by their names in the config."""
     found: dict[str, Sequence[str]] = {}
     for item in items_of(sight.manager.get("/hosts?view=full")):
         refs = item.get("roleRefs")
@@ -131,7 +115,7 @@ def _host_ids(manager: ManagerSight, cluster: str) -> Iterator[str]:
 
 
 def _settings(manager: ManagerSight, cluster: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings of all services, `service.name` and value; what is not set has its default."""
+    # What is not set has its default.
     for service, _ in _kinds(manager, cluster):
         for item in items_of(manager.get(f"{_path(cluster, service)}/config?view=full")):
             value = item.get("value", item.get("default"))

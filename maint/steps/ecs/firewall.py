@@ -92,7 +92,7 @@ def _split(found: dict[str, bytes]) -> tuple[list[str], list[str]]:
 class RestoreArguments(Arguments):
     """Which hosts; all of which rules are kept when left out."""
 
-    hosts: list[str] = Field(default_factory=list)
+    hosts: list[str] = Field(default_factory=list, description="these hosts; empty: all of which rules are kept")
 
 
 class RestoreFirewall(Step[RestoreArguments]):
@@ -129,7 +129,7 @@ class RestoreFirewall(Step[RestoreArguments]):
         def restore(host: str) -> None:
             found = undo.newest(site.state, host, NAME)
             if found is None:
-                raise WorkFailed(f"{host}: its rules are no longer kept")
+                raise WorkFailed(f"{host}: its rules are not kept any more")
             rules = site.undo.fetch(found.sealed)
             output_of(host, site.shell.run(host, "iptables-restore", stdin=rules, timeout=_LIMIT))
 

@@ -39,11 +39,7 @@ class Container(msgspec.Struct, frozen=True):
 
 
 def containers(shell: ShellSight, host: str) -> Sequence[Container] | None:
-    """Return the containers of a host; None where docker does not run, or is not there.
-
-    Raises:
-        WorkFailed: docker answers with an error.
-    """
+    """Return the containers of a host; None where docker does not run, or is not there; WorkFailed on its error."""
     ran = shell.ask(host, SHELL, stdin=script("ecs-registry-list", docker=DOCKER, absent=_ABSENT), timeout=_LIMIT)
     if ran.status == _ABSENT:
         return None

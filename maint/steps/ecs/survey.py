@@ -49,36 +49,21 @@ class Mount(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a host says about one path.
+    """What a host says about one path."""
 
-    Attributes:
-        path: as the contract or a setting spells it.
-        form: none, folder, file or link.
-        real: where it leads, without links; empty where a link leads nowhere.
-        leads: for a link, what it leads to: none, folder or file.
-    """
-
-    path: str
-    form: str
-    real: str
-    leads: str = ""
+    path: str  # as M6.1 or a setting spells it
+    form: str  # none, folder, file or link
+    real: str  # where it leads, without links; empty where a link leads nowhere
+    leads: str = ""  # for a link, what it leads to: none, folder or file
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """What goes from a host.
+    """What goes from a host."""
 
-    Attributes:
-        path: as the contract or a setting spells it.
-        form: folder, file or link.
-        real: what is removed: the path itself, without links on the way, or a link's target; empty for a link that
-            leads nowhere.
-        volume: the file system of a volume of its own, which is emptied only; empty where it is none.
-    """
-
-    path: str
-    form: str
-    real: str
-    volume: str
+    path: str  # as M6.1 or a setting spells it
+    form: str  # folder, file or link
+    real: str  # the path itself, without links on the way, or a link's target; empty for a link that leads nowhere
+    volume: str  # the file system of a volume of its own, which is emptied only; empty where it is none
 
     @property
     def words(self) -> str:
@@ -92,11 +77,7 @@ class Removal(msgspec.Struct, frozen=True):
 
 
 def spelled(path: str) -> str:
-    """Return a path of a setting in its one spelling.
-
-    Raises:
-        ValueError: nothing is ever removed by such a path, with the reason.
-    """
+    """Return a path of a setting in its one spelling; ValueError, with the reason, for what must never be removed."""
     if _ODD.search(path):
         raise ValueError("holds a control character or a line break")
     if not path.startswith("/"):
@@ -107,15 +88,7 @@ def spelled(path: str) -> str:
 
 
 def judge_paths(found: Sequence[Found], mounts: Sequence[Mount]) -> tuple[list[Removal], list[str]]:
-    """Return what goes from a host, and why some of it must not.
-
-    Args:
-        found: what the host says about each path.
-        mounts: what is mounted there.
-
-    Returns:
-        What would be removed, and reasons to remove nothing at all.
-    """
+    """Return what would be removed from a host, and reasons to remove nothing at all."""
     removals: list[Removal] = []
     problems: list[str] = []
     unmounted = {one.real for one in found if one.path in UNMOUNTED} | set(UNMOUNTED)
@@ -136,7 +109,7 @@ def wanted(paths: Sequence[str]) -> list[str]:
 
 
 def _problem(found: Found, mounts: Sequence[Mount], unmounted: set[str]) -> str:
-    """Return why a path must not be touched, in words that follow it; else nothing."""
+    # The words follow the path; empty where it may go.
     way = f" leads to {found.real}, which" if found.real != found.path else ""
     if _ODD.search(found.real):
         return f" leads to {found.real!r}, whose name holds a control character"
@@ -204,34 +177,22 @@ def changed(planned: Sequence[Removal], now: Sequence[Removal]) -> list[str]:
 
 
 def _link_left(planned: Removal | None, now: Removal) -> bool:
-    """Whether of a planned link only the link is left, its target being gone."""
+    # The target of a planned link is gone, the link itself is left.
     return planned is not None and planned.form == now.form == "link" and not now.real
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """What is on one host.
+    """What is on one host."""
 
-    Attributes:
-        found: each path that was asked about.
-        mounts: what is mounted, in the order in which it was.
-        scripts: which of rke2's scripts are there.
-        package: whether the package of iSCSI is installed.
-        iscsid: whether its daemon runs.
-    """
-
-    found: Sequence[Found]
-    mounts: Sequence[Mount]
-    scripts: Sequence[str]
-    package: bool
-    iscsid: bool
+    found: Sequence[Found]  # each path that was asked about
+    mounts: Sequence[Mount]  # what is mounted, in the order in which it was
+    scripts: Sequence[str]  # which of rke2's scripts are there
+    package: bool  # whether the package of iSCSI is installed
+    iscsid: bool  # whether its daemon runs
 
 
 def paths_of(ecs: Ecs) -> list[str]:
-    """Return all paths that are asked about: those that the contract lists, and the data directories.
-
-    Raises:
-        Refused: a data directory is spelled in a way in which nothing is ever removed.
-    """
+    """Return all paths that are asked about: those of M6.1, and the data directories, or refuse."""
     problems: list[str] = []
     paths = dict.fromkeys([*LISTED, *UNMOUNTED])
     for setting, path in ecs.data.items():
@@ -249,12 +210,7 @@ def paths_of(ecs: Ecs) -> list[str]:
 
 
 def survey_host(shell: ShellSight, host: str, paths: Sequence[str]) -> Survey:
-    """Ask one host.
-
-    Raises:
-        WorkFailed: its answer is not whole.
-        CannotReach: it does not answer.
-    """
+    """Ask one host; WorkFailed where its answer is not whole."""
     answer = ask_script(shell, host, script("ecs-survey", paths=list(paths), bin=BIN, package=PACKAGE))
     _, begun, rest = answer.partition(_BEGIN)
     words = rest.removesuffix(_END).split(b"\0")
@@ -298,5 +254,5 @@ def _mounts(table: str) -> list[Mount]:
 
 
 def _plain(word: str) -> str:
-    """Return a word of /proc/mounts: blanks, tabs, line breaks and backslashes stand there in octal."""
+    # In /proc/mounts blanks, tabs, line breaks and backslashes stand in octal.
     return re.sub(r"\\([0-7]{3})", lambda digits: chr(int(digits[1], 8)), word)

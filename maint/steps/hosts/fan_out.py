@@ -27,11 +27,8 @@ def map_hosts(
     """Do something on every host, as many at once as the config allows, and return what each gave, in their order.
 
     Args:
-        sight: the site, whose `ssh.at_once` counts.
-        hosts: their names.
         work: called with each name, in a thread.
-        doing: what is done, for words on the way.
-        done: told of each host where it was done, by the thread that iterates.
+        done: called with each host where it was done, by the thread that iterates.
         hint: what to do next, beside what the hosts' own failures say.
 
     Raises:
@@ -71,7 +68,6 @@ def map_hosts(
 def _work(
     work: Callable[[str], T], waiting: "SimpleQueue[str]", ended: "SimpleQueue[tuple[str, T | BaseException]]"
 ) -> None:
-    """Take one host after the other."""
     while True:
         try:
             host = waiting.get_nowait()
@@ -101,11 +97,7 @@ def map_hosts_now(
 
 
 def ask_script(shell: ShellSight, host: str, script: bytes, *, timeout: float | None = None) -> bytes:
-    """Ask one host something that must succeed, and return its answer.
-
-    Raises:
-        WorkFailed: the script failed there.
-    """
+    """Ask one host something that must succeed, else WorkFailed, and return its answer."""
     return output_of(host, shell.ask(host, SHELL, stdin=script, timeout=timeout))
 
 
@@ -115,11 +107,7 @@ def run_script(shell: Shell, host: str, script: bytes, *, timeout: float) -> byt
 
 
 def output_of(host: str, ran: Ran) -> bytes:
-    """Return what a script printed that must have succeeded.
-
-    Raises:
-        WorkFailed: it ended with another status than 0.
-    """
+    """Return what a script printed that must have succeeded, else WorkFailed."""
     if ran.ok:
         return ran.out
     raise WorkFailed(f"{host}: {error_text(ran)}")
@@ -142,7 +130,6 @@ def texts(value: Json) -> list[str]:
 
 
 def _together(failed: Mapping[str, MaintError], hosts: Sequence[str], total: int, doing: str, hint: str) -> MaintError:
-    """Return one failure for all."""
     detail = [line for host in hosts for line in _lines(host, failed[host])]
     hints = list(dict.fromkeys(error.hint for error in failed.values() if error.hint))
     words = f"{doing}: {len(failed)} of {total} hosts failed"
@@ -161,10 +148,5 @@ _BEFORE = "LC_ALL=C; export LC_ALL\nPATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin; 
 
 
 def script(name: str, **values: object) -> bytes:
-    """Return a script.
-
-    Args:
-        name: of the template, without `.sh.j2`.
-        values: what it may use.
-    """
+    """Return a script by its template's name, without `.sh.j2`, filled in with values."""
     return f"{_BEFORE}{from_file(f'{name}.sh.j2', values)}".encode("utf-8", "surrogateescape")

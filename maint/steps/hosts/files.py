@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
+from pydantic import Field
 
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.files import written
@@ -27,27 +28,17 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 
 
 class Stat(msgspec.Struct, frozen=True):
-    """What a file on a host is; only a `file` has the rest.
+    """What a file on a host is; only a `file` has the rest."""
 
-    Attributes:
-        form: none, file, folder or dangling.
-        sha256: of its content.
-        owner, group, mode: as `stat` spells them.
-    """
-
-    form: str
+    form: str  # none, file, folder or dangling
     sha256: str = ""
-    owner: str = ""
+    owner: str = ""  # owner, group and mode as `stat` spells them
     group: str = ""
     mode: str = ""
 
 
 def stat_of(shell: ShellSight, host: str, path: str) -> Stat:
-    """Return what a file on a host is.
-
-    Raises:
-        WorkFailed: it is there, and cannot be read.
-    """
+    """Return what a file on a host is; WorkFailed where it is there, and cannot be read."""
     words = ask_script(shell, host, script("host-stat", path=path)).decode("utf-8", "replace").split()
     if not words or len(words) not in (1, 5):
         raise WorkFailed(f"{host}: what it says about {path} cannot be read")
@@ -57,11 +48,11 @@ def stat_of(shell: ShellSight, host: str, path: str) -> Stat:
 class PutArguments(HostsArguments):
     """Which local file goes where; without owner, group and mode those of the old file stay, else root and 0644."""
 
-    file: str
-    path: str
-    owner: str = ""
-    group: str = ""
-    mode: str = ""
+    file: str = Field(description="the local file, absolute")
+    path: str = Field(description="where it goes, absolute")
+    owner: str = Field("", description="as it was; root for a new file")
+    group: str = Field("", description="as it was; root for a new file")
+    mode: str = Field("", description='octal, such as `"0640"`; as it was, 0644 for a new file')
 
 
 class PutFile(Step[PutArguments]):
@@ -123,17 +114,13 @@ class PutFile(Step[PutArguments]):
 
 
 def write(site: Site, host: str, path: str, content: bytes, wanted: Stat) -> None:
-    """Replace a file of a host.
-
-    Raises:
-        WorkFailed: it could not be written; the old one is as it was.
-    """
+    """Replace a file of a host; where that fails, the old one is as it was."""
     owner, group, mode = wanted.owner, wanted.group, wanted.mode
     site.shell.write_file(host, path, content, owner=owner, group=group, mode=mode, timeout=_LIMIT)
 
 
 def _wanted(args: PutArguments, content: bytes, now: Stat) -> Stat:
-    """Return what a file is to be; what the arguments leave open stays as it is."""
+    # What the arguments leave open stays as it is.
     return Stat(
         "file",
         hashlib.sha256(content).hexdigest(),
@@ -179,7 +166,7 @@ def _local(file: str) -> bytes:
 
 
 def _facts(file: str) -> dict[str, Json]:
-    """Return what tells that a local file is still the same; no digest, which could tell of a secret in it."""
+    # What tells that a local file is still the same; no digest, which could tell of a secret in it.
     try:
         found = Path(file).stat()
     except OSError as error:
@@ -195,8 +182,8 @@ def _keep(site: Site, run: str, path: str, old: Mapping[str, bytes | None], stat
 class BackArguments(HostsArguments):
     """Which file goes back, and which run replaced it; this one when left out."""
 
-    path: str
-    run: str = ""
+    path: str = Field(description="which file")
+    run: str = Field("", description="the run that replaced it; empty: this one")
 
 
 class PutFileBack(Step[BackArguments]):
@@ -245,13 +232,13 @@ _BLOCK = 1024 * 1024
 class FetchArguments(Arguments):
     """Which file of which host goes where."""
 
-    host: str
-    path: str
-    to: str
-    mode: str = "0600"
-    owner: str = ""
-    group: str = ""
-    replace: bool = False
+    host: str = Field(description="name of the host in the config")
+    path: str = Field(description="the file there, absolute")
+    to: str = Field(description="the local file, absolute")
+    mode: str = Field("0600", description="its mode, octal")
+    owner: str = Field("", description="its owner; empty: who runs maint")
+    group: str = Field("", description="its group")
+    replace: bool = Field(False, description="another local file may be replaced")
 
 
 class FetchFile(Step[FetchArguments]):
@@ -263,7 +250,7 @@ class FetchFile(Step[FetchArguments]):
     arguments = FetchArguments
 
     def plan(self, args: FetchArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it; whether the file is there is told when its turn comes, since an earlier step may make it."""
+        """Plan it; whether the file is there is seen when its turn comes, since an earlier step may make it."""
         chosen_hosts(sight, HostsArguments(hosts=[args.host]))
         odd = not plain_path(args.path) or not plain_path(args.to) or not MODE.fullmatch(args.mode)
         if odd or any(name and not NAME.fullmatch(name) for name in (args.owner, args.group)):

@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Generator, Iterable, Mapping
 
+from pydantic import Field
+
 from maint.errors import CannotReach, MaintError, WorkFailed
 from maint.model.events import Result
 from maint.model.json import Json
@@ -17,21 +19,15 @@ _KEPT = 64 * 1024  # bytes of a host's output that are registered
 
 
 class RunArguments(HostsArguments):
-    """What is run, and what is known of it.
+    """What is run, and what is known of it."""
 
-    Attributes:
-        command: for the host's `/bin/sh`.
-        reads: it changes nothing.
-        unless: another one that changes nothing, and ends well where nothing is to be done.
-        repeatable: doing it twice is as good as once.
-        output: what it prints is registered.
-    """
-
-    command: str
-    reads: bool = False
-    unless: str = ""
-    repeatable: bool = False
-    output: bool = False
+    command: str = Field(description="for the shell")
+    reads: bool = Field(False, description="it changes nothing: READ")
+    unless: str = Field(
+        "", description="a command that changes nothing, and ends with status 0 where nothing is to be done"
+    )
+    repeatable: bool = Field(False, description="twice is as good as once")
+    output: bool = Field(False, description="register what it prints, up to 64 KiB a host")
 
 
 class RunCommand(Step[RunArguments]):
@@ -75,7 +71,7 @@ class RunCommand(Step[RunArguments]):
         if begun and not (args.reads or args.repeatable or args.unless):
             raise WorkFailed(
                 f"nobody saw whether `{args.command}` ended on {host_list(begun)}, so it is not run again",
-                hint="look there; `unless: COMMAND` in its step tells where it is done, `repeatable: true` lets it run",
+                hint="look there; `unless: COMMAND` in its step says where it is done, `repeatable: true` lets it run",
             )
         open_, ran = list(left), dict[str, Ran]()
         work.note("begun", list(open_))
@@ -91,12 +87,11 @@ class RunCommand(Step[RunArguments]):
                 open_.remove(host)
                 work.note("begun", list(open_))
 
-        yield from _told_all(map_hosts(site, left, run, "running", done=note), ran)
+        yield from _raising_all(map_hosts(site, left, run, "running", done=note), ran)
         return _result(args, ran) if ran else unchanged(f"nothing to run on {host_list(args.hosts)}")
 
 
-def _told_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) -> Generator[str, None, None]:
-    """Carry on, and tell of all hosts on which it failed, in whichever way."""
+def _raising_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) -> Generator[str, None, None]:
     failure: MaintError | None = None
     try:
         yield from running

@@ -16,22 +16,12 @@ from maint.steps.step import Arguments
 class HostsArguments(Arguments):
     """Hosts by name, and all hosts of groups."""
 
-    hosts: list[str] = Field(default_factory=list)
-    groups: list[str] = Field(default_factory=list)
+    hosts: list[str] = Field(default_factory=list, description="names of hosts in the config")
+    groups: list[str] = Field(default_factory=list, description="all hosts of these groups")
 
 
 def chosen_hosts(sight: Sight, args: HostsArguments, otherwise: Sequence[str] = ()) -> list[str]:
-    """Return the names of the hosts that are meant, in the order of the config.
-
-    Args:
-        sight: the site.
-        args: what was asked for.
-        otherwise: the hosts that are meant where neither hosts nor groups are named.
-
-    Raises:
-        Invalid: a host or group is not in the config, or none is named.
-        Refused: the config has no `ssh`.
-    """
+    """Return the names of the hosts that are meant, in the order of the config; `otherwise` where none are named."""
     require_ssh(sight, "hosts")
     known = {host.name: set(host.groups) for host in (*sight.settings.hosts, *sight.settings.hosts_in("manager"))}
     groups = {group for each in known.values() for group in each}

@@ -15,33 +15,20 @@ _AT_MOST = 5  # of each thing; what is older is forgotten
 
 
 class UndoRecord(msgspec.Struct, frozen=True):
-    """One thing that was on a host.
-
-    Attributes:
-        host: where it was.
-        name: a path, or `iptables` for the rules of the firewall.
-        sealed: the name of the sealed content; empty where there was no such file.
-        run: the run that kept it.
-        kept_at: when, UTC.
-        owner, group, mode: of a file; empty otherwise.
-    """
+    """One thing that was on a host."""
 
     host: str
-    name: str
-    sealed: str
-    run: str
-    kept_at: str
-    owner: str = ""
+    name: str  # a path, or `iptables` for the rules of the firewall
+    sealed: str  # the name of the sealed content; empty where there was no such file
+    run: str  # the run that kept it
+    kept_at: str  # when, UTC
+    owner: str = ""  # owner, group and mode of a file; empty otherwise
     group: str = ""
     mode: str = ""
 
 
 def records(state: Path) -> Sequence[UndoRecord]:
-    """Return all that is kept, the newest last.
-
-    Raises:
-        WorkFailed: the record is damaged.
-    """
+    """Return all that is kept, the newest last; WorkFailed where the record is damaged."""
     path = state / _RECORD
     try:
         return msgspec.json.decode(path.read_bytes(), type=list[UndoRecord])
@@ -49,7 +36,7 @@ def records(state: Path) -> Sequence[UndoRecord]:
         return ()
     except msgspec.DecodeError:
         raise WorkFailed(
-            f"{path} is damaged, so what is kept of hosts cannot be told",
+            f"{path} is damaged, so what is kept of hosts is not known",
             hint=f"move it away; the contents themselves lie sealed in {state / 'undo'}",
         ) from None
 
@@ -60,16 +47,9 @@ def newest(state: Path, host: str, name: str) -> UndoRecord | None:
 
 
 def keep(site: Site, run: str, found: Mapping[str, bytes | None], name: str, **facts: Mapping[str, str]) -> None:
-    """Seal content of hosts, and write down what it is; on disk before this returns.
+    """Seal content of hosts, None where there was none, with owner, group and mode; on disk before this returns.
 
     What the same run has kept already stays: it is the state before the run.
-
-    Args:
-        site: the site.
-        run: the run.
-        found: the content by host; None: there was none.
-        name: what it is.
-        facts: owner, group and mode, each by host.
     """
     before = list(records(site.state))
     have = {one.host for one in before if one.run == run and one.name == name}
@@ -88,7 +68,7 @@ def keep(site: Site, run: str, found: Mapping[str, bytes | None], name: str, **f
 
 
 def _last(records: Sequence[UndoRecord]) -> list[UndoRecord]:
-    """Return what stays: of each thing the newest few."""
+    # Of each thing the newest few stay.
     seen: Counter[tuple[str, str]] = Counter()
     stays: list[UndoRecord] = []
     for one in reversed(records):

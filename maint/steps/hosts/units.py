@@ -23,13 +23,10 @@ _HEARTBEAT = timedelta(seconds=60)  # older ones are no sign of life (M10.1: an 
 def switch_units(
     site: Site, hosts: Sequence[str], verb: str, units: Sequence[str], *, when: bool
 ) -> Generator[str, None, list[str]]:
-    """Start or stop units on hosts, where they are not yet as wanted; return the hosts where something was done.
+    """Start or stop (`verb`) units on hosts where they are not yet as wanted; return the hosts that changed.
 
     Args:
-        site: the site.
-        hosts: names.
-        verb: `start` or `stop`.
-        units: names of units; those that a host does not have are left out when stopping.
+        units: names; those that a host does not have are left out when stopping.
         when: whether they are active before; only those are touched.
     """
 
@@ -56,7 +53,6 @@ class StopServer(Step[NoArguments]):
     arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it."""
         yield _server_action(self, sight, "stop", "start it: `server.start`")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -75,7 +71,6 @@ class StartServer(Step[NoArguments]):
     arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it."""
         yield _server_action(self, sight, "start", "stop it: `server.stop`")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -95,11 +90,9 @@ class AwaitServer(Step[NoArguments]):
     arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it."""
         yield self.action(f"manager {sight.settings.manager.host}", "wait until the manager's API answers")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Wait."""
         version = yield from await_version(site, work.timeout or START_LIMIT)
         return done(f"API v{version} answers", {"api": version})
 
@@ -163,7 +156,7 @@ _RUNS, _IDLE, _SILENT = "runs", "idle", "silent"
 
 
 def _state(shell: ShellSight, host: str) -> str:
-    """Return whether the agent runs on a host; one that does not answer now may by the time it is needed."""
+    # A host that does not answer now may by the time it is needed.
     try:
         return _RUNS if shell.ask(host, f"systemctl is-active --quiet {AGENT}").ok else _IDLE
     except (CannotReach, TimedOut):
@@ -243,7 +236,7 @@ _LOOK = f"on these hosts: systemctl status {AGENT}; then `maint playbook resume`
 
 
 def _awaited(site: Site, hosts: Sequence[str], limit: float, seen: list[str]) -> Generator[str, None, None]:
-    """Wait until no agent is missing; `seen` holds those that were missing last."""
+    # `seen` gets those that were missing last.
     begun = site.clock.monotonic()
     for pause in polls():
         seen[:] = yield from _missing(site, hosts)
@@ -269,7 +262,7 @@ def _missing(site: Site, hosts: Sequence[str]) -> Generator[str, None, list[str]
 
 
 def _heard(site: Site) -> Mapping[str, str]:
-    """Return the hosts that the manager lists, by their names in the config; with words for those that are silent."""
+    # The hosts that the manager lists, by their names in the config; with words for those that are silent.
     found: dict[str, str] = {}
     for item in items_of(site.manager.get("/hosts?view=full")):
         host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))

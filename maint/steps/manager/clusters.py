@@ -1,7 +1,9 @@
-"""Clusters: start, stop and delete them; only the services' states are believed (contract sections 5 and 6)."""
+"""Clusters: start, stop and delete them; only the services' states are believed (M5, M6)."""
 
 from collections.abc import Generator, Iterable, Mapping
 from typing import TypeVar
+
+from pydantic import Field
 
 from maint.config.suggestions import did_you_mean
 from maint.errors import AnswerMissing, Refused, WorkFailed
@@ -21,7 +23,7 @@ _SETTLE = 120.0  # seconds that states may lag behind a finished command
 class ClusterArguments(Arguments):
     """Which cluster."""
 
-    cluster: str
+    cluster: str = Field(description="name or display name")
 
 
 class StopArguments(ClusterArguments, Proven):
@@ -31,7 +33,7 @@ class StopArguments(ClusterArguments, Proven):
 class StopAllArguments(Proven):
     """The snapshot that is about to be put over the server, where there is one (see `guards`)."""
 
-    snapshot: str | None = None
+    snapshot: str | None = Field(None, description="the snapshot about to be put, which is proof by itself")
 
 
 class DeleteArguments(ClusterArguments, Proven, Kept):
@@ -42,11 +44,7 @@ C = TypeVar("C", bound=ClusterArguments)
 
 
 def resolve(manager: ManagerSight, name: str) -> Cluster:
-    """Return a cluster by its name or its display name (contract section 5).
-
-    Raises:
-        Refused: there is none.
-    """
+    """Return a cluster by its name or its display name (M5), or refuse."""
     clusters = manager.clusters()
     for matches in ([c for c in clusters if c.name == name], [c for c in clusters if c.display_name == name]):
         if len(matches) == 1:
@@ -140,7 +138,7 @@ class _Switch(Step[C]):
         return done(f"cluster {name} is {self.wanted}")
 
     def _under_way(self, manager: ManagerSight, name: str) -> Command | None:
-        """Return the very command as the manager runs it now: the states lag behind one whose answer was lost."""
+        # The very command as the manager runs it now: the states lag behind one whose answer was lost.
         active = (one for one in manager.active_commands(name) if one.active)
         return next((one for one in active if one.name.lower() == self.verb), None)
 
@@ -183,7 +181,7 @@ class StartCluster(_Switch[ClusterArguments]):
 
 
 class StopAllClusters(Step[StopAllArguments]):
-    """Stops whatever still runs; the server may or may not do it by itself on a restore (contract section 14, U17)."""
+    """Stops whatever still runs; the server may or may not do it by itself on a restore (M14 U17)."""
 
     kind = "clusters.stop"
     help = "Stop every cluster that still runs, each as `cluster.stop` does; a snapshot about to be put is proof."
@@ -204,7 +202,7 @@ class StopAllClusters(Step[StopAllArguments]):
 
 
 class DeleteCluster(Step[DeleteArguments]):
-    """Deletes a stopped cluster; the call is synchronous (contract section 6)."""
+    """Deletes a stopped cluster; the call is synchronous (M6)."""
 
     kind = "cluster.delete"
     help = "Delete a cluster that is at rest and that nothing hangs on, once it is proven that it can come back."
@@ -258,11 +256,7 @@ class DeleteCluster(Step[DeleteArguments]):
 
 
 def refuse_dependants(manager: ManagerSight, cluster: Cluster) -> None:
-    """Refuse while compute clusters or data contexts hang on a base cluster (contract section 6, U22).
-
-    Raises:
-        Refused: naming them.
-    """
+    """Refuse while compute clusters or data contexts hang on a base cluster (M6, M14 U22), naming them."""
     if cluster.type not in ("BASE_CLUSTER", ""):
         return
     compute = [other.name for other in manager.clusters() if other.type == "COMPUTE_CLUSTER"]

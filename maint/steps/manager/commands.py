@@ -31,7 +31,6 @@ def run_command(
     """Carry out one command: the one an earlier attempt sent, or one that runs already, else a new one.
 
     Args:
-        site: the site.
         work: keeps the id of what was sent.
         limit: seconds to wait for its end.
         under_way: returns the same command where the manager runs it now.
@@ -41,10 +40,6 @@ def run_command(
     Returns:
         The finished command; None where its answer was lost, or the manager no longer knows it: then look at what it
         was to change.
-
-    Raises:
-        TimedOut: it still runs.
-        WorkFailed: the server kept answering with errors.
     """
     noted = work.noted(_NOTE)
     if isinstance(noted, int):
@@ -67,19 +62,10 @@ def run_command(
 
 
 def finish(manager: ManagerSight, clock: Clock, command: Command, limit: float) -> Generator[str, None, Command | None]:
-    """Poll a command until it has ended.
-
-    Args:
-        manager: where to ask.
-        clock: time.
-        command: as the sending call answered it; an already finished one is returned as it is.
-        limit: seconds to wait at the most.
-
-    Returns:
-        The finished command, or None where the server no longer knows it: then look at what it was to change.
+    """Poll a command until it has ended; None where the server no longer knows it: then look at what it was to change.
 
     Raises:
-        TimedOut: it still runs.
+        TimedOut: it still runs after the limit (seconds).
         WorkFailed: the server kept answering with errors.
     """
     begun = clock.monotonic()
@@ -106,7 +92,7 @@ def finish(manager: ManagerSight, clock: Clock, command: Command, limit: float) 
 
 
 def _with_children(manager: ManagerSight, command: Command | None) -> Command | None:
-    """Return a failed command in its full view: the reason may be only in a child (M4.3)."""
+    # The reason may be only in a child (M4.3).
     if command is None or command.success is not False or command.children or command.id < 0:
         return command
     try:
@@ -116,11 +102,7 @@ def _with_children(manager: ManagerSight, command: Command | None) -> Command | 
 
 
 def patiently(clock: Clock, look: Callable[[], T]) -> Generator[str, None, T]:
-    """Return what a read gives; transient errors in between are lived through (M2.4).
-
-    Raises:
-        Transient: the server kept answering with errors.
-    """
+    """Return what a read gives; transient errors in between are waited out (M2.4), and raised where they go on."""
     for troubles, pause in enumerate(polls(), 1):
         try:
             return look()
@@ -135,18 +117,12 @@ def patiently(clock: Clock, look: Callable[[], T]) -> Generator[str, None, T]:
 def wait_until(
     clock: Clock, limit: float, look: Callable[[], Sequence[str]], problem: str, hint: str
 ) -> Generator[str, None, None]:
-    """Look until nothing is missing any more.
+    """Look until nothing is missing any more; `look` returns what is, in words.
 
     Args:
-        clock: time.
         limit: seconds to wait at the most.
-        look: returns what is still missing, in words.
-        problem: what is wrong when the limit passes.
+        problem: what is wrong when the limit passes, for `TimedOut`.
         hint: what to do then.
-
-    Raises:
-        TimedOut: something is still missing.
-        Transient: the server kept answering with errors.
     """
     begun, shown = clock.monotonic(), ""
     for pause in polls():

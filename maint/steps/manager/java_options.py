@@ -1,4 +1,4 @@
-"""The server's options file: add one Java property to CMF_JAVA_OPTS, and take exactly that away (contract 7.1)."""
+"""The server's options file: add one Java property to CMF_JAVA_OPTS, and take exactly that away (M7.1)."""
 
 import re
 
@@ -20,10 +20,7 @@ def redaction_is_off(content: bytes) -> bool:
 
 
 def opened(content: bytes) -> bytes:
-    """Return the file with redaction switched off: one line more at its end, every other byte as it was.
-
-    The line adds to what is there, after it, since Java believes the last of several values.
-    """
+    """Return the file with redaction switched off by one more line at its end: Java believes the last value."""
     gap = b"" if not content or content.endswith(b"\n") else b"\n"
     if content.rstrip(b"\n").endswith(b"\\"):
         gap += b"\n"  # the last line wants to be continued: an empty one ends it
@@ -37,5 +34,5 @@ def closed(content: bytes) -> bytes:
 
 
 def _joined(content: bytes) -> bytes:
-    """Return the content with continued lines put together."""
+    # Continued lines put together.
     return content.replace(b"\\\n", b" ")

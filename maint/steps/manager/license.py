@@ -1,6 +1,8 @@
-"""The licence: uploaded before a restore, bytes unchanged (contract section 9)."""
+"""The licence: uploaded before a restore, bytes unchanged (M9)."""
 
 from collections.abc import Iterable
+
+from pydantic import Field
 
 from maint.errors import AnswerMissing, Refused, WorkFailed
 from maint.model.plan import Action, Effect
@@ -12,8 +14,10 @@ from maint.steps.step import Arguments, Progress, Step, done, unchanged
 class LicenseArguments(Arguments):
     """Which file; without one, the file that the config names, else the snapshot's own part."""
 
-    file: str = ""
-    snapshot: str | None = None
+    file: str = Field("", description="the file; empty: the one that the config names")
+    snapshot: str | None = Field(
+        None, description="where the config names none that is in date: the part of this snapshot"
+    )
 
 
 class UploadLicense(Step[LicenseArguments]):
@@ -63,6 +67,6 @@ class UploadLicense(Step[LicenseArguments]):
 
 
 def _usable(sight: Sight, file: str, snapshot: str | None) -> UsableLicense:
-    """Return which licence counts; without a snapshot the operator asks to upload one whatever the manager has."""
+    # Without a snapshot the operator asks to upload one whatever the manager has.
     found = None if snapshot is None or file else chosen(sight, snapshot)
     return usable_license(sight, file=file, snapshot=found, own=snapshot is not None)

@@ -1,4 +1,4 @@
-"""The monitoring service of a platform: its roles are started, some before others (contract 13.2)."""
+"""The monitoring service of a platform: its roles are started, some before others (M13.2)."""
 
 from collections.abc import Generator, Iterable, Sequence
 
@@ -21,8 +21,8 @@ _NOT_IDLE = ("STARTED", "STARTING", "BUSY", "NA")
 class RolesArguments(Arguments):
     """Which roles of the monitoring service."""
 
-    only: list[str] = Field(default_factory=list)
-    without: list[str] = Field(default_factory=list)
+    only: list[str] = Field(default_factory=list, description="these types; empty: all")
+    without: list[str] = Field(default_factory=list, description="not these types")
 
 
 class StartManagement(Step[RolesArguments]):
@@ -100,7 +100,7 @@ def _idle(site: Site, names: Sequence[str]) -> list[Role]:
 
 
 def _idle_after_all(site: Site, names: Sequence[str]) -> list[Role]:
-    """Return the roles that stay idle for as long as their states may lag behind a command."""
+    # Their states may lag behind a command.
     begun = site.clock.monotonic()
     for pause in polls():
         idle = _idle(site, names)

@@ -16,7 +16,7 @@ LOG = "/var/log/cloudera-scm-server/cloudera-scm-server.log"
 _SHOW = f"systemctl show {UNIT} -p InvocationID,ActiveEnterTimestamp,MainPID"
 _BEFORE = "before restart"  # the note of what systemd said then
 _IN_VAIN = "waited in vain"
-START_LIMIT = 900.0  # seconds; a server takes about two minutes (contract section 3)
+START_LIMIT = 900.0  # seconds; a server takes about two minutes (M3)
 
 
 class ProbeServer(Step[NoArguments]):
@@ -29,7 +29,6 @@ class ProbeServer(Step[NoArguments]):
     arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the question."""
         yield self.action(f"manager {sight.settings.manager.host}", "probe the version")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -64,20 +63,14 @@ def invocations(site: Sight) -> dict[str, Json]:
 def restart_and_wait(
     site: Site, work: Work, limit: float, *, tls: bool | None = None, key: str = _BEFORE
 ) -> Generator[str, None, int]:
-    """Restart the server, once for all attempts of a run, and wait until its API answers.
+    """Restart the server, once for all attempts of a run, and return N of the `vN` that its API answers.
 
-    Where an earlier attempt waited in vain, what was wrong has been mended since: a server that still does not answer
-    is restarted again.
+    A server for which an earlier attempt waited in vain is restarted again: what was wrong has been mended since.
 
     Args:
-        site: the site.
-        work: keeps what systemd said before, and that the wait was in vain.
+        work: keeps, under `key`, what systemd said before, and that the wait was in vain.
         limit: seconds to wait for the API.
         tls: whether only an answer on the TLS port counts; None: where its settings say that it is to serve.
-        key: the name of that note.
-
-    Returns:
-        N of the `vN` it answers.
 
     Raises:
         TimedOut: it did not come up.
@@ -102,19 +95,12 @@ def _stores_tls(manager: ManagerSight) -> bool:
 
 
 def _serves(site: Site, tls: bool = False) -> bool:
-    """Whether the server answers on the port where its settings, or the caller, want it."""
     door = site.manager.presence().door
     return door is Door.TLS or (door is Door.PLAIN and not tls and not _stores_tls(site.manager))
 
 
 def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, None]:
-    """Restart the server on every manager host, each once for all attempts of a run.
-
-    Args:
-        site: the site.
-        work: keeps what systemd said before, so that a resumed run sees whether the restart has happened.
-        key: the name of that note.
-    """
+    """Restart the server on every manager host, once for all attempts of a run; `key` names the note about it."""
     before = work.noted(key)
     now = invocations(site)
     if not isinstance(before, dict):
@@ -134,10 +120,7 @@ def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, 
 
 
 def serves_tls_next(site: Site, work: Work) -> bool:
-    """Return whether the TLS port is to serve once the server is restarted; asked for before it is, once a run.
-
-    With a CA configured nothing but evidence says no: what the server has stored, read before the restart.
-    """
+    """Return whether the TLS port is to serve after the restart; with a CA only the server's stored settings say no."""
     if not _wants_tls(site):
         return False
     noted = work.noted("tls next")
@@ -157,19 +140,10 @@ def _wants_tls(site: Site) -> bool:
 
 
 def await_version(site: Site, limit: float, *, tls: bool | None = None) -> Generator[str, None, int]:
-    """Wait until the API answers.
+    """Wait so many seconds until the API answers, and return N of its `vN`; raises as `restart_and_wait`.
 
     Args:
-        site: the site.
-        limit: seconds.
         tls: whether only an answer on the TLS port counts; None: where a CA is configured.
-
-    Returns:
-        N of the `vN` it answers.
-
-    Raises:
-        TimedOut: it did not come up.
-        CannotReach: it came up, with a certificate that is not to be trusted.
     """
     seen = ["no answer"]
     try:
@@ -181,7 +155,7 @@ def await_version(site: Site, limit: float, *, tls: bool | None = None) -> Gener
 
 
 def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generator[str, None, int]:
-    """Do the waiting of `await_version`; what was seen last stands at the end of `seen`."""
+    # What was seen last stands at the end of `seen`.
     begun = site.clock.monotonic()
     for pause in polls():
         site.manager.forget_login()
@@ -196,7 +170,7 @@ def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generato
             seen.append(f"plain port {presence.plain}, TLS port {presence.tls}")
         except LoginRefused:
             raise
-        except (WorkFailed, CannotReach) as error:  # a starting server may answer 404 or 5xx (contract section 3)
+        except (WorkFailed, CannotReach) as error:  # a starting server may answer 404 or 5xx (M3)
             seen.append(error.message)
         waited = site.clock.monotonic() - begun
         if waited > limit:
@@ -227,7 +201,6 @@ class RestartServer(Step[NoArguments]):
         yield self.action(f"{UNIT} on {', '.join(hosts)}", f"restart {UNIT} on {', '.join(hosts)}")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Restart and wait."""
         try:
             version = yield from restart_and_wait(site, work, work.timeout or START_LIMIT)
         except CannotReach:
@@ -245,15 +218,7 @@ class RestartServer(Step[NoArguments]):
 
 
 def require_ssh(sight: Sight, what: str = "the manager's host") -> None:
-    """Refuse where hosts cannot be reached over SSH.
-
-    Args:
-        sight: the site.
-        what: what must be worked on.
-
-    Raises:
-        Refused: the config has no `ssh`.
-    """
+    """Refuse where the config has no `ssh`; `what` is what must be worked on."""
     if sight.settings.ssh is None:
         raise Refused(
             f"site {sight.settings.name} has no `ssh:` in its config, and {what} must be worked on",
@@ -270,12 +235,10 @@ class LogIn(Step[NoArguments]):
     arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the login."""
         name = sight.settings.manager.login.username
         yield self.action(f"account {name}", f"log in as {name}")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Log in anew."""
         site.manager.forget_login()
         account = site.manager.log_in()
         yield f"logged in as {account.name}"

@@ -1,4 +1,4 @@
-"""TLS: make a stored WEB_TLS effective, wait for the TLS port, verify its chain (contract sections 2.1 and 8.4)."""
+"""TLS: make a stored WEB_TLS effective, wait for the TLS port, verify its chain (M2.1, M8.4)."""
 
 from collections.abc import Iterable
 
@@ -32,7 +32,6 @@ class AwaitTls(Step[SnapshotArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Wait and verify."""
         if not action.arguments["expected"]:
             return skipped("the deployment has no WEB_TLS")
         version = yield from await_version(site, work.timeout or START_LIMIT, tls=True)
@@ -42,7 +41,7 @@ class AwaitTls(Step[SnapshotArguments]):
 
 
 class SwitchTls(Step[NoArguments]):
-    """Makes a stored WEB_TLS effective: listeners change only on a restart (contract section 8.4)."""
+    """Makes a stored WEB_TLS effective: listeners change only on a restart (M8.4)."""
 
     kind = "tls.switch"
     help = "Restart the manager server where WEB_TLS is set but not yet effective, and verify the TLS port."

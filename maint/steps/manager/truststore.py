@@ -1,11 +1,13 @@
-"""The password of the shared truststore: hand it over safely, and prove that it opens the truststore (contract 11)."""
+"""The password of the shared truststore: hand it over safely, and prove that it opens the truststore (M11)."""
 
-import os
 import shlex
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from pydantic import Field
+
+from maint import files
 from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.secret import Secret
@@ -17,7 +19,7 @@ from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import Arguments, Progress, Step, done, skipped
 
 DEFAULT_PATH = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-global_truststore.jks"
-_SINCE = 41  # API version (contract section 11)
+_SINCE = 41  # API version (M11)
 _FIND_KEYTOOL = (
     "command -v keytool || ls /usr/java/*/bin/keytool /usr/lib/jvm/*/bin/keytool /usr/lib/jvm/*/jre/bin/keytool "
     "2>/dev/null | head -n 1"
@@ -25,11 +27,7 @@ _FIND_KEYTOOL = (
 
 
 def fetch(manager: ManagerSight) -> Secret:
-    """Return the password.
-
-    Raises:
-        WorkFailed: the manager has none to give.
-    """
+    """Return the password; WorkFailed where the manager has none to give."""
     password = manager.truststore_password()
     if password is None:
         raise WorkFailed(
@@ -43,8 +41,8 @@ def fetch(manager: ManagerSight) -> Secret:
 class DeliverArguments(Arguments):
     """Where the password goes: exactly one of both."""
 
-    file: str = ""
-    command: str = ""
+    file: str = Field("", description="a file that does not exist yet")
+    command: str = Field("", description="words of a command; no shell")
 
 
 class DeliverPassword(Step[DeliverArguments]):
@@ -56,7 +54,6 @@ class DeliverPassword(Step[DeliverArguments]):
     arguments = DeliverArguments
 
     def plan(self, args: DeliverArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the delivery."""
         if bool(args.file) == bool(args.command):
             raise Refused("the truststore password needs one place to go", hint="give either a file or a command")
         if args.file and Path(args.file).exists():
@@ -67,7 +64,6 @@ class DeliverPassword(Step[DeliverArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Fetch and hand over."""
         password = fetch(site.manager)
         yield "the manager gave the password"
         if action.arguments["file"]:
@@ -79,16 +75,14 @@ class DeliverPassword(Step[DeliverArguments]):
 
 
 def _write(path: Path, password: Secret) -> None:
+    hint = "name a new file in a folder of yours"
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(password.reveal())
-            file.flush()
-            os.fsync(file.fileno())
+        path.parent.stat()  # a missing folder is a mistake in the name: it is not made
+        made = files.create(path, password.reveal().encode())
     except OSError as error:
-        raise WorkFailed(
-            f"{path} cannot be written: {error.strerror}", hint="name a new file in a folder of yours"
-        ) from error
+        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint=hint) from error
+    if not made:
+        raise WorkFailed(f"{path} cannot be written: it is there already", hint=hint)
 
 
 def _feed(command: str, password: Secret) -> None:
@@ -138,11 +132,7 @@ class CheckTruststore(Step[SnapshotArguments]):
 
 
 def entries_of(shell: ShellSight, host: str, path: str, password: Secret) -> int:
-    """Return how many entries a truststore on a host has; the password goes over standard input only.
-
-    Raises:
-        WorkFailed: there is no keytool, no such file, or the password does not open it.
-    """
+    """Return how many entries a truststore on a host has; the password goes over standard input only."""
     tool = shell.ask(host, _FIND_KEYTOOL).out.decode(errors="replace").strip().splitlines()
     if not tool:
         raise WorkFailed(f"there is no keytool on {host}", hint="a JDK under /usr/java or /usr/lib/jvm brings it")

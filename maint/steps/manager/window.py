@@ -24,17 +24,11 @@ CLOSE_COMMAND = "maint manager export --close-window"
 
 
 class EditedFile(msgspec.Struct, frozen=True):
-    """The options file of one manager host.
+    """The options file of one manager host."""
 
-    Attributes:
-        original: name of the sealed original among the undo objects.
-        before: SHA-256 of the file as it was, "absent" where there was none.
-        after: SHA-256 of the file with redaction switched off.
-    """
-
-    original: str
-    before: str
-    after: str
+    original: str  # name of the sealed original among the undo objects
+    before: str  # SHA-256 of the file as it was, "absent" where there was none
+    after: str  # SHA-256 of the file with redaction switched off
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -46,11 +40,7 @@ class Window(msgspec.Struct, frozen=True):
 
 
 def remembered(state: Path) -> Window | None:
-    """Return the window that the state folder remembers as open, None where there is none.
-
-    Raises:
-        Refused: the record is damaged.
-    """
+    """Return the window that the state folder remembers as open, None without one; Refused where it is damaged."""
     path = state / _RECORD
     try:
         return msgspec.json.decode(path.read_bytes(), type=Window)
@@ -66,7 +56,7 @@ def remembered(state: Path) -> Window | None:
 
 
 def _remember(state: Path, window: Window) -> None:
-    """Write the record so that it is on disk, whole, before anything is edited."""
+    # On disk, whole, before anything is edited.
     files.replace(state / _RECORD, msgspec.json.encode(window))
 
 
@@ -131,7 +121,7 @@ def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Wi
 
 
 def _keep(site: Site, host: str, content: bytes) -> str:
-    """Seal the original under a name that the next window finds again: a kill before the record leaves nothing lost."""
+    # Under a name that the next window finds again: a kill before the record leaves nothing lost.
     site.undo.drop(_name(host))
     return site.undo.keep(content, _name(host))
 
@@ -179,7 +169,6 @@ class CloseWindow(Step[NoArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Close whatever is open."""
         window = remembered(site.state)
         if window is None:
             for host in site.settings.hosts_in("manager"):
@@ -190,16 +179,7 @@ class CloseWindow(Step[NoArguments]):
 
 
 def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, None, None]:
-    """Put the options back on every host, restart, wait, and only then forget the window.
-
-    Args:
-        site: the site.
-        window: what the state folder remembers.
-        limit: seconds until the restarted server must answer.
-
-    Raises:
-        CannotReach: a host is out of reach; the window stays remembered.
-    """
+    """Put the options back on every host, restart, wait (seconds), and only then forget the window."""
     for host, edited in window.hosts.items():
         present = _file(site.shell, host)
         seen = _digest(present)
@@ -229,16 +209,11 @@ def _put_back(site: Site, host: str, edited: EditedFile) -> None:
 
 
 def _file(shell: ShellSight, host: str) -> bytes | None:
-    """Return the options file of a manager host, None where there is none."""
     return shell.read_file(host, java_options.PATH)
 
 
 def servers(settings: SiteSettings, manager: ManagerSight) -> list[HostSettings]:
-    """Return the hosts on which a server of this manager runs (contract section 7.1: set the option on each).
-
-    Raises:
-        Refused: the manager has servers on hosts that the config does not name.
-    """
+    """Return the hosts on which a server of this manager runs (M7.1), or refuse where the config does not name them."""
     configured = settings.hosts_in("manager")
     instances = manager.instances()
     if len(instances) <= 1:

@@ -24,7 +24,9 @@ _SHOWN = 20  # differences named in a message; the value registered holds them a
 class CompareArguments(EditedArguments):
     """With which snapshot, which of its hosts have become others, and which clusters alone are compared."""
 
-    clusters: list[str] = Field(default_factory=list)
+    clusters: list[str] = Field(
+        default_factory=list, description="only these clusters and what was brought back with them"
+    )
 
 
 class CompareDeployment(Step[CompareArguments]):
@@ -36,7 +38,6 @@ class CompareDeployment(Step[CompareArguments]):
     arguments = CompareArguments
 
     def plan(self, args: CompareArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the comparison."""
         snapshot = chosen(sight, args.snapshot)
         edit, part = planned_edit(sight, snapshot, args.clusters, args.map_hosts), ", ".join(args.clusters)
         yield self.action(
@@ -46,7 +47,6 @@ class CompareDeployment(Step[CompareArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Read and compare."""
         snapshot = find(site, str(action.arguments["snapshot"]))
         out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
         yield "reading the configuration back"

@@ -24,13 +24,13 @@ from maint.steps.step import Arguments, Progress, Step, done, unchanged
 class SnapshotArguments(Arguments):
     """Which snapshot; without one, the newest restorable."""
 
-    snapshot: str = ""
+    snapshot: str = Field("", description="which snapshot; empty: the newest restorable one")
 
 
 class EditedArguments(SnapshotArguments):
     """Which snapshot, and which of its hosts have become others (`OLD=NEW`)."""
 
-    map_hosts: list[str] = Field(default_factory=list)
+    map_hosts: list[str] = Field(default_factory=list, description="hosts that have become others, each `OLD=NEW`")
 
 
 class PutArguments(EditedArguments, Kept):
@@ -55,7 +55,7 @@ class PutDeployment(Step[PutArguments]):
         lost = f"; what is there now is lost: {', '.join(clusters)}" if clusters else ""
         yield self.action(
             f"manager {sight.settings.manager.host}",
-            f"replace the whole configuration by snapshot {snapshot.id}{_told(edit)}{lost}{plan_to_keep(sight, args)}",
+            f"replace the whole configuration by snapshot {snapshot.id}{_edits(edit)}{lost}{plan_to_keep(sight, args)}",
             {**args.model_dump(), "snapshot": snapshot.id, "edit": edit.to_json()},
             undo="`maint restore run --snapshot ID` with the safety snapshot, where that is restorable",
             facts={**facts_of(sight, snapshot), "clusters": sorted(clusters)},
@@ -79,11 +79,11 @@ class PutDeployment(Step[PutArguments]):
 class AddArguments(EditedArguments, Kept):
     """Which clusters of which snapshot, which hosts have become others, and how the present state is kept."""
 
-    clusters: list[str] = Field(min_length=1)
+    clusters: list[str] = Field(min_length=1, description="names or display names in the snapshot")
 
 
 class AddClusters(Step[AddArguments]):
-    """Adds clusters that the server lacks; nothing that is there is touched (contract section 8, flag false)."""
+    """Adds clusters that the server lacks; nothing that is there is touched (M8, flag false)."""
 
     kind = "deployment.add"
     help = "Bring back clusters that the manager lacks, from a whole snapshot; refuses what exists there already."
@@ -102,7 +102,7 @@ class AddClusters(Step[AddArguments]):
         yield self.action(
             f"cluster {names}",
             f"add cluster {names} from snapshot {snapshot.id}, with {hosts} hosts that the manager lacks"
-            f"{_told(edit)}{plan_to_keep(sight, args)}",
+            f"{_edits(edit)}{plan_to_keep(sight, args)}",
             {**args.model_dump(), "snapshot": snapshot.id, "edit": edit.to_json()},
             undo="; ".join(f"maint cluster delete {name}" for name in edit.choice.clusters),
             facts=facts_of(sight, snapshot),
@@ -141,16 +141,11 @@ def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[s
 
 
 def outgoing_of(action: Action, sight: Sight) -> Outgoing:
-    """Return the document that a planned action sends.
-
-    Raises:
-        Refused: the snapshot must never be restored.
-    """
+    """Return the document that a planned action sends; Refused where its snapshot must never be restored."""
     return outgoing(sight, planned(sight, action), Edit.from_json(action.arguments["edit"]))
 
 
-def _told(edit: Edit) -> str:
-    """Return what a plan's line says about an edit."""
+def _edits(edit: Edit) -> str:
     words = [f"; host {change.old_name} becomes {change.new_name}" for change in edit.changes]
     if edit.leftovers:
         words.append(f"; {len(edit.leftovers)} texts still name an old host")

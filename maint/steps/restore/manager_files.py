@@ -1,4 +1,4 @@
-"""Put the manager's own files back on its host: those that a snapshot keeps and the host lacks (contract 13.4)."""
+"""Put the manager's own files back on its host: those that a snapshot keeps and the host lacks (M13.4)."""
 
 import hashlib
 import secrets
@@ -20,11 +20,7 @@ from maint.steps.step import Progress, Step, done, skipped, unchanged
 
 
 class RestoreHostFiles(Step[SnapshotArguments]):
-    """Puts back what is missing, path by path; what is there is never touched.
-
-    The GUID is left alone: it counts only before a server's first start, which is long past here; without it the
-    restore was refused.
-    """
+    """Puts back what is missing, path by path; never the GUID, which counts only before a server's first start."""
 
     kind = "hostfiles.restore"
     help = "Put the manager's own files that a snapshot keeps back on its host, where it lacks them; overwrite nothing."
@@ -71,11 +67,7 @@ class RestoreHostFiles(Step[SnapshotArguments]):
 
 
 def lacking(shell: ShellSight, host: str, paths: Sequence[str]) -> Sequence[str]:
-    """Return which of these paths do not exist on a host.
-
-    Raises:
-        WorkFailed: it could not be told.
-    """
+    """Return which of these paths do not exist on a host; WorkFailed where that cannot be seen."""
     ran = shell.ask(host, LACKING, stdin="".join(f"{path}\n" for path in paths).encode())
     if not ran.ok:
         raise WorkFailed(f"{host}: cannot tell which files are there", detail=[ran.err.decode(errors="replace")[:500]])
@@ -142,10 +134,7 @@ if [ "$(id -u)" = 0 ]; then chown {named} "$t" 2>/dev/null || chown {uid}:{gid} 
 
 
 def putting_back(member: Member, content: bytes, token: str) -> str:
-    """Return the script for one member of the archive; a file's content comes on its input.
-
-    A file appears under its name whole, with its owner and mode, or not at all (`ln` refuses a name that is taken).
-    """
+    """Return the script for one member, content on its input: whole, with owner and mode, or not at all."""
     begin = _BEGIN.format(path=shlex.quote(member.path), there=THERE)
     if member.kind is Kind.LINK:
         return begin + f'ln -s {shlex.quote(member.target)} "$p"\n'

@@ -24,8 +24,8 @@ from maint.steps.step import Progress, Step, done
 class ReadyArguments(EditedArguments):
     """Which snapshot, edited how, and whether the licence must be installed already."""
 
-    clusters: list[str] = Field(default_factory=list)
-    license: bool = False
+    clusters: list[str] = Field(default_factory=list, description="only these clusters, to be added to what is there")
+    license: bool = Field(False, description="whether a licence must be installed already")
 
 
 # What must hold of a document that was edited, besides what holds of the snapshot; a part stands on what is there.
@@ -70,9 +70,9 @@ class RestoreReady(Step[ReadyArguments]):
         insist(snapshot, findings)
         untold = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is None]
         words = f"{len(findings) - len(untold)} rules hold"
-        told = "; could not tell: ".join([words, *(["; ".join(untold)] if untold else [])])
+        held = "; could not tell: ".join([words, *(["; ".join(untold)] if untold else [])])
         strange = [name for name in clusters_in(snapshot) if name not in _configured(site)]
-        return done(told + (f"; not in the config, so not brought back: {', '.join(strange)}" if strange else ""))
+        return done(held + (f"; not in the config, so not brought back: {', '.join(strange)}" if strange else ""))
 
 
 def _configured(sight: Sight) -> set[str]:
@@ -109,7 +109,7 @@ def _server(sight: Sight, snapshot: Snapshot, summary: DeploymentSummary, instal
 
 
 def _has_license(sight: Sight, snapshot: Snapshot | None) -> bool:
-    """Whether a licence in date is installed or, where a snapshot is given, can be uploaded."""
+    # One in date must be installed or, where a snapshot is given, be there to upload.
     try:
         found = usable_license(sight, snapshot=snapshot)
     except Refused:

@@ -1,4 +1,4 @@
-"""Decide by reading whether a deployment that was sent has been applied (contract section 8, ladder item 7)."""
+"""Decide by reading whether a deployment that was sent has been applied (M8)."""
 
 from collections.abc import Generator, Sequence
 from enum import StrEnum
@@ -60,11 +60,7 @@ def look(sight: Sight, wanted: dict[str, Tree]) -> Seen:
 
 
 class Replaced:
-    """Evidence that a whole deployment took the place of what was there.
-
-    The call is atomic (contract section 8): the state is the one from before or the wanted one. Where only the
-    bootstrap account was let in before, the wanted account tells; else the differences that went.
-    """
+    """Evidence that a whole deployment replaced what was there, atomically: all or nothing (M8)."""
 
     def __init__(self, wanted: dict[str, Tree]) -> None:
         self.wanted = wanted
@@ -92,7 +88,7 @@ class Added:
         self._clusters = frozenset(clusters)
 
     def before(self, sight: Sight) -> dict[str, Json]:
-        """Return nothing: that they are not there was seen to by whoever sends."""
+        """Return nothing: the sender has made sure that they are not there."""
         return {}
 
     def there(self, sight: Sight, before: dict[str, Json]) -> bool:
@@ -107,12 +103,10 @@ def baseline(site: Site, evidence: Evidence) -> dict[str, Json]:
 
 
 def put_outcome(site: Site, work: Work, evidence: Evidence) -> PutOutcome:
-    """Say what became of the deployment that this action sent, in this attempt or an earlier one.
+    """Return what became of the deployment that this action sent, in this attempt or an earlier one.
 
     Args:
-        site: the site.
         work: holds `before` (see `baseline`), `refused` (the server's own no) and `restarted since`.
-        evidence: what tells.
     """
     before = work.noted("before")
     assert isinstance(before, dict)  # written before anything was sent
@@ -130,7 +124,7 @@ def put_outcome(site: Site, work: Work, evidence: Evidence) -> PutOutcome:
 
 
 def _restarted(site: Site, before: dict[str, Json]) -> bool:
-    """Whether the server was restarted since: what it had not committed by then is rolled back."""
+    # What the server had not committed by a restart is rolled back.
     known = before["servers"]
     if not isinstance(known, dict) or not known or not site.settings.ssh:
         return False
@@ -142,14 +136,7 @@ def _restarted(site: Site, before: dict[str, Json]) -> bool:
 
 
 def await_outcome(site: Site, work: Work, evidence: Evidence, patience: float) -> Generator[str, None, PutOutcome]:
-    """Look until it is settled, or until patience is at its end: then it may still arrive.
-
-    Args:
-        site: the site.
-        work: see `put_outcome`.
-        evidence: what tells.
-        patience: seconds to look.
-    """
+    """Look until it is settled, or until patience (seconds) is at its end: then it may still arrive."""
     begun = site.clock.monotonic()
     for pause in polls():
         decided = put_outcome(site, work, evidence)

@@ -8,24 +8,14 @@ from maint.restore.payload import Outgoing
 from maint.steps.manager.server import START_LIMIT, restart_and_wait
 from maint.steps.restore.put_outcome import Evidence, PutOutcome, await_outcome, baseline, put_outcome
 
-LIMIT = 3600.0  # seconds; the call has no progress and big sites take long (contract section 14, U16)
+LIMIT = 3600.0  # seconds; the call has no progress and big sites take long (M14 U16)
 ANSWER = "applied"  # what `maint playbook resume --set` answers where nobody else can tell
 PATIENCE = 30.0  # seconds to look at least for a deployment whose answer is missing
 _STANDING = {PutOutcome.NEVER: "was not applied", PutOutcome.OPEN: "was not applied so far"}
 
 
 def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence) -> Generator[str, None, PutOutcome]:
-    """Say what became of what an earlier attempt sent; only a restart makes sure that it can no longer arrive.
-
-    Args:
-        site: the site.
-        work: where sending was written down; the operator may have answered whether it was applied.
-        out: what was sent.
-        evidence: what tells whether it was applied.
-
-    Raises:
-        Refused: it might still arrive, and the server cannot be restarted from here.
-    """
+    """Return what became of what an earlier attempt sent, or refuse: without a restart it may still arrive."""
     yield "an earlier attempt has sent the deployment; looking what became of it"
     decided = yield from await_outcome(site, work, evidence, _patience(out))
     if decided is not PutOutcome.OPEN:
@@ -48,11 +38,7 @@ def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence) -> Genera
 
 
 def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float) -> Generator[str, None, str]:
-    """Send a deployment and return how it was found to be in force; when the answer is missing, decide by reading.
-
-    Raises:
-        WorkFailed: the server said no, or the answer is missing and it was not applied.
-    """
+    """Send a deployment and return how it was found to be in force; when the answer is missing, decide by reading."""
     work.note("before", baseline(site, evidence))
     work.note("refused", None)
     work.note("restarted since", None)
@@ -92,5 +78,5 @@ def _put(site: Site, out: Outgoing, limit: float) -> None:
 
 
 def _patience(out: Outgoing) -> float:
-    """Return for how many seconds to look for a deployment whose answer is missing: large ones take long."""
+    # Large deployments take long.
     return PATIENCE + out.length / 100_000

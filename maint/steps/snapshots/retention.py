@@ -4,6 +4,8 @@ import getpass
 from collections.abc import Iterable
 from datetime import date, datetime
 
+from pydantic import Field
+
 from maint.errors import Invalid, Refused
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -21,8 +23,8 @@ _RESTORING = frozenset({"deployment.put", "deployment.add", "vc.restore"})
 class PruneArguments(Arguments):
     """What the operator says beside the policy."""
 
-    thaw: str = ""
-    damaged: bool = False
+    thaw: str = Field("", description="why that is no reason to wait")
+    damaged: bool = Field(False, description="whether old snapshots that cannot be believed may go too")
 
 
 class PruneSnapshots(Step[PruneArguments]):
@@ -100,9 +102,9 @@ def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Verdict:
 class HoldArguments(Arguments):
     """Which snapshot, why, and until when."""
 
-    snapshot: str
-    reason: str
-    until: str = ""
+    snapshot: str = Field(description="which one")
+    reason: str = Field(description="why")
+    until: str = Field("", description="last day of the hold, such as 2027-06-30")
 
 
 class HoldSnapshot(Step[HoldArguments]):
@@ -114,7 +116,6 @@ class HoldSnapshot(Step[HoldArguments]):
     arguments = HoldArguments
 
     def plan(self, args: HoldArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the record."""
         snapshot_id, until = find_id(sight, args.snapshot), _day(args.until)
         _stated(args.reason)
         if until is not None and until <= sight.clock.now():
@@ -125,7 +126,7 @@ class HoldSnapshot(Step[HoldArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Write the record, unless an earlier life of the run did."""
+        """Write the record, unless an earlier attempt did."""
         yield "signing the hold"
         snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
         until = _day(str(action.arguments["until"]))
@@ -141,8 +142,8 @@ class HoldSnapshot(Step[HoldArguments]):
 class ReleaseArguments(Arguments):
     """Which snapshot, and why."""
 
-    snapshot: str
-    reason: str
+    snapshot: str = Field(description="which one")
+    reason: str = Field(description="why")
 
 
 class ReleaseSnapshot(Step[ReleaseArguments]):
@@ -154,7 +155,6 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
     arguments = ReleaseArguments
 
     def plan(self, args: ReleaseArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the record."""
         snapshot_id = find_id(sight, args.snapshot)
         _stated(args.reason)
         yield self.action(f"snapshot {snapshot_id}", f"release {snapshot_id}: {args.reason}", _named(args, snapshot_id))
@@ -175,14 +175,14 @@ def _named(args: HoldArguments | ReleaseArguments, snapshot_id: str) -> dict[str
 
 def _stated(reason: str) -> None:
     if not reason.strip():
-        raise Invalid("a reason is needed", hint="--reason tells whoever comes after you")
+        raise Invalid("a reason is needed", hint="--reason tells the next operator")
 
 
 def _day(text: str) -> datetime | None:
-    """Return the end of a day given as 2027-06-30, None where none was given."""
+    # The end of a day given as 2027-06-30.
     if not text:
         return None
     try:
         return records.end_of(date.fromisoformat(text))
     except (ValueError, OverflowError):
-        raise Invalid(f"{text!r} is no day", hint="write it as 2027-06-30") from None
+        raise Invalid(f"{text!r} is not a day", hint="write it as 2027-06-30") from None

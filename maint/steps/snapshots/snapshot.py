@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterable, Sequence
 
+from pydantic import Field
+
 from maint.config.fields import Duration
 from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_size
@@ -32,9 +34,11 @@ _REDACTED = (
 class TakeArguments(Arguments):
     """Why, and whether only an unredacted export will do."""
 
-    purpose: str = Purpose.BACKUP.value
-    unredacted: bool = False
-    accept_empty: bool = False
+    purpose: str = Field(Purpose.BACKUP.value, description="`backup`, or `safety`: never chosen by itself")
+    unredacted: bool = Field(False, description="fail unless the snapshot is restorable")
+    accept_empty: bool = Field(
+        False, description="virtual clusters hold what is found, however little it is (`maint help vc-backup`)"
+    )
 
 
 class TakeSnapshot(Step[TakeArguments]):
@@ -46,7 +50,6 @@ class TakeSnapshot(Step[TakeArguments]):
     arguments = TakeArguments
 
     def plan(self, args: TakeArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the export."""
         purposes = [purpose.value for purpose in Purpose]
         if args.purpose not in purposes:
             raise Refused(f"a snapshot's purpose is one of {', '.join(purposes)}", hint="`backup` is the usual one")
@@ -76,7 +79,7 @@ class TakeSnapshot(Step[TakeArguments]):
 
 
 def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
-    """Say why an export through the window is of no use: it is redacted all the same, or breaks another rule."""
+    # Redacted all the same, or against another rule.
     if snapshot.judgement.redaction is Redaction.REDACTED:
         hint = "another server of this manager may have answered; see `maint help redaction`"
         return WorkFailed(
@@ -90,7 +93,6 @@ def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
 
 
 def _hint(snapshot: Snapshot) -> str:
-    """Return how to get what a snapshot lacks, nothing where it lacks nothing."""
     if snapshot.restorable:
         return LACKING if shortcomings(snapshot) else ""
     return _REDACTED if snapshot.judgement.redaction is Redaction.REDACTED else _broken_hint(snapshot)
@@ -103,8 +105,8 @@ def _broken_hint(snapshot: Snapshot) -> str:
 class RequireArguments(Arguments):
     """How old the snapshot may be, and the cluster it must hold."""
 
-    max_age: Duration
-    cluster: str = ""
+    max_age: Duration = Field(description="how old it may be")
+    cluster: str = Field("", description="the cluster that is about to go")
 
 
 class RequireBackup(Step[RequireArguments]):
@@ -127,7 +129,6 @@ class RequireBackup(Step[RequireArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Prove it again."""
         name, max_age = str(action.arguments["cluster"]), float(str(action.arguments["max_age"]))
         yield "verifying the snapshot that is to prove it"
         judged = cluster_proof(site, resolve(site.manager, name) if name else None, max_age)
@@ -150,7 +151,7 @@ class CopySnapshots(Step[NoArguments]):
             yield self.action(f"store {sight.store.location}", words)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Copy; a store that is down is told, and tried again by the next run."""
+        """Copy; a store that is down is reported, and tried again by the next run."""
         problems = yield from replicate(site)
         yield from problems
         if problems:
@@ -169,8 +170,8 @@ _SOUND = 2
 class TakeClusterArguments(VcArguments):
     """Why, and whether what is found is true however little it is."""
 
-    purpose: str = Purpose.BACKUP.value
-    accept_empty: bool = False
+    purpose: str = Field(Purpose.BACKUP.value, description="`backup`, or `safety`: never chosen by itself")
+    accept_empty: bool = Field(False, description="it holds what is found, however little it is")
 
 
 class TakeCluster(VcStep[TakeClusterArguments]):

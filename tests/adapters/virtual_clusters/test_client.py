@@ -163,7 +163,7 @@ def test_two_runs_of_which_nobody_knows_whose_they_are_are_told(api: Api, client
     api.switches.run_answers_id = False
     fill(api, ["j"])
     client.start_run(Start("j", "one"))
-    with pytest.raises(AnswerMissing, match="cannot be told"):
+    with pytest.raises(AnswerMissing, match="is unclear"):
         client.start_run(Start("j", "two", after=0))
 
 

@@ -1,4 +1,4 @@
-"""Which call is answered by whom, since which API version, for which roles (M1, M2.2)."""
+"""Which handler answers a call, since which API version, for which roles (M1, M2.2)."""
 
 import re
 from functools import cache
@@ -15,18 +15,12 @@ READ, OPERATE, ADMINISTER, FULL, PRIVILEGED = "read", "operate", "administer", "
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One call.
-
-    Attributes:
-        needs: what the account must be allowed to do.
-        since: the API version that brought it.
-        takes_json: whether its body is a JSON document, and no other.
-    """
+    """One call."""
 
     handler: Handler
-    needs: str = READ
-    since: int = 1
-    takes_json: bool = False
+    needs: str = READ  # what the account must be allowed to do
+    since: int = 1  # the API version that brought it
+    takes_json: bool = False  # and no other body
 
 
 _REAL_CALLS = Path(__file__).parents[2] / "data" / "management-api.txt"
@@ -139,7 +133,7 @@ def _real_calls() -> list[tuple[re.Pattern[str], list[str]]]:
 
 
 def _pattern(spelled: str) -> re.Pattern[str]:
-    """Return what matches a call; `{name}` stands for one word of the path, `{name:a|b}` for one of these."""
+    # `{name}` stands for one word of the path, `{name:a|b}` for one of these.
     split = re.split(r"\{(\w+)(?::([\w|]+))?\}", spelled)
     named = (f"(?P<{name}>{words or '[^/]+'})" for name, words in zip(split[1::3], split[2::3], strict=True))
     return re.compile("".join(part for pair in zip_longest(map(re.escape, split[::3]), named) for part in pair if part))

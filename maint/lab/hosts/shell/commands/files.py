@@ -55,11 +55,7 @@ def rm(call: Call) -> int:
 
 
 def _remove_below(call: Call, entry: Entry, mounted: set[str], *, one_volume: bool) -> None:
-    """Remove a folder; what is mounted in it loses its content, unless it is left alone, and is itself never removed.
-
-    Raises:
-        OSError: EBUSY, once all else is gone.
-    """
+    """Remove a folder; what is mounted in it loses its content unless left alone, and stays (EBUSY at the end)."""
     files, kept = call.files, entry.path if entry.path in mounted else ""
     if not any(f"{target}/".startswith(f"{entry.path}/") for target in mounted):
         files.remove_folder(entry.path, all_below=True)
@@ -86,7 +82,6 @@ def rmdir(call: Call) -> int:
 
 
 def _target(call: Call, operands: list[str], *, follow: bool = True) -> tuple[str, str]:
-    """Return source and final target of mv and ln."""
     if len(operands) != 2:
         raise NotSimulated("anything but one source and one target")
     source, last = operands
