@@ -1,7 +1,9 @@
 """What a check is: an id, the questions it needs answered, a pure rule, and how to mend what it finds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.sources import SOURCES
@@ -23,12 +25,18 @@ _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticErr
 _BROKEN = {FAIL: State.FAIL, WARN: State.WARN, INFORM: State.PASS}
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a rule says about what it saw; a state of None means "broken", as severe as the check says."""
+class Verdict(msgspec.Struct, frozen=True):
+    """What a rule says about what it saw.
+
+    Attributes:
+        state: None for "broken", as severe as the check says.
+        observed: what was seen.
+        remedy: what mends just this; "" where the check's own remedy does.
+    """
 
     state: State | None
     observed: str
+    remedy: str = ""
 
 
 def good(observed: str) -> Verdict:
@@ -36,14 +44,14 @@ def good(observed: str) -> Verdict:
     return Verdict(State.PASS, observed)
 
 
-def broken(observed: str) -> Verdict:
-    """Return that the rule is broken."""
-    return Verdict(None, observed)
+def broken(observed: str, remedy: str = "") -> Verdict:
+    """Return that the rule is broken, and what mends it where the check's own remedy does not."""
+    return Verdict(None, observed, remedy)
 
 
-def warned(observed: str) -> Verdict:
+def warned(observed: str, remedy: str = "") -> Verdict:
     """Return that the rule is bent: a warning, whatever the severity."""
-    return Verdict(State.WARN, observed)
+    return Verdict(State.WARN, observed, remedy)
 
 
 def failed(observed: str) -> Verdict:
@@ -60,38 +68,22 @@ HostRule = Callable[[HostFacts], Verdict]
 SiteRule = Callable[[SiteFacts], Mapping[str, Verdict]]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check.
+class Check(msgspec.Struct, frozen=True):
+    """One check."""
 
-    Attributes:
-        id: how it is called, `subject.what`.
-        profiles: letters of `PROFILES`; empty for every host.
-        severity: what a broken rule means.
-        asks: the questions whose answers it reads.
-        expected: what ought to be seen.
-        why: why it matters.
-        remedy: how to mend it, a command where there is one.
-        source: where the rule comes from, a key of `SOURCES`.
-        phases: when it makes sense.
-        opt_in: whether it runs only when asked for by name, because it writes.
-        needs_manager: whether it reads the manager's API.
-        rule, site_rule: judges one host, or all of them together.
-    """
-
-    id: str
-    profiles: str
-    severity: Severity
-    asks: Sequence[str]
+    id: str  # `subject.what`
+    profiles: str  # letters of `PROFILES`; empty for every host
+    severity: Severity  # what a broken rule means
+    asks: Sequence[str]  # the questions whose answers it reads
     expected: str
     why: str
-    remedy: str
-    source: str
+    remedy: str  # a command where there is one
+    source: str  # keys of `SOURCES`
     rule: HostRule | None = None
-    site_rule: SiteRule | None = None
+    site_rule: SiteRule | None = None  # judges all hosts together
     phases: Sequence[str] = (RUNNING,)
-    opt_in: bool = False
-    needs_manager: bool = False
+    opt_in: bool = False  # runs only when asked for by name, because it writes
+    needs_manager: bool = False  # reads the manager's API
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -116,7 +108,7 @@ class Check:
         return replace(self, site_rule=rule)
 
     def judge(self, host: HostFacts) -> Verdict:
-        """Return the verdict on one host; whatever could not be told is an error with its reason."""
+        """Return the verdict on one host; what could not be found out is an error with its reason."""
         if self.rule is None:
             raise TypeError(f"{self.id} judges the site, not a host")
         try:
@@ -143,4 +135,4 @@ class Check:
 
     def settled(self, verdict: Verdict) -> Verdict:
         """Return a verdict with its state decided."""
-        return verdict if verdict.state is not None else Verdict(_BROKEN[self.severity], verdict.observed)
+        return verdict if verdict.state is not None else replace(verdict, state=_BROKEN[self.severity])

@@ -13,10 +13,9 @@ _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?(?!\d)", re.ASCII)
 QUESTIONS = {
     "clock_begin": "date +%s.%N",
     "zone": "date +%Z%z",
-    "sync": "if command -v chronyc > /dev/null; then echo tool=chronyc; chronyc -n tracking;"
-    " elif command -v ntpq > /dev/null; then echo tool=ntpq; ntpq -pn;"
-    " elif command -v timedatectl > /dev/null; then echo tool=timedatectl;"
-    " timedatectl show -p NTPSynchronized; fi; true",
+    "sync": "command -v chronyc > /dev/null && { echo tool=chronyc; chronyc -n tracking; };"
+    " command -v ntpq > /dev/null && { echo tool=ntpq; $maint_limit ntpq -pn; };"
+    " command -v timedatectl > /dev/null && { echo tool=timedatectl; timedatectl show -p NTPSynchronized; }; true",
     "clock_end": "date +%s.%N",
 }
 
@@ -25,30 +24,35 @@ QUESTIONS = {
     id="time.sync", profiles="", severity=FAIL, asks=("sync", "units"), source="PS EXE HI",
     expected="synchronised within 100 ms, by exactly one of chronyd and ntpd",
     why="Tickets, tokens and logs of a host with its own idea of time are worthless elsewhere.",
-    remedy="systemctl enable --now chronyd",
+    remedy="chronyc sources -v, or ntpq -pn, shows which servers answer; name ones that do in its configuration",
 ).host_rule  # fmt: skip
 def sync(host: HostFacts) -> Verdict:
     """Judge time.sync."""
     running = [name for name in ("chronyd", "ntpd") if host.active(name)]
     if len(running) > 1:
-        return broken("chronyd and ntpd both run")
-    told = host.lines("sync")
-    tool = next((line.partition("=")[2] for line in told if line.startswith("tool=")), "")
-    if not tool:
+        return broken("chronyd and ntpd both run", "systemctl disable --now ntpd")
+    blocks = ("\n" + "\n".join(host.lines("sync"))).split("\ntool=")[1:]
+    seen = {block.splitlines()[0]: block.splitlines()[1:] for block in blocks}
+    if not seen:
         raise CouldNotTell("neither chronyc nor ntpq nor timedatectl is installed")
-    judged = {"chronyc": _chrony, "ntpq": _ntp, "timedatectl": _timedate}[tool](told[1:])
-    if judged.state is not None and not running and tool != "timedatectl":
-        return broken("neither chronyd nor ntpd runs")
-    return judged
+    if running:
+        tool, judged = {"chronyd": ("chronyc", _chrony), "ntpd": ("ntpq", _ntp)}[running[0]]
+        if tool not in seen:
+            raise CouldNotTell(f"{running[0]} runs, but {tool} is not installed")
+        return judged(seen[tool])
+    if {"chronyc", "ntpq"} & seen.keys():
+        name = "chronyd" if "chronyc" in seen else "ntpd"
+        return broken("neither chronyd nor ntpd runs", f"systemctl enable --now {name}")
+    return _timedate(seen["timedatectl"])
 
 
 def _chrony(lines: list[str]) -> Verdict:
-    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    if not told:
+    seen = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if not seen:
         return broken("chronyd does not answer")
-    stratum, leap = int(told.get("Stratum", "0")), told.get("Leap status", "")
-    offset = re.match(r"[\d.]+", told.get("System time", ""))
-    shown = f"stratum {stratum}, {told.get('System time', 'offset unknown')}"
+    stratum, leap = int(seen.get("Stratum", "0")), seen.get("Leap status", "")
+    offset = re.match(r"[\d.]+", seen.get("System time", ""))
+    shown = f"stratum {stratum}, {seen.get('System time', 'offset unknown')}"
     kept = leap != "Not synchronised" and 0 < stratum < _NO_STRATUM and offset is not None
     return held(
         kept and offset is not None and float(offset[0]) < _MOST_OFFSET, shown if kept else f"not synchronised: {shown}"
@@ -71,11 +75,8 @@ def _timedate(lines: list[str]) -> Verdict:
 
 
 def skew(host: HostFacts) -> tuple[float, float]:
-    """Return the least and the most by which a host's clock can be ahead of ours, in seconds.
-
-    Its first reading cannot be from before the script left, its last not from after the answer came: the time that
-    the script itself took plays no part.
-    """
+    """Return the least and the most seconds by which a host's clock can be ahead of ours, whatever the script took."""
+    # The first reading is not from before the script left, the last not from after the answer came.
     begin, end = _stamp(host.text("clock_begin")), _stamp(host.text("clock_end"))
     if not host.sent:
         raise CouldNotTell("nobody noted when the host was asked")
@@ -85,7 +86,7 @@ def skew(host: HostFacts) -> tuple[float, float]:
 def _stamp(text: str) -> float:
     found = _SECONDS.match(text)  # small systems know no nanoseconds, and print the letter
     if found is None:
-        raise CouldNotTell(f"{text[:40]!r} is no time")
+        raise CouldNotTell(f"{text[:40]!r} is not a time")
     return float(found[0])
 
 
@@ -116,10 +117,10 @@ def time_skew(host: HostFacts) -> Verdict:
 ).cross_rule  # fmt: skip
 def zone(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge os.tz."""
-    told = {h.name: h.text("zone") for h in site.answering("zone")}
-    usual = max(sorted(set(told.values())), key=list(told.values()).count, default="")
+    seen = {h.name: h.text("zone") for h in site.answering("zone")}
+    usual = max(sorted(set(seen.values())), key=list(seen.values()).count, default="")
     return {
-        n: held(value == usual, value if value == usual else f"{value}, others {usual}") for n, value in told.items()
+        n: held(value == usual, value if value == usual else f"{value}, others {usual}") for n, value in seen.items()
     }
 
 

@@ -9,7 +9,9 @@ from maint.checks.thresholds import threshold
 
 _PROPERTIES = "/etc/cloudera-scm-server/db.properties"
 QUESTIONS = {
-    "db_properties": f"[ -r {_PROPERTIES} ] && grep -v -i password {_PROPERTIES}; true",
+    "db_properties": f"for p in /etc/cloudera-scm-server {_PROPERTIES}; do"
+    " [ -e $p ] && ! [ -r $p ] && echo denied; done;"
+    f" [ -r {_PROPERTIES} ] && grep -v -i password {_PROPERTIES}; true",
     "db_reach": f"[ -r {_PROPERTIES} ] || exit 0; h=$(sed -n 's/^com.cloudera.cmf.db.host=//p' {_PROPERTIES});"
     f" k=$(sed -n 's/^com.cloudera.cmf.db.type=//p' {_PROPERTIES});"
     " case $k in mysql) p=3306;; oracle) p=1521;; *) p=5432;;"
@@ -36,11 +38,11 @@ QUESTIONS = {
 ).host_rule  # fmt: skip
 def configured(host: HostFacts) -> Verdict:
     """Judge db.conf."""
-    told = host.fields("db_properties")
-    if not told:
+    seen = host.fields("db_properties")
+    if not seen:
         raise CouldNotTell(f"{_PROPERTIES} is not there, or this account may not read it")
     names = ("type", "host", "name", "user", "setupType")
-    values = {name: told.get(f"com.cloudera.cmf.db.{name}", "") for name in names}
+    values = {name: seen.get(f"com.cloudera.cmf.db.{name}", "") for name in names}
     shown = ", ".join(f"{name} {value or 'not set'}" for name, value in values.items())
     return held(all(values.values()) and values["setupType"] == "EXTERNAL", shown)
 
@@ -53,23 +55,24 @@ def configured(host: HostFacts) -> Verdict:
 ).host_rule  # fmt: skip
 def reached(host: HostFacts) -> Verdict:
     """Judge db.reach."""
-    told = host.fields("db_reach")
-    if "to" not in told:
+    seen = host.fields("db_reach")
+    if "to" not in seen:
         raise CouldNotTell(f"{_PROPERTIES} is not there, or this account may not read it")
-    if told.get("tool") == "none":
+    if seen.get("tool") == "none":
         raise CouldNotTell("neither nc nor bash is there to try a connection")
     return held(
-        told.get("status") == "0", f"{told['to']} {'answers' if told.get('status') == '0' else 'does not answer'}"
+        seen.get("status") == "0",
+        f"{seen['to']} {'answers' if seen.get('status') == '0' else 'does not answer'}",
     )
 
 
 def _present(host: HostFacts, question: str, name: str) -> dict[str, str]:
     if host.lines(question) == ["none"]:
         raise NotApplicable(f"{name} is not installed")
-    told = host.fields(question)
-    if not any(told.values()):
+    seen = host.fields(question)
+    if not any(seen.values()):
         raise CouldNotTell(f"{name} does not answer this account")
-    return told
+    return seen
 
 
 @Check(
@@ -80,17 +83,17 @@ def _present(host: HostFacts, question: str, name: str) -> dict[str, str]:
 ).host_rule  # fmt: skip
 def postgresql(host: HostFacts) -> Verdict:
     """Judge db.pg."""
-    told = _present(host, "db_pg", "PostgreSQL")
-    databases = max(1, int(told.get("databases") or "3") - 3)  # templates and postgres itself do not count
+    seen = _present(host, "db_pg", "PostgreSQL")
+    databases = max(1, int(seen.get("databases") or "3") - 3)  # templates and postgres itself do not count
     least = 100 * databases + 50
-    wrong = [] if int(told["max_connections"]) >= least else [f"max_connections {told['max_connections']} of {least}"]
-    wrong += [] if told.get("ssl") == "on" else ["ssl off"]
-    wrong += [] if told.get("server_encoding") == "UTF8" else [f"encoding {told.get('server_encoding')}"]
-    version = (told.get("server_version") or "unknown").split()[0]
+    wrong = [] if int(seen["max_connections"]) >= least else [f"max_connections {seen['max_connections']} of {least}"]
+    wrong += [] if seen.get("ssl") == "on" else ["ssl off"]
+    wrong += [] if seen.get("server_encoding") == "UTF8" else [f"encoding {seen.get('server_encoding')}"]
+    version = (seen.get("server_version") or "unknown").split()[0]
     known = supported(host.site.setting.matrix, "postgresql", version)
     wrong += [f"version {version}, which the support matrix does not list"] if known is False else []
     unsaid = f"; {UNKNOWN}" if known is None else ""
-    return held(not wrong, ", ".join(wrong) or f"{version}, {told['max_connections']} connections{unsaid}")
+    return held(not wrong, ", ".join(wrong) or f"{version}, {seen['max_connections']} connections{unsaid}")
 
 
 @Check(
@@ -101,8 +104,8 @@ def postgresql(host: HostFacts) -> Verdict:
 ).host_rule  # fmt: skip
 def oracle(host: HostFacts) -> Verdict:
     """Judge db.oracle."""
-    told = _present(host, "db_oracle", "Oracle")
-    processes, sessions = int(told["processes"]), int(told["sessions"])
+    seen = _present(host, "db_oracle", "Oracle")
+    processes, sessions = int(seen["processes"]), int(seen["sessions"])
     shown = f"processes {processes}, sessions {sessions}"
     if processes < threshold("oracle.processes"):
         return failed(shown)
@@ -117,11 +120,11 @@ def oracle(host: HostFacts) -> Verdict:
 ).host_rule  # fmt: skip
 def mysql(host: HostFacts) -> Verdict:
     """Judge db.mysql."""
-    told = _present(host, "db_mysql", "MySQL")
-    shown = f"{told.get('version')}, {told.get('flush')}, {told.get('connections')} connections"
-    if re.match(r"5\.[0-6]\.", told.get("version", "")):
+    seen = _present(host, "db_mysql", "MySQL")
+    shown = f"{seen.get('version')}, {seen.get('flush')}, {seen.get('connections')} connections"
+    if re.match(r"5\.[0-6]\.", seen.get("version", "")):
         return broken(shown)
-    kept = told.get("flush") == "O_DIRECT" and int(told.get("connections") or 0) >= 250
+    kept = seen.get("flush") == "O_DIRECT" and int(seen.get("connections") or 0) >= 250
     return good(shown) if kept else warned(shown)
 
 

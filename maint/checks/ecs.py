@@ -86,8 +86,8 @@ def network_manager(host: HostFacts) -> Verdict:
     """Judge ecs.nm."""
     if not host.active("NetworkManager"):
         raise NotApplicable("NetworkManager does not run")
-    told = ";".join(line.partition("=")[2] for line in host.lines("nm_config") if line.startswith("unmanaged-devices"))
-    missing = [name for name in ("cali*", "flannel*") if f"interface-name:{name}" not in told]
+    seen = ";".join(line.partition("=")[2] for line in host.lines("nm_config") if line.startswith("unmanaged-devices"))
+    missing = [name for name in ("cali*", "flannel*") if f"interface-name:{name}" not in seen]
     return held(not missing, f"{', '.join(missing)} not listed" if missing else "both listed")
 
 
@@ -113,13 +113,15 @@ def wildcard(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge ecs.dns.wildcard."""
     if not site.setting.app_domain:
         raise NotApplicable("app_domain is not configured")
-    told = {h.name: _asked_wildcard(h) for h in site.answering("wildcard") if set("BE") & set(h.profiles)}
+    seen = {h.name: _asked_wildcard(h) for h in site.answering("wildcard") if set("BE") & set(h.profiles)}
     usual = max(
-        sorted({" ".join(v) for v in told.values() if v}), key=[" ".join(v) for v in told.values()].count, default=""
+        sorted({" ".join(v) for v in seen.values() if v}),
+        key=[" ".join(v) for v in seen.values()].count,
+        default="",
     )
     return {
         name: held(bool(found) and " ".join(found) == usual, ", ".join(found) or "does not resolve")
-        for name, found in told.items()
+        for name, found in seen.items()
     }
 
 

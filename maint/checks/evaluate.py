@@ -16,11 +16,7 @@ _FINE = Verdict(State.PASS, "")
 
 
 def acceptances(listed: Sequence[object]) -> tuple[Accepted, ...]:
-    """Return the accepted deviations of a file of facts.
-
-    Raises:
-        ValueError: one of them is not whole, so that nobody answers for it; the text says in what.
-    """
+    """Return the accepted deviations of a file of facts; ValueError says which part of one is missing."""
     return tuple(_acceptance(number, item) for number, item in enumerate(listed, 1))
 
 
@@ -31,14 +27,29 @@ def _acceptance(number: int, item: object) -> Accepted:
         raise ValueError(f"acceptance {number} lacks check, reason, owner or last day, or names no hosts") from None
 
 
-def judge(checks: Sequence[Check], site: SiteFacts, accepted: Sequence[Accepted] = ()) -> list[Finding]:
-    """Return one finding for each check and each host that it concerns, in the checks' and the hosts' order."""
+def judge(
+    checks: Sequence[Check], site: SiteFacts, accepted: Sequence[Accepted] = (), *, chosen: bool = False
+) -> list[Finding]:
+    """Return one finding for each check and each host that it concerns, in the checks' and the hosts' order.
+
+    A check that concerns none of the hosts is a finding too: a skip of the site.
+
+    Args:
+        checks: what is judged.
+        site: the facts.
+        accepted: deviations that count as pass until their last day.
+        chosen: whether the hosts were chosen, so that what the manager says of other hosts is left out.
+    """
     found = []
+    known = {str(host.get("hostname")) for host in site.manager.hosts} if chosen else set[str]()
+    elsewhere = known - {name for host in site.hosts for name in (host.name, host.address)}
     for check in checks:
         for name, verdict in _verdicts(check, site):
+            if name in elsewhere:
+                continue
             finding = Finding(
                 check.id, check.severity, verdict.state or State.ERROR, verdict.observed, check.expected,
-                check.reference, check.remedy, name,
+                check.reference, verdict.remedy or check.remedy, name,
             )  # fmt: skip
             found.append(_settled(finding, accepted, site.taken_at.date()))
     return found
@@ -46,26 +57,27 @@ def judge(checks: Sequence[Check], site: SiteFacts, accepted: Sequence[Accepted]
 
 def _verdicts(check: Check, site: SiteFacts) -> Iterator[tuple[str, Verdict]]:
     concerned = [host for host in site.hosts if check.concerns(host.profiles)]
+    if not concerned and check.profiles:
+        yield "", Verdict(State.SKIP, f"none of these hosts is in {' or '.join(check.groups)}")
+        return
     if check.site_rule is None:
         yield from ((host.name, check.judge(host)) for host in concerned)
         return
-    if not concerned and check.profiles:
-        return
-    told = _together(check, site, concerned)
-    yield from told.items()
-    if check.asks and "" not in told:  # nobody is passed over in silence
-        yield from ((host.name, _silent(check, host)) for host in concerned if host.name not in told)
+    verdicts = _together(check, site, concerned)
+    yield from verdicts.items()
+    if check.asks and "" not in verdicts:  # nobody is passed over in silence
+        yield from ((host.name, _silent(check, host)) for host in concerned if host.name not in verdicts)
 
 
 def _together(check: Check, site: SiteFacts, hosts: list[HostFacts]) -> Mapping[str, Verdict]:
-    """Judge hosts together; one whose answer nobody can read hides nothing of what the others say."""
-    told = check.judge_all(replace(site, hosts=hosts))
-    if not check.asks or told.get("", _FINE).state is not State.ERROR:
-        return told
+    # A host whose answer cannot be read hides nothing of what the others say.
+    verdicts = check.judge_all(replace(site, hosts=hosts))
+    if not check.asks or verdicts.get("", _FINE).state is not State.ERROR:
+        return verdicts
     alone = {host.name: check.judge_all(replace(site, hosts=[host])).get("", _FINE) for host in hosts}
     unread = {name: verdict for name, verdict in alone.items() if verdict.state is State.ERROR}
     others = [host for host in hosts if host.name not in unread]
-    return {**check.judge_all(replace(site, hosts=others)), **unread} if unread and others else told
+    return {**check.judge_all(replace(site, hosts=others)), **unread} if unread and others else verdicts
 
 
 def _silent(check: Check, host: HostFacts) -> Verdict:

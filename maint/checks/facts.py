@@ -27,36 +27,21 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class HostFacts(msgspec.Struct, frozen=True):
-    """One host.
-
-    Attributes:
-        name: as the inventory calls it.
-        address: by which we reach it; never taken for the host's own.
-        profiles: letters of `check.PROFILES`.
-        answers: what came, by question.
-        reached: whether the answer is whole.
-        reason: why it is not.
-        sent, received: when the script left and its answer ended by our clock, seconds since 1970.
-        site: all hosts and the manager.
-    """
+    """One host, and what it answered."""
 
     name: str
-    address: str
-    profiles: str
-    answers: Mapping[str, Answered]
+    address: str  # by which we reach it; never taken for the host's own
+    profiles: str  # letters of `check.PROFILES`
+    answers: Mapping[str, Answered]  # by question
     site: "SiteFacts"
-    reached: bool = True
-    reason: str = ""
-    sent: float = 0.0
-    received: float = 0.0
+    reached: bool = True  # whether the answer is whole
+    reason: str = ""  # why it is not
+    sent: float = 0.0  # by our clock, seconds since 1970
+    received: float = 0.0  # when its answer ended
     login_seconds: float = 0.0
 
     def answer(self, question: str) -> Answered:
-        """Return an answer as it came.
-
-        Raises:
-            CouldNotTell: there is none, the command is not there or did not end in time.
-        """
+        """Return an answer as it came; `CouldNotTell` where there is none, or no command, or it came too late."""
         found = self.answers.get(question)
         if found is None:
             raise CouldNotTell(self.reason or f"{question} was not asked")
@@ -67,11 +52,7 @@ class HostFacts(msgspec.Struct, frozen=True):
         return found
 
     def text(self, question: str) -> str:
-        """Return what a command printed, which must be something.
-
-        Raises:
-            CouldNotTell: nothing was printed.
-        """
+        """Return what a command printed; `CouldNotTell` where that is nothing."""
         found = self.answer(question)
         if not found.out.strip():
             raise CouldNotTell(f"{question}: {found.words or 'nothing was printed'} (exit status {found.status})")
@@ -82,14 +63,10 @@ class HostFacts(msgspec.Struct, frozen=True):
         return [line.strip() for line in self.answer(question).out.splitlines() if line.strip()]
 
     def number(self, question: str) -> int:
-        """Return a whole number.
-
-        Raises:
-            CouldNotTell: it is none.
-        """
+        """Return a whole number; `CouldNotTell` where it is not one."""
         text = self.text(question)
         if not text.lstrip("-").isdigit():
-            raise CouldNotTell(f"{question}: {text[:40]!r} is no number")
+            raise CouldNotTell(f"{question}: {text[:40]!r} is not a number")
         return int(text)
 
     def fields(self, question: str, mark: str = "=") -> dict[str, str]:
@@ -98,11 +75,7 @@ class HostFacts(msgspec.Struct, frozen=True):
         return {name.strip(): value.strip().strip("\"'") for name, found, value in pairs if found}
 
     def unit(self, name: str) -> Mapping[str, str]:
-        """Return what systemd says about a unit; `LoadState` is not-found for one that there is not.
-
-        Raises:
-            CouldNotTell: systemd did not answer.
-        """
+        """Return what systemd says about a unit (`LoadState` not-found: unknown), or raise `CouldNotTell`."""
         full = name if "." in name else f"{name}.service"
         units = _blocks(self.text("units"))
         if full not in units:
@@ -127,12 +100,17 @@ class HostFacts(msgspec.Struct, frozen=True):
         """The host's default realm.
 
         Raises:
+            CouldNotTell: a file that may name it cannot be read.
             NotApplicable: krb5.conf names none.
         """
         for line in self.lines("krb5_conf"):
             name, found, value = line.partition("=")
             if found and name.strip() == "default_realm" and value.strip():
                 return value.strip()
+        if closed := [line.partition(" ")[2] for line in self.lines("krb5_conf") if line.startswith("denied ")]:
+            raise CouldNotTell(f"this account may not read {', '.join(closed)}")
+        if (words := self.answer("krb5_conf").words) and not self.lines("krb5_conf"):
+            raise CouldNotTell(f"krb5.conf cannot be read: {words}")
         raise NotApplicable("no realm in /etc/krb5.conf")
 
 
@@ -147,54 +125,32 @@ def _blocks(text: str) -> dict[str, dict[str, str]]:
 
 
 class ManagerFacts(msgspec.Struct, frozen=True):
-    """What the management API answered, or why it did not.
+    """What the management API answered, or why it did not."""
 
-    Attributes:
-        reason: why there is no answer; "" where there is one.
-        release: the manager's release.
-        chain: why its certificate was not accepted; "" where it was, or none was seen.
-        hosts: hostname, lastHeartbeat and cluster of each host.
-        clusters: name, type, and services with type, state and health, of each cluster.
-    """
-
-    reason: str = "not asked"
+    reason: str = "not asked"  # why there is no answer; "" where there is one
     release: str = ""
-    chain: str = ""
-    hosts: Sequence[Mapping[str, Json]] = ()
-    clusters: Sequence[Mapping[str, Json]] = ()
+    chain: str = ""  # why its certificate was not accepted; "" where it was, or none was seen
+    hosts: Sequence[Mapping[str, Json]] = ()  # hostname, lastHeartbeat and cluster of each
+    clusters: Sequence[Mapping[str, Json]] = ()  # name, type, and services with type, state and health, of each
 
     def must(self) -> "ManagerFacts":
-        """Return it.
-
-        Raises:
-            CouldNotTell: the manager did not answer.
-        """
+        """Return the facts; `CouldNotTell` where the manager did not answer."""
         if self.reason:
             raise CouldNotTell(f"the manager's API did not answer: {self.reason}")
         return self
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What is configured, as far as checks read it.
-
-    Attributes:
-        manager: name of the manager's host.
-        tls_port, plain_port: its ports.
-        app_domain: the data services' domain, "" where it is not known.
-        endpoints: `HOST:PORT` of virtual clusters.
-        phase: what is going to happen.
-        plan: the wizard's input, None where none was given.
-        matrix: which releases are supported, None where nobody said.
-    """
+    """What is configured, as far as checks read it."""
 
     manager: str = ""
     plain_port: int = 7180
     tls_port: int = 7183
-    app_domain: str = ""
-    endpoints: Sequence[str] = ()
-    phase: str = "running"
-    plan: Mapping[str, Json] | None = None
-    matrix: Mapping[str, Json] | None = None
+    app_domain: str = ""  # "" where it is not known
+    endpoints: Sequence[str] = ()  # `HOST:PORT` of virtual clusters
+    phase: str = "running"  # what is going to happen
+    plan: Mapping[str, Json] | None = None  # the wizard's input
+    matrix: Mapping[str, Json] | None = None  # which releases are supported
 
 
 class SiteFacts(msgspec.Struct, frozen=True):

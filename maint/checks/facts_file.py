@@ -54,25 +54,17 @@ def to_json(site: SiteFacts, more: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def from_json(text: str, name: str) -> tuple[SiteFacts, Mapping[str, Json]]:
-    """Return kept facts, and what else was kept with them.
-
-    Args:
-        text: the file's content.
-        name: the file, for messages.
-
-    Raises:
-        Invalid: the text is no file of facts, or a damaged one: the message says where.
-    """
+    """Return kept facts, and what else the file `name` has; `Invalid` says where it is not a file of facts."""
     try:
-        told = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
-        found = _mapping(told, "the file")
+        data = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
+        found = _mapping(data, "the file")
         if found.get("format") != FILE_FORMAT:
             raise Invalid(f"{name} has format {str(found.get('format'))[:40]!r}, not {FILE_FORMAT}", hint=_HINT)
-        _plain(told)
+        _plain(data)
         return _site(found, name), found
     except (ValueError, OverflowError, RecursionError) as error:
         words = str(error) if type(error) is ValueError else type(error).__name__
-        raise Invalid(f"{name} is no file of facts, or damaged ({words[:120]})", hint=_HINT) from None
+        raise Invalid(f"{name} is not a file of facts, or is damaged ({words[:120]})", hint=_HINT) from None
 
 
 def with_matrix(site: SiteFacts, matrix: Mapping[str, Json] | None) -> SiteFacts:
@@ -82,16 +74,16 @@ def with_matrix(site: SiteFacts, matrix: Mapping[str, Json] | None) -> SiteFacts
     return other
 
 
-def _site(told: Mapping[str, Json], name: str) -> SiteFacts:
-    taken_at = datetime.fromisoformat(_text(told.get("taken_at"), "taken_at"))
+def _site(data: Mapping[str, Json], name: str) -> SiteFacts:
+    taken_at = datetime.fromisoformat(_text(data.get("taken_at"), "taken_at"))
     if taken_at.tzinfo is None:
         raise ValueError("taken_at names no time zone")
-    setting = _whole(told.get("setting"), "setting", _SETTING)
+    setting = _whole(data.get("setting"), "setting", _SETTING)
     if setting["matrix"] is not None:
         matrix_of(setting["matrix"], name)
-    manager = _whole(told.get("manager"), "manager", _MANAGER)
+    manager = _whole(data.get("manager"), "manager", _MANAGER)
     site = SiteFacts(taken_at.astimezone(UTC), Setting(**setting), ManagerFacts(**manager))
-    for place, one in enumerate(_list(told.get("hosts"), "hosts")):
+    for place, one in enumerate(_list(data.get("hosts"), "hosts")):
         host = _whole(one, f"host {place + 1}", _HOST)
         site.hosts.append(HostFacts(site=site, **host))
     names = [host.name for host in site.hosts]
@@ -107,28 +99,27 @@ _Read = Callable[[Json, str], object]
 
 # Any: each value is what the constructor wants there, by the table that read it.
 def _whole(value: Json, where: str, reading: Mapping[str, _Read]) -> dict[str, Any]:
-    """Return all fields of a part, read; a missing or strange one is as bad as a wrong one."""
-    told = _mapping(value, where)
-    if odd := sorted(set(told) ^ set(reading)):
-        raise ValueError(f"{where} {'has a strange' if odd[0] in told else 'lacks'} {odd[0][:40]}")
-    return {key: read(told[key], f"{key} of {where}") for key, read in reading.items()}
+    data = _mapping(value, where)
+    if odd := sorted(set(data) ^ set(reading)):
+        raise ValueError(f"{where} {'has a strange' if odd[0] in data else 'lacks'} {odd[0][:40]}")
+    return {key: read(data[key], f"{key} of {where}") for key, read in reading.items()}
 
 
 def _mapping(value: Json, where: str) -> Mapping[str, Json]:
     if not isinstance(value, dict):
-        raise ValueError(f"{where} is no mapping")
+        raise ValueError(f"{where} is not a mapping")
     return value
 
 
 def _list(value: Json, where: str) -> Sequence[Json]:
     if not isinstance(value, list):
-        raise ValueError(f"{where} is no list")
+        raise ValueError(f"{where} is not a list")
     return value
 
 
 def _text(value: Json, where: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{where} is no text")
+        raise ValueError(f"{where} is not a text")
     return value
 
 
@@ -158,13 +149,13 @@ def _truth(value: Json, where: str) -> bool:
 
 def _number(value: Json, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST_NUMBER:
-        raise ValueError(f"{where} is no number")
+        raise ValueError(f"{where} is not a number")
     return value
 
 
 def _seconds(value: Json, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST_SECONDS:
-        raise ValueError(f"{where} is no time")
+        raise ValueError(f"{where} is not a time")
     return float(value)
 
 
@@ -173,7 +164,6 @@ def _texts(value: Json, where: str) -> Sequence[str]:
 
 
 def _each(reading: Mapping[str, _Read]) -> _Read:
-    """Return what reads a list of parts of one shape."""
     return lambda value, where: [_whole(one, f"one of {where}", reading) for one in _list(value, where)]
 
 
@@ -222,7 +212,7 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _finite(text: str) -> float:
@@ -232,7 +222,7 @@ def _finite(text: str) -> float:
 
 
 def _plain(value: Json) -> None:
-    """Refuse halves of characters and numbers beyond all measure, wherever they stand: nobody could print them."""
+    # Halves of characters and numbers beyond all measure could not be printed.
     if isinstance(value, str):
         value.encode()
     elif isinstance(value, int) and abs(value) >= _MOST_NUMBER:

@@ -43,7 +43,7 @@ def setting_of(
 
 
 def _domain(places: Iterable[str]) -> str:
-    """Return what follows `cde-….` in an address of a virtual cluster."""
+    # What follows `cde-….` in an address of a virtual cluster.
     for place in places:
         _, found, rest = place.partition(".cde-")
         if found:
@@ -58,35 +58,19 @@ def questions_of(checks: Sequence[Check], profiles: str) -> dict[str, str]:
 
 
 class Enquiry(msgspec.Struct, frozen=True):
-    """What is asked of whom.
-
-    Attributes:
-        hosts: the hosts.
-        checks: the checks whose facts are wanted.
-        setting: what is configured.
-        profiles: letters by host name.
-        more: what commands find in `$maint_NAME` beside the site's own.
-    """
+    """What is asked of whom."""
 
     hosts: Sequence[HostSettings]
     checks: Sequence[Check]
     setting: Setting
-    profiles: Mapping[str, str]
-    more: Mapping[str, str]
+    profiles: Mapping[str, str]  # letters by host name
+    more: Mapping[str, str]  # `$maint_NAME` of commands beside the site's own
 
 
 def gather(
     enquiry: Enquiry, fleet: Fleet, taken_at: datetime, manager: ManagerFacts, *, timeout: float | None = None
 ) -> SiteFacts:
-    """Ask all hosts and return what they and the manager said.
-
-    Args:
-        enquiry: what to ask.
-        fleet: asks.
-        taken_at: the time, which ages are counted from.
-        manager: what the manager said.
-        timeout: seconds for all hosts together.
-    """
+    """Ask all hosts within `timeout` seconds, and return what they and the manager said; ages count from `taken_at`."""
     site = SiteFacts(taken_at, enquiry.setting, manager)
     token = f"maint-{secrets.token_hex(12)}"
     asked = {host.name: questions_of(enquiry.checks, enquiry.profiles[host.name]) for host in enquiry.hosts}
@@ -133,12 +117,7 @@ def host_facts(
 
 
 def ask_manager(manager: ManagerSight, *, full: bool) -> ManagerFacts:
-    """Return what the manager says; a manager that does not answer is a reason, no failure.
-
-    Args:
-        manager: the API.
-        full: whether services are wanted too.
-    """
+    """Return what the manager says, `full` with services; a manager that does not answer is a reason, not a failure."""
     try:
         presence = manager.presence()
         chain = presence.chain or ""
@@ -165,7 +144,6 @@ def _host(item: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _word(value: Json) -> str | None:
-    """Return a text of the manager's as it is; whatever else stands there says nothing."""
     return value if isinstance(value, str) else None
 
 
@@ -178,6 +156,6 @@ def _cluster(manager: ManagerSight, name: str, kind: str, full: bool) -> Mapping
         items = listed.get("items") if isinstance(listed, Mapping) else None
         for item in items if isinstance(items, Sequence) else ():
             if isinstance(item, Mapping):
-                told = {"type": "type", "state": "serviceState", "health": "healthSummary"}
-                services.append({name: _word(item.get(key)) for name, key in told.items()})
+                fields = {"type": "type", "state": "serviceState", "health": "healthSummary"}
+                services.append({name: _word(item.get(key)) for name, key in fields.items()})
     return {"name": name, "type": kind, "services": services}

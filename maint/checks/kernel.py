@@ -149,7 +149,7 @@ def somaxconn(host: HostFacts) -> Verdict:
 
 
 def _entropy(host: HostFacts) -> tuple[bool, str]:
-    """Return whether there is enough, and what was seen; kernels since 5.18 always say 256 of 256."""
+    # Kernels since 5.18 always say 256 of 256.
     pool, available = (int(line) for line in host.lines("entropy")[:2])
     shown = f"{available} of {pool} bits"
     if pool == 256:

@@ -10,37 +10,23 @@ UNKNOWN = "whether it is supported, only a support matrix says (--matrix FILE)"
 
 
 def matrix_of(data: object, name: str) -> Mapping[str, Json]:
-    """Return a matrix as it stands in a file.
-
-    Args:
-        data: what was read: subject to list of releases.
-        name: the file, for messages.
-
-    Raises:
-        Invalid: it is no matrix.
-    """
+    """Return the matrix of a file `name`, or raise `Invalid`."""
     hint = "`maint help checks` describes the file"
     if not isinstance(data, Mapping) or not data:
-        raise Invalid(f"{name} is no support matrix: a mapping is expected", hint=hint)
+        raise Invalid(f"{name} is not a support matrix: a mapping is expected", hint=hint)
     for subject, releases in data.items():
         if subject not in SUBJECTS:
             raise Invalid(f"{name}: a support matrix knows no {subject!r}", detail=[f"it has {', '.join(SUBJECTS)}"])
         if not isinstance(releases, Sequence) or isinstance(releases, str) or not releases:
-            raise Invalid(f"{name}: {subject} is no list of releases", hint=hint)
+            raise Invalid(f"{name}: {subject} is not a list of releases", hint=hint)
         for release in releases:
             if not isinstance(release, str):  # 8.10 without quotes would be the number 8.1
-                raise Invalid(f"{name}: {subject} holds {release!r}, which is no text", hint="put it in quotes")
+                raise Invalid(f"{name}: {subject} holds {release!r}, which is not a text", hint="put it in quotes")
     return {str(subject): list(releases) for subject, releases in data.items()}
 
 
 def supported(matrix: Mapping[str, Json] | None, subject: str, release: str) -> bool | None:
-    """Return whether a release is listed, None where nobody said anything about its subject.
-
-    Args:
-        matrix: the matrix, None where there is none.
-        subject: one of `SUBJECTS`.
-        release: such as `rhel 8.10`; an entry `rhel 8` stands for all of 8.
-    """
+    """Return whether a release is listed (`rhel 8` covers `rhel 8.10`), None where its subject is not in the matrix."""
     listed = (matrix or {}).get(subject)
     if not isinstance(listed, Sequence) or isinstance(listed, str):
         return None

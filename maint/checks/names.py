@@ -32,8 +32,8 @@ QUESTIONS = {
 ).host_rule  # fmt: skip
 def hostname(host: HostFacts) -> Verdict:
     """Judge net.hostname."""
-    told = host.fields("names")
-    full, plain = told.get("full", ""), told.get("plain", "")
+    seen = host.fields("names")
+    full, plain = seen.get("full", ""), seen.get("plain", "")
     wrong = []
     if "." not in full:
         wrong.append("no domain")
@@ -145,35 +145,35 @@ def reverse(host: HostFacts) -> Verdict:
 def peers(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge net.dns.peers."""
     hosts = {h.name: _resolved(h) for h in site.answering("peers") if h.answers["peers"].out.strip()}
-    asked = {name for told, _ in hosts.values() for name in told}
-    usual = {name: _usual([told[name] for told, _ in hosts.values() if told.get(name)]) for name in asked}
+    asked = {name for seen, _ in hosts.values() for name in seen}
+    usual = {name: _usual([seen[name] for seen, _ in hosts.values() if seen.get(name)]) for name in asked}
     owned = {h.name: own_addresses(h) for h in site.answering("own_addresses") if h.answers["own_addresses"].out}
     found = {}
-    for host, (told, took) in hosts.items():
-        wrong = [f"{n} is not found here" for n, a in sorted(told.items()) if not a]
+    for host, (seen, took) in hosts.items():
+        wrong = [f"{n} is not found here" for n, a in sorted(seen.items()) if not a]
         wrong += [
             f"{n} is {a} here, {usual[n] or 'unknown'} elsewhere"
-            for n, a in sorted(told.items())
+            for n, a in sorted(seen.items())
             if a and a != usual[n]
         ]
-        wrong += [f"{n} is {a}, which is on none of its interfaces" for n, a in sorted(told.items())
+        wrong += [f"{n} is {a}, which is on none of its interfaces" for n, a in sorted(seen.items())
                   if a and a == usual[n] and n in owned and a not in owned[n]]  # fmt: skip
-        found[host] = _spoken(wrong, told, took)
+        found[host] = _spoken(wrong, seen, took)
     return found
 
 
-def _spoken(wrong: list[str], told: Mapping[str, str], took: int | None) -> Verdict:
+def _spoken(wrong: list[str], seen: Mapping[str, str], took: int | None) -> Verdict:
     if wrong:
         return broken("; ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""))
-    if took is not None and took >= 1000 * max(1, len(told)):
-        return broken(f"{len(told)} names took {took / 1000:.1f} s")
+    if took is not None and took >= 1000 * max(1, len(seen)):
+        return broken(f"{len(seen)} names took {took / 1000:.1f} s")
     if took is not None and took >= 1000:
-        return warned(f"{len(told)} names took {took / 1000:.1f} s together")
-    return good(f"{len(told)} names")
+        return warned(f"{len(seen)} names took {took / 1000:.1f} s together")
+    return good(f"{len(seen)} names")
 
 
 def _resolved(host: HostFacts) -> tuple[dict[str, str], int | None]:
-    """Return the first address by name, "" where there is none, and the milliseconds it took."""
+    # The first address by name, "" where there is none, and the milliseconds it took.
     lines = [line.split() for line in host.lines("peers")]
     asked = [words[1] for words in lines if words[0] == "asked" and len(words) == 2]
     took = next((int(words[1]) for words in lines if words[0] == "took"), None)

@@ -26,10 +26,10 @@ QUESTIONS = {
 ).host_rule  # fmt: skip
 def ipv6(host: HostFacts) -> Verdict:
     """Judge net.ipv6."""
-    told = host.fields("ipv6")
-    if "all" not in told:  # it is empty where the kernel knows no IPv6 at all
+    seen = host.fields("ipv6")
+    if "all" not in seen:  # it is empty where the kernel knows no IPv6 at all
         raise CouldNotTell("the kernel's switches for IPv6 were not shown")
-    on = [name for name in ("all", "default") if told.get(name) == "0"]
+    on = [name for name in ("all", "default") if seen.get(name) == "0"]
     addresses = [line for line in host.lines("ipv6") if "inet6" in line and " lo " not in line]
     if not on and not addresses:
         return good("disabled")
@@ -78,12 +78,12 @@ def nscd(host: HostFacts) -> Verdict:
 
 def _alike(site: SiteFacts, column: int, least: int) -> Mapping[str, Verdict]:
     hosts = {h.name: [line.split() for line in h.lines("interfaces")] for h in site.answering("interfaces")}
-    told = {name: ",".join(sorted({r[column] for r in rows if len(r) > column and r[column].lstrip("-").isdigit()
+    seen = {name: ",".join(sorted({r[column] for r in rows if len(r) > column and r[column].lstrip("-").isdigit()
             and not _virtual(["", r[0]])})) for name, rows in hosts.items()}  # fmt: skip
-    known = [value for value in told.values() if value and not value.startswith("-")]
+    known = [value for value in seen.values() if value and not value.startswith("-")]
     usual = max(sorted(set(known)), key=known.count, default="")
     found = {}
-    for name, value in told.items():
+    for name, value in seen.items():
         slow = any(int(part) < least for part in value.split(",") if part.isdigit())
         found[name] = held(
             value in ("", usual, "-1") and not slow,
@@ -115,21 +115,13 @@ def speed(site: SiteFacts) -> Mapping[str, Verdict]:
 
 
 def listening(host: HostFacts, question: str = "listening") -> set[int]:
-    """Return the TCP ports that something listens on.
-
-    Raises:
-        CouldNotTell: `ss` failed, as an old one does that does not know all options.
-    """
+    """Return the TCP ports that something listens on; `CouldNotTell` where `ss` failed, as an old one does."""
     rows = sockets(host, question)
     return {int(row[3].rpartition(":")[2]) for row in rows if len(row) > 3 and row[3].rpartition(":")[2].isdigit()}
 
 
 def sockets(host: HostFacts, question: str) -> list[list[str]]:
-    """Return what `ss -H` printed, in words; the fourth of each line is the local address.
-
-    Raises:
-        CouldNotTell: it failed, or printed something else.
-    """
+    """Return the words of `ss -H`, the fourth being the local address; `CouldNotTell` where it failed."""
     rows = [line.split() for line in host.lines(question)]
     if (status := host.answer(question).status) or any(len(row) < 4 or ":" not in row[3] for row in rows):
         raise CouldNotTell(f"{question}: `ss` does not say who listens (exit status {status})")

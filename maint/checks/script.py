@@ -15,27 +15,15 @@ _WORDS = 300  # characters of what a command says on its error output
 
 
 class Framed(msgspec.Struct, frozen=True):
-    """What a host's answer held.
+    """What a host's answer held."""
 
-    Attributes:
-        answers: by question, those that came whole.
-        reason: why not all came, "" where they did.
-        before: what was printed before the answer began, such as a login banner.
-    """
-
-    answers: Mapping[str, Answered]
-    reason: str
-    before: str
+    answers: Mapping[str, Answered]  # by question, those that came whole
+    reason: str  # why not all came, "" where they did
+    before: str  # printed before the answer began, such as a login banner
 
 
 def script(questions: Mapping[str, str], values: Mapping[str, str], token: str) -> bytes:
-    """Return the script that asks questions.
-
-    Args:
-        questions: commands by the name of the question.
-        values: what the commands find in `$maint_NAME`.
-        token: random; marks where answers begin and end, so that nothing a command prints can be taken for it.
-    """
+    """Return the script that asks questions; a random token marks answers: no output is taken for a mark."""
     filled = {
         name: values.get(name, "") for name in ("domain", "peers", "endpoints", "folders", "repository", "ou", "ldap")
     }
@@ -53,9 +41,9 @@ def parse(out: bytes, token: str, asked: Iterable[str]) -> Framed:
     if not begun:
         words = " ".join(text.split())[:120]
         return Framed({}, f"no answer began; it printed {words!r}" if words else "no answer began", words)
-    told, _, rest = rest.partition("\n")
-    if told.strip() != str(FORMAT):
-        return Framed({}, f"the answer has format {told[:20]!r}, not {FORMAT}", before.strip())
+    version, _, rest = rest.partition("\n")
+    if version.strip() != str(FORMAT):
+        return Framed({}, f"the answer has format {version[:20]!r}, not {FORMAT}", before.strip())
     answers = dict(_frames(rest, token))
     missing = [name for name in asked if name not in answers]
     whole = re.search(rf"^{re.escape(token)} done \d+$", rest, re.MULTILINE)

@@ -16,11 +16,11 @@ from maint.checks.check import (
     failed,
     good,
     held,
-    warned,
 )
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
+from maint.checks.tls import without_auto_tls
 from maint.model.finding import State
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
@@ -46,7 +46,8 @@ QUESTIONS = {
     ' [ "$h" = localhost ] || [ "$h" = 127.0.0.1 ] || [ "$h" = "$(hostname -f)" ] || exit 0;'
     ' g=$($maint_limit runuser -u postgres -- psql -Atd "$(v name)" -c "select guid from cm_version") &&'
     ' echo "database=$g"; true',
-    "certmanager": "d=/var/lib/cloudera-scm-server/certmanager; [ -d $d ] && ls -1 $d; true",
+    "certmanager": "s=/var/lib/cloudera-scm-server; d=$s/certmanager; for p in $s $d; do"
+    " [ -d $p ] && ! { [ -r $p ] && [ -x $p ]; } && echo denied; done; [ -d $d ] && ls -1 $d; true",
 }
 
 
@@ -90,7 +91,7 @@ def agent(host: HostFacts) -> Verdict:
 def heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge cm.agent.heartbeat."""
     known = {str(host.get("hostname")): str(host.get("lastHeartbeat") or "") for host in site.manager.must().hosts}
-    found = {}
+    found = {host.name: _unknown(host) for host in site.hosts if not {host.name, host.address} & known.keys()}
     for name, stamp in known.items():
         if not stamp:
             found[name] = broken("never")
@@ -98,6 +99,12 @@ def heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
         age = (site.taken_at - datetime.fromisoformat(stamp.replace("Z", "+00:00"))).total_seconds()
         found[name] = held(age < 60, f"{max(age, 0):.0f} s ago")
     return found
+
+
+def _unknown(host: HostFacts) -> Verdict:
+    if set("BE") & set(host.profiles):
+        return broken("the manager does not know this host", "add the host to the manager (Hosts, Add Hosts)")
+    return Verdict(State.SKIP, "the manager does not know this host, and it carries none of its roles")
 
 
 @Check(
@@ -115,12 +122,12 @@ def ports(host: HostFacts) -> Verdict:
         wrong += [] if doors else [f"neither {setting.plain_port} nor {setting.tls_port} listens"]
         wrong += [] if 7182 in heard else ["7182 does not listen"]
         shown.append(f"listens on {', '.join(map(str, sorted(doors | ({7182} & heard))))}")
-    told = host.fields("agent_reach")
-    if told.get("tool") == "none":
+    seen = host.fields("agent_reach")
+    if seen.get("tool") == "none":
         raise CouldNotTell("neither nc nor bash is there to try a connection")
-    if "to" in told:
-        wrong += [] if told.get("status") == "0" else [f"{told['to']} cannot be reached from here"]
-        shown.append(f"reaches {told['to']}")
+    if "to" in seen:
+        wrong += [] if seen.get("status") == "0" else [f"{seen['to']} cannot be reached from here"]
+        shown.append(f"reaches {seen['to']}")
     if not shown:
         raise NotApplicable("neither server nor agent is installed")
     return held(not wrong, "; ".join(wrong or shown))
@@ -162,12 +169,12 @@ def redaction(host: HostFacts) -> Verdict:
 ).host_rule  # fmt: skip
 def uuid(host: HostFacts) -> Verdict:
     """Judge cm.uuid."""
-    told = host.fields("cm_uuid")
-    kept, stored = told.get("file", ""), told.get("database")
+    seen = host.fields("cm_uuid")
+    kept, stored = seen.get("file", ""), seen.get("database")
     if not kept:
         return broken("no /etc/cloudera-scm-server/uuid")
     if stored is None:
-        return warned(f"{kept}; its database could not be asked from here: compare with CM_VERSION.GUID there")
+        raise CouldNotTell(f"{kept}; its database could not be asked from here: compare with CM_VERSION.GUID there")
     if not stored:
         return good(f"{kept}; its database has none yet")
     return held(kept.lower() == stored.lower(), kept if kept == stored else f"{kept}, its database has {stored}")
@@ -214,11 +221,11 @@ def process_folder(host: HostFacts) -> Verdict:
 ).cross_rule  # fmt: skip
 def version(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge cm.version."""
-    told = {h.name: _versions(h) for h in site.answering("cm_packages")}
-    every = [value for values in told.values() for value in values]
+    seen = {h.name: _versions(h) for h in site.answering("cm_packages")}
+    every = [value for values in seen.values() for value in values]
     usual = max(sorted(set(every)), key=every.count, default="")
     found = {}
-    for name, values in told.items():
+    for name, values in seen.items():
         odd = sorted(set(values) - {usual})
         found[name] = held(not odd, f"{', '.join(odd)}, others {usual}" if odd else ", ".join(sorted(set(values))))
         if not values:
@@ -242,10 +249,10 @@ def parcels(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge cm.parcels."""
     found: dict[str, Verdict] = {}
     for letter in ("B", "E"):
-        told = {h.name: h.lines("parcels") for h in site.answering("parcels") if letter in h.profiles}
-        sets = {name: " ".join(sorted(p for p in lines if not p.startswith("flood "))) for name, lines in told.items()}
+        seen = {h.name: h.lines("parcels") for h in site.answering("parcels") if letter in h.profiles}
+        sets = {name: " ".join(sorted(p for p in lines if not p.startswith("flood "))) for name, lines in seen.items()}
         usual = max(sorted(set(sets.values())), key=list(sets.values()).count, default="")
-        for name, lines in told.items():
+        for name, lines in seen.items():
             left = [line.removeprefix("flood ") for line in lines if line.startswith("flood ")]
             wrong = [f"{sets[name] or 'none'}, others {usual or 'none'}"] if sets[name] != usual else []
             wrong += [f"left in .flood: {', '.join(left)}"] if left else []
@@ -262,8 +269,10 @@ def parcels(site: SiteFacts) -> Mapping[str, Verdict]:
 def certmanager(host: HostFacts) -> Verdict:
     """Judge cm.certmanager."""
     if not any("cm-auto-" in line for line in host.lines("tls_files")):
-        raise NotApplicable("Auto-TLS is off")
+        raise without_auto_tls(host.lines("tls_files"))
     lines = host.lines("certmanager")
+    if "denied" in lines:
+        raise CouldNotTell("this account may not look into /var/lib/cloudera-scm-server/certmanager")
     return good(f"{len(lines)} files") if lines else broken("missing or empty")
 
 

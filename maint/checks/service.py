@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, broken, failed, held, warned
+from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
-from maint.checks.kerberos import said_by_kinit
+from maint.checks.kerberos import mending, said_by_kinit
 from maint.checks.tls import until
 from maint.model.json import Json
 
@@ -102,15 +102,17 @@ def keytab(host: HostFacts) -> Verdict:
     blocks = ("\n" + "\n".join(host.lines("service_keytabs"))).split("\nkeytab=")[1:]
     if not blocks:
         raise NotApplicable("no keytab lies where the service's usually do")
-    told = {block.splitlines()[0]: block.splitlines()[1:] for block in blocks}
-    wrong = [f"{path}: {words}" for path, lines in told.items() if (words := _wrong(lines, realm))]
-    if not wrong and any({"kinit=127", "denied"} & set(lines) for lines in told.values()):
+    seen = {block.splitlines()[0]: block.splitlines()[1:] for block in blocks}
+    wrong = [f"{path}: {words}" for path, lines in seen.items() if (words := _wrong(lines, realm))]
+    if not wrong and any({"kinit=127", "denied"} & set(lines) for lines in seen.values()):
         raise CouldNotTell("klist or kinit is not installed, or this account may not read the keytabs")
-    return held(not wrong, "; ".join(wrong) or f"{len(blocks)} keytabs, and kinit with each works")
+    if wrong:
+        return broken("; ".join(wrong), mending("; ".join(wrong)))
+    return good(f"{len(blocks)} keytabs, and kinit with each works")
 
 
 def _wrong(lines: Sequence[str], realm: str) -> str:
-    """Return what is wrong with a keytab; nothing where it could not even be looked at."""
+    # Nothing where it could not even be looked at.
     status = next((line.removeprefix("kinit=") for line in lines if line.startswith("kinit=")), "")
     keys = [line for line in lines if "@" in line and "kinit: " not in line]
     if "denied" in lines or (not keys and status == "127"):

@@ -39,9 +39,9 @@ def release(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge os.release."""
     found: dict[str, Verdict] = {}
     for letter in ("M", "B", "E"):  # a manager's host among those of a cluster is judged with them
-        told = {h.name: _release(h) for h in site.answering("os_release") if letter in h.profiles}
-        usual = max(sorted(set(told.values())), key=list(told.values()).count, default="")
-        for name, value in told.items():
+        seen = {h.name: _release(h) for h in site.answering("os_release") if letter in h.profiles}
+        usual = max(sorted(set(seen.values())), key=list(seen.values()).count, default="")
+        for name, value in seen.items():
             odd = letter != "M" and value != usual
             found[name] = broken(f"{value}, the others have {usual}") if odd else _listed(site, value)
     return found or {h.name: _listed(site, _release(h)) for h in site.answering("os_release")}
@@ -55,8 +55,8 @@ def _listed(site: SiteFacts, value: str) -> Verdict:
 
 
 def _release(host: HostFacts) -> str:
-    told = host.fields("os_release")
-    return f"{told.get('ID', '?')} {told.get('VERSION_ID', '?')}"
+    seen = host.fields("os_release")
+    return f"{seen.get('ID', '?')} {seen.get('VERSION_ID', '?')}"
 
 
 @Check(
@@ -67,8 +67,8 @@ def _release(host: HostFacts) -> str:
 ).host_rule  # fmt: skip
 def selinux(host: HostFacts) -> Verdict:
     """Judge os.selinux."""
-    told = host.fields("selinux")
-    now, later = told.get("now", ""), told.get("file", "")
+    seen = host.fields("selinux")
+    now, later = seen.get("now", ""), seen.get("file", "")
     if not now and not later:
         raise NotApplicable("there is no SELinux here")
     shown = f"{now or 'unknown'} now, {later or 'unset'} at boot"
@@ -114,7 +114,7 @@ def unneeded(host: HostFacts) -> Verdict:
 
 
 def _limit(host: HostFacts, name: str) -> int | None:
-    """Return the agent's soft limit where an agent runs, else the session's; None for unlimited."""
+    # The agent's soft limit where an agent runs, else the session's; None for unlimited.
     rows = [line for line in host.lines("limits") if line.startswith(name)]
     if not rows:
         raise CouldNotTell("no limits could be read")
@@ -176,7 +176,7 @@ def packages(host: HostFacts) -> Verdict:
 @Check(
     id="os.uptime_reboot", profiles="BE", severity=INFORM, asks=("reboot",), source="own",
     expected="no reboot is due",
-    why="A host that runs another kernel than it will boot surprises whoever reboots it.",
+    why="A host that runs another kernel than it will boot surprises its operator.",
     remedy="reboot in the next maintenance window",
 ).host_rule  # fmt: skip
 def reboot(host: HostFacts) -> Verdict:
@@ -243,10 +243,10 @@ def _usual(values: list[str]) -> str:
 ).host_rule  # fmt: skip
 def machine(host: HostFacts) -> Verdict:
     """Judge cpu.virt."""
-    told = host.fields("machine")
+    seen = host.fields("machine")
     memory = next((int(line.split()[1]) for line in host.lines("machine") if line.startswith("MemTotal")), 0)
     return good(
-        f"{told.get('cpus', '?')} processors, {memory >> 20} GiB, {told.get('virt') or 'not known whether virtual'}"
+        f"{seen.get('cpus', '?')} processors, {memory >> 20} GiB, {seen.get('virt') or 'not known whether virtual'}"
     )
 
 

@@ -35,5 +35,5 @@ REFERRALS: dict[int, tuple[int, ...]] = {8: (242,), 11: (0, 6), 17: (0,)}
 
 def threshold(subject: str, release: str = "") -> int:
     """Return a threshold for a release such as `7.13.1`; without a release, the newest one."""
-    told = tuple(int(part) for part in release.split(".") if part.isdigit()) or (10**6,)
-    return [value for since, value in THRESHOLDS[subject] if since <= told][-1]
+    wanted = tuple(int(part) for part in release.split(".") if part.isdigit()) or (10**6,)
+    return [value for since, value in THRESHOLDS[subject] if since <= wanted][-1]

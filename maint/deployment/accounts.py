@@ -30,13 +30,7 @@ class _Account(msgspec.Struct, frozen=True):
 
 
 class Accounts:
-    """Takes users and auth roles.
-
-    Args:
-        account: the account whose password is at hand.
-        password: that password.
-        secrets: collects hashes, salts and passwords, when given.
-    """
+    """Takes users and auth roles; tries the password of one account, and collects secrets where `secrets` is given."""
 
     def __init__(self, account: str, password: Secret | None, secrets: SecretIndex | None) -> None:
         self._account, self._password, self._secrets = account, password, secrets
@@ -111,7 +105,7 @@ class Accounts:
 
 
 def _sound(user: Fields) -> bool:
-    """Tell whether hash, salt and flag are of the types of M7.2; how CM 7 hashes is not asked (U14)."""
+    # Of the types of M7.2; how CM 7 hashes is not asked (U14).
     flag, pw_hash, salt = user.get("pwLogin"), user.get("pwHash"), user.get("pwSalt")
     if not isinstance(flag, bool | None) or not isinstance(pw_hash, str | None):
         return False
@@ -140,7 +134,7 @@ def password_hash(password: str, salt: int) -> str:
 
 
 def opens(password: Secret, pw_hash: object, salt: object) -> bool | None:
-    """Tell whether a password fits a stored hash; None where hash or salt are not of the known form."""
+    """Return whether a password fits a stored hash; None where hash or salt are not of the known form."""
     if not isinstance(pw_hash, str) or len(pw_hash) != 64 or not isinstance(salt, int) or isinstance(salt, bool):
         return None
     return hmac.compare_digest(password_hash(password.reveal(), salt), pw_hash.lower())

@@ -15,13 +15,9 @@ Path = tuple[str, ...]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One place that differs; secrets as fingerprints; None where a side has nothing.
+    """One place that differs; secrets as fingerprints; None where a side has nothing."""
 
-    Attributes:
-        steps: the way to it; a name may hold a slash itself.
-    """
-
-    steps: Path
+    steps: Path  # the way to it; a name may hold a slash itself
     before: str | None
     after: str | None
 
@@ -32,19 +28,12 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct):
-    """What a comparison found.
-
-    Attributes:
-        differences: real ones.
-        not_comparable: places where a side hides the value: neither equal nor different.
-        added: fields that only the second side's format has; not differences.
-        volatile: how many places differ that always do (see `VOLATILE`).
-    """
+    """What a comparison found."""
 
     differences: list[Difference] = []
-    not_comparable: list[str] = []
-    added: list[Path] = []
-    volatile: int = 0
+    not_comparable: list[str] = []  # a side hides the value: neither equal nor different
+    added: list[Path] = []  # fields that only the second side's format has; not differences
+    volatile: int = 0  # how many places differ that always do (see `VOLATILE`)
 
     @property
     def added_keys(self) -> list[str]:
@@ -90,23 +79,10 @@ def masked(
 
 # What every version of a document may hold: where one lacks it, it has none of them. A list under any other name is
 # something that the other side's version does not know.
-_COLLECTIONS = frozenset(
-    [
-        "clusters",
-        "services",
-        "roles",
-        "roleConfigGroups",
-        "roleTypeConfigs",
-        "config",
-        "hosts",
-        "users",
-        "peers",
-        "managementService",
-        "managerSettings",
-        "allHostsConfig",
-        "hostTemplates",
-    ]
-)
+_COLLECTIONS = frozenset({
+    "clusters", "services", "roles", "roleConfigGroups", "roleTypeConfigs", "config", "hosts", "users", "peers",
+    "managementService", "managerSettings", "allHostsConfig", "hostTemplates",
+})  # fmt: skip
 
 
 class _Comparer:
@@ -115,7 +91,6 @@ class _Comparer:
         self.result = Comparison()
 
     def objects(self, before: dict[str, Tree], after: dict[str, Tree], path: Path) -> None:
-        """Compare two objects or lists."""
         for key, value in before.items():
             other = after.get(key)
             if other is None:
@@ -141,7 +116,7 @@ class _Comparer:
             self._differ(path, _show(before), None)
 
     def _new(self, after: Tree, path: Path, an_element: bool) -> None:
-        """Tell an added element from a field that the other side's format lacks."""
+        # An added element is told apart from a field that the other side's format lacks.
         if _withheld(path):
             self._withhold(path)
         elif an_element:
@@ -163,7 +138,7 @@ class _Comparer:
 
 
 def _withheld(path: Path) -> bool:
-    """Tell whether a field is one that redacting servers leave out (M7.1, U12, U13)."""
+    # Redacting servers leave these fields out (M7.1, U12, U13).
     users = len(path) == 3 and path[0] == "users" and path[2] in {*SECRET_FIELDS, "pwLogin"}
     return users or (len(path) == 3 and path[0] == "peers" and path[2] in SECRET_FIELDS)
 
@@ -180,7 +155,6 @@ def _has_items(tree: dict[str, Tree]) -> bool:
 
 
 def _size(tree: Tree) -> int:
-    """Return how many values a tree holds."""
     return sum(map(_size, tree.values())) if isinstance(tree, dict) else 1
 
 
@@ -199,7 +173,7 @@ class Volatile(msgspec.Struct, frozen=True):
     reason: str
 
     def covers(self, path: Sequence[str]) -> bool:
-        """Tell whether a path, or something it lies in, ends in this place."""
+        """Return whether a path, or something it lies in, ends in this place."""
         whole = self.path.startswith("/")
         pattern = self.path.strip("/").split("/")
         starts = range(1) if whole else range(len(path) - len(pattern) + 1)

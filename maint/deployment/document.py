@@ -1,8 +1,4 @@
-"""A deployment as plain data, to be compared or edited; and JSON as the manager spells it (M2.3).
-
-Numbers keep their digits (`pwSalt` does not fit a double, M7.3), keys their order, and what is not edited comes out
-byte for byte as it went in. It is held in memory only, and whole.
-"""
+"""A deployment as plain data, to be compared or edited; and JSON as the manager spells it (M2.3)."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -21,9 +17,8 @@ _ESCAPES = str.maketrans(
 )
 
 
+# Numbers keep their digits, as `pwSalt` does not fit a double (M7.3): what is not edited comes out as it went in.
 class _Exact(Decimal):
-    """A number with a fraction or an exponent, and its digits as they stood in the document."""
-
     text: str
 
     def __new__(cls, text: str) -> "_Exact":
@@ -33,11 +28,7 @@ class _Exact(Decimal):
 
 
 class JsonWriter:
-    """Writes JSON in the manager's style: two blanks a level, a blank on both sides of a colon.
-
-    Args:
-        write: takes each piece of text; to be encoded by `encoded`.
-    """
+    """Writes JSON in the manager's style: two blanks a level, a blank on both sides of a colon."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
@@ -48,15 +39,7 @@ class JsonWriter:
         self._outer: list[tuple[str, str, str]] = []
 
     def begin(self, bracket: str, key: str = "") -> None:
-        """Begin an object or list.
-
-        Args:
-            bracket: `{` or `[`.
-            key: inside an object, its key as `spell_key` spells it.
-
-        Raises:
-            Misshapen: too many objects and lists are inside each other.
-        """
+        """Begin an object (`{`) or list (`[`) after its spelled key; `Misshapen` where the nesting is too deep."""
         if len(self._outer) >= DEEPEST:
             raise too_deep()
         self._write(f"{self._lead}{key}{bracket}")
@@ -82,11 +65,7 @@ class JsonWriter:
 
 
 def parse(content: bytes) -> Document:
-    """Read a document; where a key stands twice in an object, the last one counts.
-
-    Raises:
-        WorkFailed: it is not one; the message names a byte, and holds nothing of its content.
-    """
+    """Read a document, the last of repeated keys; `WorkFailed` names a byte of what is not one, and no content."""
     try:
         document = json.loads(content.decode(), parse_float=_Exact, parse_constant=_refuse)
     except (ValueError, ArithmeticError, RecursionError):

@@ -1,7 +1,4 @@
-"""Fingerprints of secrets: equal secrets look equal, a rotation shows, the value does not.
-
-HMAC-SHA256 under a key of the site's own, cut to 64 bits: without the key even a guessed password cannot be tried.
-"""
+"""Fingerprints of secrets: equal secrets look equal, a rotation shows, the value does not."""
 
 import hashlib
 import re
@@ -14,7 +11,7 @@ _BLOCK = 64  # bytes that SHA-256 takes at a time
 
 
 class Fingerprint:
-    """Makes fingerprints under one key."""
+    """Makes fingerprints: HMAC-SHA256 cut to 64 bits; without the key even a guessed password cannot be tried."""
 
     def __init__(self, key: bytes) -> None:
         # RFC 2104, with what depends on the key alone done once: a large export holds many thousand secrets.
@@ -23,7 +20,7 @@ class Fingerprint:
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block.ljust(_BLOCK, b"\0")))
 
     def __call__(self, value: str) -> str:
-        """Return `fp:` and 16 hex digits; a fingerprint stays what it is, so that redacted copies can be compared."""
+        """Return `fp:` and 16 hex digits; a fingerprint stays as it is, so that redacted copies can be compared."""
         if len(value) == _LENGTH and _MADE.fullmatch(value):
             return value
         inner, outer = self._inner.copy(), self._outer.copy()

@@ -1,7 +1,4 @@
-"""Judge whether a document is whole: of the right shape, all that is named is there, and nothing is there twice.
-
-Names are only compared, never taken apart: a generated role name may be cut at 64 characters.
-"""
+"""Judge whether a document is whole: of the right shape, every reference resolved, nothing there twice."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +20,9 @@ _OF_OBJECTS = frozenset({"clusters", "services", "roles", "roleConfigGroups", "h
 
 
 class Shapes:
-    """Takes objects as reducing leaves them, where an object that was judged has become None.
+    """Takes objects as reducing leaves them; an object that was judged has become None."""
 
-    A server may take a document in another shape for an empty one, and would then restore nothing of what it holds.
-    """
-
+    # A server may take a document in another shape for an empty one, and would restore nothing of what it holds.
     def __init__(self) -> None:
         self._wrong: list[str] = []
 
@@ -74,16 +69,13 @@ class Shapes:
         self._wrong.append("the value of a setting is an object")
 
     def finding(self, nulls: Sequence[str]) -> Finding:
-        """Return what was found.
-
-        Args:
-            nulls: the lists in which a null stands, such as `clusters[].services`.
-        """
+        """Return what was found; `nulls` are the lists in which a null stands, such as `clusters[].services`."""
         lost = [f"null in {place}" for place in nulls if place.rpartition(".")[2] in _OF_OBJECTS]
         wrong = dict.fromkeys([*self._wrong, *lost])
         return _finding("shape", wrong, "everything is where it belongs", "not the shape of an export")
 
 
+# Names are only compared, never taken apart: a generated role name may be cut at 64 characters.
 class References:
     """Takes the objects of a document from the leaves up; counts them in `counts`, tells `shapes` what they are."""
 
@@ -147,7 +139,6 @@ class References:
         self._inside(service)
 
     def _inside(self, service: Fields) -> tuple[list[str], set[str]]:
-        """Check the roles and groups of a service against each other."""
         name = service.get("name")
         roles = service.get("roles") or ()
         groups = service.get("roleConfigGroups") or ()
@@ -242,7 +233,6 @@ class References:
         return _finding("hosts", unknown, f"all roles stand on one of {len(self._hosts)} hosts", "hosts unknown")
 
     def _repeats(self, kind: str, names: Sequence[object], among: set[tuple[str, str]] | None = None) -> None:
-        """Note the names that occur twice, in the list or among those taken before."""
         seen: set[tuple[str, str]] = set() if among is None else among
         for name in names:
             if (kind, str(name)) in seen:

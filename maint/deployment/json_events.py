@@ -1,8 +1,4 @@
-"""Read a deployment document as a stream of JSON events, pushed block by block, in constant memory.
-
-The C parser is used where it is installed, the pure Python one elsewhere. Integers stay exact: `pwSalt` does not fit a
-double (M7.3). A parser's own error may quote the document, which is full of secrets, so ours name bytes only.
-"""
+"""Read a deployment document as a stream of JSON events, pushed block by block, in constant memory."""
 
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +13,11 @@ from maint.errors import WorkFailed
 Scalar: TypeAlias = str | int | Decimal | bool | None
 Event: TypeAlias = tuple[str, Scalar]
 BLOCK = 256 * 1024  # bytes
-_STEP = 4096  # bytes that are parsed at once: an error is told to be within them
+_STEP = 4096  # bytes that are parsed at once: an error is said to be within them
 _ARROW = 40  # columns before the character at which the C parser points
 _MARGIN = 10  # columns that it always leaves blank
 _BEFORE = _ARROW - _MARGIN  # bytes of the document that it shows before that character
+# A parser's own error may quote the document, which is full of secrets: ours name bytes only.
 # The pure parser lets errors of `json` and of decoding through, both let those of numbers beyond all bounds; the C
 # parser meets Python's limit of digits inside a call, which Python then reports as a SystemError.
 _PROBLEMS = (ijson.JSONError, ValueError, ArithmeticError, SystemError)
@@ -38,12 +35,7 @@ def _fastest() -> object:
 
 
 class EventParser:
-    """A push parser: blocks of bytes go in, batches of events go out to `target`.
-
-    Args:
-        target: receives each batch; it must not keep the list, which is emptied afterwards.
-        backend: an ijson backend; the fastest installed one when not given.
-    """
+    """A push parser: blocks of bytes go in, batches of events go out to `target`, which must not keep the list."""
 
     def __init__(self, target: Callable[[Sequence[Event]], None], backend: object | None = None) -> None:
         self._batch: list[Event] = utils.sendable_list()
@@ -53,11 +45,7 @@ class EventParser:
         self._seen = False
 
     def feed(self, block: bytes) -> None:
-        """Parse the next block.
-
-        Raises:
-            WorkFailed: it is not JSON, or the target does not take it; the message names the byte.
-        """
+        """Parse the next block; `WorkFailed` names the byte of what is not JSON or not taken by the target."""
         for at in range(0, len(block), _STEP):
             step = block[at : at + _STEP]
             start, self._position = self._position, self._position + len(step)
@@ -94,10 +82,7 @@ def blocks(read: Callable[[int], bytes], size: int = BLOCK) -> Iterator[bytes]:
 
 
 def _offset_in(piece: bytes, problem: Exception) -> int | None:
-    """Return how much of `piece` a parser had taken when it complained; None where its words leave that open.
-
-    The C parser names no number, but shows the bytes around the place and points at one of them.
-    """
+    # The C parser names no number, but shows the bytes around the place and points at one of them.
     words = str(problem)
     shown = literal_eval(words) if words.startswith(("b'", 'b"')) else words.encode()  # bytes that were not UTF-8
     lines = shown.split(b"\n")

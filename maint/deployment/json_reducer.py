@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from maint.deployment.json_events import Event, EventParser, Misshapen
 
-# The values of an object are whatever the rules below returned for them: they are told apart where they are used.
+# The values of an object are what the rules below returned for them: they are told apart where they are used.
 Fields: TypeAlias = dict[str, Any]
 Rule: TypeAlias = Callable[[Fields], object]
 KEEP: Rule | None = None  # the rule that keeps an object as it is
@@ -14,8 +14,6 @@ DEEPEST = 64  # objects and lists inside each other; an export has a dozen
 
 
 class _Place:
-    """A kind of place in a document, such as `clusters[].services[]`, and the rule for the objects there."""
-
     __slots__ = ("below", "path", "rule")
 
     def __init__(self, path: tuple[str, ...], rules: "Rules") -> None:
@@ -24,19 +22,12 @@ class _Place:
         self.rule = rules.rule(path)
 
     def enter(self, key: str | None, rules: "Rules") -> "_Place":
-        """Return the place below a key, or of a list's elements for None."""
         place = self.below[key] = _Place((*self.path, ITEM if key is None else key), rules)
         return place
 
 
 class Rules:
-    """Which rule belongs to which place.
-
-    Args:
-        exact: rules by place, written `clusters[].services[]`.
-        ending: rules by the last segments of a place; the first that fits is taken.
-        otherwise: the rule for every other object.
-    """
+    """Rules by place (`clusters[].services[]`), else by its last segments, of which the first that fits counts."""
 
     def __init__(
         self,
@@ -64,12 +55,7 @@ def drop(_: Fields) -> None:
 
 
 class Reducer:
-    """Applies rules to a stream of events; lists keep what their elements' rules returned, but for None.
-
-    Attributes:
-        repeated: the places where an object had a key twice: readers differ in which value they take.
-        nulls: the lists in which a null stood.
-    """
+    """Applies rules to a stream of events; lists keep what their elements' rules returned, but for None."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -79,11 +65,11 @@ class Reducer:
         self._key: str | None = None
         self._stack: list[tuple[_Place, Any, str | None]] = []
         self._root = self._box
-        self.repeated: list[str] = []
-        self.nulls: list[str] = []
+        self.repeated: list[str] = []  # places with a key twice: readers differ in which value they take
+        self.nulls: list[str] = []  # the lists in which a null stood
 
     def __call__(self, events: Sequence[Event]) -> None:
-        """Take a batch of events; raises `Misshapen` where a rule meets another shape than it expects."""
+        """Take a batch of events; `Misshapen` where a rule meets another shape than it expects."""
         if not self._stack and not self._root and events[0][0] != "start_map":
             raise Misshapen("the document is JSON, but no deployment: its outermost value is not an object")
         try:
@@ -92,14 +78,13 @@ class Reducer:
             raise Misshapen(f"the document is JSON, but no deployment: unexpected values near {self._here()}") from None
 
     def _here(self) -> str:
-        """Name the innermost object or list that has begun and not ended."""
         if len(self._stack) < 2:
             return "its outermost object"
         outer, _, key = self._stack[-1]
         return _spell(outer.below[key].path)
 
     def _take(self, events: Sequence[Event]) -> None:
-        """Fill objects and lists, and apply the rules; runs for every token of a document, so kept flat for speed."""
+        # Runs for every token of a document, so kept flat for speed.
         place, box, key, stack = self._place, self._box, self._key, self._stack
         for event, value in events:
             done: object
@@ -137,11 +122,7 @@ class Reducer:
 
 
 def reduced(blocks: Iterable[bytes], rules: Rules) -> object:
-    """Return what the rule of the root returned for a whole document.
-
-    Raises:
-        WorkFailed: it is not JSON, not complete, or not an object.
-    """
+    """Return what the rule of the root returned; `WorkFailed` where the document is not a whole JSON object."""
     reducer = Reducer(rules)
     parser = EventParser(reducer)
     for block in blocks:
@@ -156,5 +137,5 @@ def too_deep() -> Misshapen:
 
 
 def _spell(path: Sequence[str]) -> str:
-    """Spell a path as `clusters[].services[]`."""
+    # Written as `clusters[].services[]`.
     return ".".join(path).replace("." + ITEM, ITEM)

@@ -1,7 +1,4 @@
-"""Judge a deployment document in one pass: is it redacted, what is in it, and could a manager be rebuilt from it?
-
-The rules are those of M7.1 (redaction), M7.2 (shape) and M8 (what a restore needs).
-"""
+"""Judge a deployment in one pass: redacted (M7.1), of the right shape (M7.2), enough to rebuild a manager (M8)?"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,17 +19,8 @@ TLS_SETTINGS = frozenset({"WEB_TLS", "AUTO_TLS_TYPE", "KEYSTORE_PATH", "TRUSTSTO
 # Either holds the password that `GET /certs/truststorePassword` serves (M11).
 TRUSTSTORE_SETTINGS = frozenset({"TRUSTSTORE_PASSWORD", "AUTO_TLS_TRUSTSTORE_PASSWORD"})
 COUNTED = (
-    "clusters",
-    "services",
-    "roles",
-    "management_roles",
-    "groups",
-    "hosts",
-    "users",
-    "items",
-    "sensitive",
-    "redacted",
-)
+    "clusters", "services", "roles", "management_roles", "groups", "hosts", "users", "items", "sensitive", "redacted",
+)  # fmt: skip
 _HOLDERS = (*ITEM_HOLDERS, *(f"{name}[]" for name in ITEM_HOLDER_LISTS))
 # Small objects that point to something else: kept until their owner is judged.
 _KEPT = ("hostRef", "clusterRef", "serviceRef", "roleConfigGroupRef", "roleConfigGroupRefs[]", "authRoles[]", "users[]")
@@ -41,25 +29,15 @@ _OF_REDACTION = frozenset({"redaction", "administrator", "accounts"})
 
 
 class DeploymentSummary(msgspec.Struct, frozen=True):
-    """The few facts about a document that a restore has to know before it starts.
+    """The few facts about a document that a restore has to know before it starts."""
 
-    Attributes:
-        release: the manager's release, "" where it is not named.
-        hosts: how many.
-        clusters: their names.
-        users: their names, internal ones too.
-        administrators: the users who can log in as administrators.
-        settings: the manager's settings that concern TLS.
-        truststore_password: whether the password of the shared truststore is readable in it.
-    """
-
-    release: str = ""
+    release: str = ""  # "" where it is not named
     hosts: int = 0
     clusters: tuple[str, ...] = ()
-    users: tuple[str, ...] = ()
-    administrators: tuple[str, ...] = ()
-    settings: Mapping[str, str] = msgspec.field(default_factory=dict)
-    truststore_password: bool = False
+    users: tuple[str, ...] = ()  # internal ones too
+    administrators: tuple[str, ...] = ()  # those who can log in
+    settings: Mapping[str, str] = msgspec.field(default_factory=dict)  # the manager's that concern TLS
+    truststore_password: bool = False  # whether it is readable
 
     @property
     def web_tls(self) -> bool:
@@ -100,13 +78,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Judge:
-    """Takes a document block by block and says in the end what it is worth.
-
-    Args:
-        account: the account that was just used to log in, and
-        password: its password, to see whether this server stores passwords by the known rule (M7.3).
-        secrets: collects every secret of the document, when given.
-    """
+    """Takes a document block by block and judges it; the password shows whether the server hashes by M7.3."""
 
     def __init__(self, account: str = "", password: Secret | None = None, secrets: SecretIndex | None = None) -> None:
         self._counts: Counter[str] = Counter()
@@ -160,7 +132,7 @@ class Judge:
         )
 
     def _redaction(self) -> Redaction:
-        """Decide by the values received, never by a switch (M7.1)."""
+        # By the values received, never by a switch (M7.1).
         if self._redactions.hidden or self._accounts.hidden:
             return Redaction.REDACTED
         fresh = self._accounts.readable and not self._counts["services"]

@@ -1,8 +1,4 @@
-"""Turn a deployment into a tree in which order has no meaning: everything is found by its name or id.
-
-Lists become mappings by identity, config items become `name → value`, and secrets become fingerprints on the way,
-so that no comparison ever holds one.
-"""
+"""Turn a deployment into a tree in which order has no meaning: everything is found by its name or id."""
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,16 +46,7 @@ _HIDDEN = Hidden(REDACTED)
 
 
 def normalize(blocks: Iterable[bytes], fingerprint: Callable[[str], str], longest: int = LONGEST) -> Configuration:
-    """Return the tree of a deployment document.
-
-    Args:
-        blocks: the document.
-        fingerprint: what stands for a secret.
-        longest: characters of a value that are held; see `shortened`.
-
-    Raises:
-        WorkFailed: it is not JSON, not complete, or not a deployment.
-    """
+    """Return the tree of a document, longer values as digests; `WorkFailed` where it is not a deployment."""
     builder = _Builder(fingerprint, longest)
     try:
         with uncollected():
@@ -82,13 +69,13 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+# Secrets become fingerprints on the way, so that no comparison ever holds one.
 class _Builder:
     def __init__(self, fingerprint: Callable[[str], str], longest: int) -> None:
         self._fingerprint, self._longest = fingerprint, longest
         self.hides = False
 
     def fields(self, fields: Document, *, holds_items: bool) -> dict[str, Tree]:
-        """Return the tree of an object; `holds_items` tells whether its `items` are config items."""
         tree: dict[str, Tree] = {}
         for key, value in fields.items():
             if value is None:
@@ -110,7 +97,6 @@ class _Builder:
         return _with_fields(items, tree) if isinstance(items, Items) and type(fields["items"]) is list else tree
 
     def _settings(self, elements: Sequence[object]) -> Items:
-        """Return config items as `name → value`."""
         items = Items()
         for element in elements:
             if not isinstance(element, dict):
@@ -159,14 +145,13 @@ class _Builder:
         return "" if value is None else spell_plain(value)
 
     def _reduced(self, value: object) -> object:
-        """Return an object or list that stands where a text should, without secrets."""
+        # What stands where a text should, without secrets.
         if isinstance(value, dict):
             return self.fields(value, holds_items=False)
         return [self._reduced(one) for one in value if one is not None] if isinstance(value, list) else value
 
 
 def _with_fields(items: Items, tree: dict[str, Tree]) -> Items:
-    """Return the items of an object with what stands beside them."""
     items.fields = frozenset([items.add(key, value) for key, value in tree.items() if value is not items])
     return items
 
@@ -177,10 +162,7 @@ def shortened(text: str, fingerprint: Callable[[str], str]) -> str:
 
 
 def identity(element: Mapping[str, object]) -> str:
-    """Return what an object in a list is known by.
-
-    Parcels are a multiset: the same product and version is listed once per stage (M7.2).
-    """
+    """Return the identity of an object in a list; a parcel is listed once per stage (M7.2)."""
     if "product" in element:
         return " ".join(str(element.get(key, "")) for key in ("product", "version", "stage"))
     cluster = element.get("clusterRef")

@@ -1,7 +1,4 @@
-"""Write the copy for reading, sharing and comparing: the same document, every secret replaced by its fingerprint.
-
-Printed in the manager's own style as a stream: what is held is one config item at a time.
-"""
+"""Write the copy for reading, sharing and comparing: the same document, every secret replaced by its fingerprint."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -30,13 +27,7 @@ _REMEMBERED = 8192  # texts; a document repeats few of them very often
 
 
 class RedactedCopy:
-    """Reads a document from blocks and gives out its redacted copy.
-
-    Args:
-        blocks: the document.
-        secrets: those of the document, from a first pass: they are replaced in free text too.
-        fingerprint: what to write in place of a secret.
-    """
+    """Gives out the redacted copy of a document; `secrets`, from a first pass, are replaced in free text too."""
 
     def __init__(self, blocks: Iterator[bytes], secrets: SecretIndex, fingerprint: Callable[[str], str]) -> None:
         self._blocks = blocks
@@ -62,7 +53,7 @@ class RedactedCopy:
 
 
 class _Frame:
-    """An object that is being written; its scalars wait until it is known what they are."""
+    # An object that is being written; its scalars wait until it is known what they are.
 
     __slots__ = ("flag", "name", "pending")
 
@@ -84,7 +75,6 @@ class _Redactor:
         self._free = lru_cache(maxsize=_REMEMBERED)(lambda text: spell_text(secrets.masked(text, fingerprint)))
 
     def __call__(self, events: Sequence[Event]) -> None:
-        """Take a batch of events."""
         frame = self._frames[-1] if self._frames else None
         for event, value in events:
             if event == "map_key":
@@ -111,7 +101,7 @@ class _Redactor:
         self._pieces.clear()
 
     def _flush(self, frame: _Frame, *, whole: bool) -> None:
-        """Write the waiting scalars; while an object is not `whole`, its flag may still come, so values are secret."""
+        # While an object is not `whole`, its flag may still come, so values are secret.
         for key, value in frame.pending:
             if key == "name":
                 frame.name = value
@@ -133,5 +123,4 @@ class _Redactor:
         return sensitive(frame.name, frame.flag) or not (whole or isinstance(frame.flag, bool))
 
     def _spell(self, value: Scalar) -> str:
-        """Spell a value as JSON, known secrets inside a text replaced."""
         return self._free(value) if isinstance(value, str) else spell_plain(value)

@@ -1,24 +1,19 @@
-"""Known secrets, held in memory only: where they occur inside other text, and that text with fingerprints instead.
-
-Which occurrences count: a secret of eight characters or more anywhere in a text; one of four to seven only as a
-whole word, because short passwords (`hive`, `admin`) are also parts of ordinary paths and names; one of three or
-fewer never, because hiding every `sys` would leave nothing to read and hide nothing that could not be guessed.
-"""
+"""Known secrets, held in memory only: where they occur inside other text, and that text with fingerprints instead."""
 
 from collections.abc import Callable, Iterator
 
+# A short password (`hive`, `admin`) is also a part of ordinary paths and names, so it counts as a whole word only; one
+# of three characters or fewer never: hiding every `sys` would leave nothing to read, and hide what can be guessed.
 _GRAM = 4  # characters that an index entry is made of, and the shortest secret looked for
 _LONG = 8  # from here on a secret counts inside words too
 _MARK = b"\xff"
 _CROWD = 4096  # bytes; longer strings of rests would take ever longer to search and to extend
 
 
+# A large export holds hundreds of thousands of secrets, so they lie packed: the rests of those that begin alike are one
+# string of bytes, between marks that no UTF-8 holds; where very many begin alike, they are kept by length.
 class SecretIndex:
-    """A set of secrets, found by their first four characters.
-
-    A large export holds hundreds of thousands of them, so they lie packed: the rests of those that begin alike are
-    one string of bytes, between marks that no UTF-8 holds. Where very many begin alike, they are kept by length.
-    """
+    """A set of secrets, found by their first four characters."""
 
     def __init__(self) -> None:
         self._index: dict[str, bytes] = {}
@@ -67,7 +62,7 @@ class SecretIndex:
         return noted
 
     def _match(self, text: str, at: int) -> int:
-        """Return the length of the longest secret that stands here, 0 where none does."""
+        # 0 where no secret stands here.
         gram = text[at : at + _GRAM]
         rests = self._index[gram][1:-1].split(_MARK)
         lengths = [_GRAM + len(one) for rest in rests if text.startswith(one := _text(rest), at + _GRAM)]

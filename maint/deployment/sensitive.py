@@ -1,8 +1,4 @@
-"""What marks a value of a deployment document as secret, and whether the server redacted the secrets (M7.1).
-
-From API 14 on each config item says `sensitive` itself. Before that nothing is flagged, and a peer's password and
-a user's hash never are: there only names tell.
-"""
+"""What marks a value of a deployment document as secret, and whether the server redacted the secrets (M7.1)."""
 
 import re
 from collections.abc import Iterable
@@ -36,56 +32,43 @@ _MASK = re.compile(r"fp:[0-9a-f]{16}|[*•]{3,}|\W?(?i:redacted)\W?")
 _MASKS = frozenset("f*•rR<[({")
 
 
+# From API 14 on each config item says `sensitive` itself. Before that nothing is flagged, and a peer's password and a
+# user's hash never are: there only names say it.
 @lru_cache(maxsize=4096)  # a document repeats a few thousand names very often
 def secret_name(name: str) -> bool:
-    """Tell by its name whether a config item holds a secret."""
+    """Return whether the name of a config item is that of a secret."""
     low = name.lower()
     return bool(_SECRET.search(low)) and not _ABOUT.search(low)
 
 
 def sensitive(name: object, flag: object) -> bool:
-    """Tell whether a config item is secret: by its flag, or by its name where it carries none.
-
-    A flag that is neither yes nor no is taken for yes: what may be secret is not shown.
-    """
+    """Return whether a config item is secret, by its flag or else its name; an unreadable flag counts as yes."""
     if isinstance(flag, bool):
         return flag
     return bool(flag) or (isinstance(name, str) and secret_name(name))
 
 
 def hidden(name: object, value: object, flag: object) -> bool:
-    """Tell whether a config item's value stands in a secret's place: the server's word for it, or a mask.
-
-    A flag says what the server hides; it does not prove that nothing was hidden. So the word counts where the name
-    tells of a secret, even if the flag denies it. On any other item so flagged it is a text like another.
-    """
+    """Return whether a config item's value stands in a secret's place: the server's REDACTED, or a mask."""
+    # A flag does not prove that nothing was hidden: where the name is that of a secret, the word counts.
     if value == REDACTED:
         return flag is not False or (isinstance(name, str) and secret_name(name))
     return masked(value) and sensitive(name, flag)
 
 
 def readable(value: object) -> bool:
-    """Tell whether a secret's value is really there: not missing, not empty, nothing that stands in its place."""
+    """Return whether a secret's value is really there: not missing, not empty, nothing that stands in its place."""
     return value is not None and value not in ("", REDACTED) and not masked(value)
 
 
 def masked(value: object) -> bool:
-    """Tell whether a value is one that stands in a secret's place in displays and in redacted copies of ours.
-
-    No server is known to write them into an export (M7.1); but documents pass through hands.
-    """
+    """Return whether a value stands in a secret's place, as displays and redacted copies of ours have it."""
     return isinstance(value, str) and value[:1] in _MASKS and bool(_MASK.fullmatch(value))
 
 
+# Without flags the word REDACTED counts on any item: one that was really set to it is not worth caring about.
 class Redactions:
-    """Counts secrets, and how many of them are hidden.
-
-    Where a document carries no flags, names tell what is secret; and there the word REDACTED counts on any item:
-    one that was really set to it is not worth caring about.
-
-    Args:
-        secrets: collects the readable secrets, when given.
-    """
+    """Counts secrets, and how many of them are hidden."""
 
     def __init__(self, secrets: SecretIndex | None) -> None:
         self._secrets = secrets
@@ -125,7 +108,7 @@ class Redactions:
 
     def finding(self, redaction: Redaction, hidden_accounts: int) -> Finding:
         """Say it in words."""
-        how = "" if self.flagged else "; told by names and values, this API version flags nothing"
+        how = "" if self.flagged else "; judged by names and values, this API version flags nothing"
         if redaction is Redaction.NONE:
             return Finding("redaction", True, f"{self.readable} secrets readable, none redacted{how}")
         if redaction is Redaction.UNKNOWN:

@@ -1,7 +1,4 @@
-"""Bring a lab up in a process of its own, ask it, break it, take it down.
-
-What asks a lab raises CannotReach where none is up, and Invalid where the lab does not know what was asked.
-"""
+"""Bring a lab up in a process of its own, send it orders, break it, take it down."""
 
 import contextlib
 import json
@@ -29,15 +26,7 @@ _PATIENCE = 60.0  # seconds, and as many for each megabyte of its deployment
 
 
 def up(folder: Path, options: Options | None = None) -> Status:
-    """Bring a lab up, or find it up; returns once its manager answers.
-
-    Args:
-        folder: made when it does not exist; a lab that is there already comes up again as it was.
-        options: what a new lab is made from.
-
-    Raises:
-        WorkFailed: it did not come up.
-    """
+    """Bring a lab up, an existing one as it was, and return once its manager answers; or raise `WorkFailed`."""
     folder = folder.resolve()
     if _answers(folder):
         return status(folder)
@@ -68,7 +57,7 @@ def up(folder: Path, options: Options | None = None) -> Status:
 
 
 def _megabytes(folder: Path, options: Options | None) -> float:
-    """Return the size of the deployment that a lab has: its hosts are made one by one, and there may be hundreds."""
+    # The hosts of a deployment are made one by one, and there may be hundreds.
     deployment = options.deployment if options and options.deployment else folder / BLUEPRINT
     return deployment.stat().st_size / 1e6 if deployment.is_file() else 0.0
 
@@ -111,7 +100,7 @@ def break_(folder: Path, target: str, fault: str) -> None:
 
 
 def repair(folder: Path, fault: str = "", target: str = "") -> int:
-    """Clear a fault, or all of them, on manager and hosts, or at one target; return how many there were."""
+    """Clear a fault, or all of them, everywhere or at one target; return how many there were."""
     return int(ask(folder, "repair", fault=fault, target=target)["cleared"])
 
 
@@ -126,12 +115,7 @@ def lose_virtual_clusters(folder: Path) -> None:
 
 
 def create_vc(folder: Path, name: str, *, loaded: bool = False, initialised: bool = False) -> Status:
-    """Make a virtual cluster under a new address, as the vendor's UI does; return it as `status` shows it.
-
-    Args:
-        loaded: fill it with the example set.
-        initialised: give it TLS and its users Kerberos secrets.
-    """
+    """Make a virtual cluster as the vendor's UI does: `loaded` adds the example set, `initialised` TLS and secrets."""
     ask(folder, "create-vc", name=name, loaded="yes" * loaded, initialised="yes" * initialised)
     found: Status = next(each for each in status(folder)["virtual_clusters"] if each["name"] == name)
     return found
@@ -153,7 +137,7 @@ def switch(folder: Path, name: str, value: str) -> None:
 
 
 def ask(folder: Path, order: str, **words: str) -> Status:
-    """Send one order to a lab that is up and return its answer."""
+    """Send one order; `CannotReach` where no lab is up, `Invalid` where the lab does not know what it is asked."""
     try:
         access = _access(folder)
         with socket.create_connection(("127.0.0.1", int(access["port"])), timeout=_PATIENCE) as connection:

@@ -21,11 +21,7 @@ _LICENSE_DAYS = 365
 
 
 def found(folder: Path, options: Options, chance: random.Random | None) -> None:
-    """Write the files of a new lab; it is one once `MADE_FROM` is there.
-
-    Raises:
-        OSError, ValueError: the deployment cannot be read, or a port is taken.
-    """
+    """Write the files of a new lab, `MADE_FROM` last; OSError or ValueError for a bad deployment or a port taken."""
     made = simulator.create(folder, options, chance)
     manager, loaded = made.simulator, made.loaded
     blueprint, switches = loaded.blueprint, loaded.world.switches
@@ -67,7 +63,7 @@ def found(folder: Path, options: Options, chance: random.Random | None) -> None:
 
 
 def groups_of(deployment: Doc) -> Mapping[str, Sequence[str]]:
-    """Return the groups of each host that carries roles, by its id, told by these roles."""
+    """Return the groups of each host that carries roles, by its id, derived from these roles."""
     found: dict[str, set[str]] = {}
     for cluster in deployment.get("clusters") or []:
         for host, types in _types(cluster).items():
@@ -80,7 +76,7 @@ def groups_of(deployment: Doc) -> Mapping[str, Sequence[str]]:
 
 
 def _host_names(blueprint: Doc) -> dict[str, list[str]]:
-    """Return the hosts with their groups; the first carries the manager."""
+    # The first host carries the manager.
     groups = groups_of(blueprint)
     listed = {host_files.folder_name(host): list(groups.get(str(host.get("hostId")), ())) for host in hosts(blueprint)}
     if not listed:
@@ -91,7 +87,7 @@ def _host_names(blueprint: Doc) -> dict[str, list[str]]:
 
 
 def _types(cluster: Doc) -> dict[str, set[str]]:
-    """Return the types of the roles of a cluster, by the host's id."""
+    # The types of the roles of a cluster, by host id.
     found: dict[str, set[str]] = {}
     for service in cluster.get("services") or []:
         for role in service.get("roles") or []:

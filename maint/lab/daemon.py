@@ -1,4 +1,4 @@
-"""Run a lab until it is told to stop: `python -m maint.lab.daemon FOLDER`."""
+"""Run a lab until it receives the order to stop: `python -m maint.lab.daemon FOLDER`."""
 
 import hmac
 import json
@@ -26,11 +26,7 @@ Words = dict[str, Any]  # Any: one order or its answer, as JSON
 
 
 class Orders(socketserver.ThreadingTCPServer):
-    """Takes orders on a port of loopback, from whoever can read the lab's folder.
-
-    Args:
-        stop: called once the order to stop has been answered.
-    """
+    """Takes orders on a loopback port from callers who can read the lab's folder; `stop` ends the daemon."""
 
     daemon_threads = True
 
@@ -77,7 +73,6 @@ class _Order(socketserver.StreamRequestHandler):
     server: Orders
 
     def handle(self) -> None:
-        """Read one line, obey, answer with one line."""
         words: Words = json.loads(self.rfile.readline())
         if not hmac.compare_digest(str(words.pop("token", "")), self.server.token):
             return

@@ -9,19 +9,12 @@ HOST = "host"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One way of going wrong.
+    """One way of going wrong."""
 
-    Attributes:
-        target: where it strikes when nobody says otherwise; HOST for a host of the lab.
-        meaning: what happens, for people.
-        count: ONCE, or UNTIL_CLEARED.
-        targets: the other targets it can be aimed at.
-    """
-
-    target: str
-    meaning: str
-    count: str = ONCE
-    targets: tuple[str, ...] = ()
+    target: str  # the usual one; HOST for a host of the lab
+    meaning: str  # what happens, for people
+    count: str = ONCE  # ONCE, or UNTIL_CLEARED
+    targets: tuple[str, ...] = ()  # the others it can be aimed at
 
 
 _JOBS_API = r"/dex/api/v1/"
@@ -166,21 +159,13 @@ class UnknownFault(ValueError):
 
 
 class FaultBox:
-    """The faults that are set now.
-
-    Attributes:
-        active: (fault, target) pairs in the order they were set.
-    """
+    """The faults that are set now."""
 
     def __init__(self, active: list[tuple[str, str]] | None = None) -> None:
-        self.active = [(name, target) for name, target in active or []]
+        self.active = [(name, target) for name, target in active or []]  # (fault, target) as they were set
 
     def add(self, target: str, name: str) -> None:
-        """Set a fault; `target` may be "" for its usual one.
-
-        Raises:
-            UnknownFault: no such fault, or it cannot be aimed there.
-        """
+        """Set a fault, at its usual target for ""; `UnknownFault` where it does not exist or cannot be aimed there."""
         fault = FAULTS.get(name)
         if fault is None:
             raise UnknownFault(f"there is no fault {name!r}; known are {', '.join(FAULTS)}")

@@ -5,10 +5,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Replace a file in one step; folders are made.
-
-    A lab outlives a kill of its process, not a loss of power: waiting for the disk would be most of the time it takes.
-    """
+    """Replace a file in one step, without waiting for the disk: a lab survives a kill, not a loss of power."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = path.with_name(f".{path.name}.new")
     staging.unlink(missing_ok=True)

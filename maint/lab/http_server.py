@@ -65,17 +65,7 @@ def request_counts(path: Path) -> dict[str, int]:
 
 
 class Listener(ThreadingHTTPServer):
-    """A port that listens from the start.
-
-    Args:
-        port: a free port of loopback.
-        exchange: what speaks to one client.
-        context: what the next client gets to see; None for a port without TLS.
-        log: where requests are noted.
-
-    Attributes:
-        stopped: set once the port is closed; what is under way then comes to nothing.
-    """
+    """A loopback port that listens from the start; without a `context` it does not speak TLS."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -90,8 +80,8 @@ class Listener(ThreadingHTTPServer):
     ) -> None:
         super().__init__(("127.0.0.1", port), exchange)
         self.port, self.log = int(self.server_address[1]), log
-        self.stopped = threading.Event()
-        self._context = context
+        self.stopped = threading.Event()  # set once it is closed; what is under way then comes to nothing
+        self._context = context  # what the next client is shown
         self._open: set[socket.socket] = set()
         self._speaking: set[threading.Thread] = set()
         self._serving = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -140,10 +130,7 @@ class Listener(ThreadingHTTPServer):
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """One connection, request after request; whatever goes wrong within is answered and noted.
-
-    A server says in `respond` what it answers, and in `refuse` how it spells an answer that no handler gave.
-    """
+    """One connection, request after request; a server defines `respond` and `refuse`, and every failure is answered."""
 
     protocol_version = "HTTP/1.1"
     timeout = 600
@@ -222,11 +209,7 @@ class Exchange(BaseHTTPRequestHandler):
         return 0 if self.chunked else self._announced() or 0
 
     def received(self) -> Iterator[bytes]:
-        """Yield the body as it comes, from where the last reader stopped.
-
-        Raises:
-            BodyCut: it ended early, or its chunks make no sense.
-        """
+        """Yield the body as it comes, from where the last reader stopped; `BodyCut` where it is not whole."""
         self._body = self._body or self._pieces()
         return self._body
 
@@ -284,7 +267,7 @@ class Exchange(BaseHTTPRequestHandler):
         return piece
 
     def _give_up(self, status: int, message: str) -> None:
-        """Answer what no handler answered; where an answer has begun already, the connection just ends."""
+        # Where an answer has begun already, the connection just ends.
         self.close_connection = True
         if self._begun:
             self.note(0, f"broken off: {message}")
@@ -296,7 +279,7 @@ class Exchange(BaseHTTPRequestHandler):
 
 
 def leave(*threads: threading.Thread) -> None:
-    """Wait for threads that were told to end: none of them may run when the interpreter goes down."""
+    """Wait for threads that were asked to end: none of them may run when the interpreter goes down."""
     deadline = time.monotonic() + _LEAVE
     for thread in threads:
         if thread is not threading.current_thread():
@@ -316,7 +299,7 @@ def basic_login(header: str) -> tuple[str, str]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a port that nothing listens on."""
     with socket.socket() as holder:
         return _bound(holder, 0)
 
@@ -328,10 +311,7 @@ def free_ports(first: int, second: int) -> tuple[int, int]:
 
 
 def _bound(holder: socket.socket, wanted: int) -> int:
-    """Bind to the wanted port, or to a free one below those that the system hands out by itself.
-
-    A server that restarts needs its port again: nobody who asks the system for any port can have got it meanwhile.
-    """
+    # A free port is below those that the system hands out: a server that restarts finds its port free again.
     while True:
         port = wanted or OWN_PORTS[next(turns) % len(OWN_PORTS)]
         try:

@@ -13,6 +13,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pyrage import x25519 as age
 
 _CURVE = ec.SECP256R1()
+_PEM, _PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+_PUBLIC = serialization.PublicFormat.SubjectPublicKeyInfo
 LOOPBACK = ("localhost", "127.0.0.1")
 
 
@@ -25,21 +27,17 @@ class Pair(msgspec.Struct, frozen=True):
     @property
     def key_pem(self) -> bytes:
         """The key, PKCS#8 PEM without a password."""
-        return self.key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        return self.key.private_bytes(_PEM, _PKCS8, serialization.NoEncryption())
 
     @property
     def key_der(self) -> bytes:
         """The key, PKCS#8 DER."""
-        return self.key.private_bytes(
-            serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        return self.key.private_bytes(serialization.Encoding.DER, _PKCS8, serialization.NoEncryption())
 
     @property
     def pem(self) -> bytes:
         """The certificate, PEM."""
-        return self.certificate.public_bytes(serialization.Encoding.PEM)
+        return self.certificate.public_bytes(_PEM)
 
     @property
     def der(self) -> bytes:
@@ -111,20 +109,18 @@ def self_signed(names: Sequence[str], now: datetime) -> Pair:
 def pem_of_key(der: bytes) -> bytes:
     """Return a PKCS#8 key as PEM."""
     key = serialization.load_der_private_key(der, None)
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    return key.private_bytes(_PEM, _PKCS8, serialization.NoEncryption())
 
 
 def pem_of_certificate(der: bytes) -> bytes:
     """Return a certificate as PEM."""
-    return x509.load_der_x509_certificate(der).public_bytes(serialization.Encoding.PEM)
+    return x509.load_der_x509_certificate(der).public_bytes(_PEM)
 
 
 def encrypted_key(pair: Pair, password: str) -> bytes:
     """Return a key as PEM under a password."""
     protection = serialization.BestAvailableEncryption(password.encode())
-    return pair.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, protection)
+    return pair.key.private_bytes(_PEM, _PKCS8, protection)
 
 
 def age_key() -> tuple[str, str]:
@@ -143,7 +139,7 @@ def _issue(
     level: int | None = None,
     public: ec.EllipticCurvePublicKey | None = None,
 ) -> Pair:
-    """Return a new key with its certificate, or a certificate of the `public` key, which stays with its owner."""
+    # A certificate of the `public` key, where one is given: the private key stays with its owner.
     key = ec.generate_private_key(_CURVE)
     public = public or key.public_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
@@ -190,9 +186,8 @@ def _load_pair(folder: Path, name: str) -> Pair:
 
 def new_ssh_key() -> bytes:
     """Return a fresh Ed25519 key in OpenSSH's private key format, without a passphrase."""
-    return ed25519.Ed25519PrivateKey.generate().private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-    )
+    key = ed25519.Ed25519PrivateKey.generate()
+    return key.private_bytes(_PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -211,16 +206,8 @@ def described(pem: bytes) -> Described | None:
         found = x509.load_pem_x509_certificates(pem)[0]
     except ValueError:
         return None
-    public = found.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    return Described(
-        found.not_valid_after_utc,
-        _spelled(found.issuer),
-        _spelled(found.subject),
-        _alternatives(found),
-        public.decode(),
-    )
+    public, names = found.public_key().public_bytes(_PEM, _PUBLIC).decode(), _alternatives(found)
+    return Described(found.not_valid_after_utc, _spelled(found.issuer), _spelled(found.subject), names, public)
 
 
 def _spelled(name: x509.Name) -> str:
@@ -242,8 +229,7 @@ def public_half(pem: bytes, password: bytes) -> str | None:
             key = serialization.load_pem_private_key(pem, given)
         except (ValueError, TypeError):
             continue
-        form = serialization.PublicFormat.SubjectPublicKeyInfo
-        return key.public_key().public_bytes(serialization.Encoding.PEM, form).decode()
+        return key.public_key().public_bytes(_PEM, _PUBLIC).decode()
     return None
 
 

@@ -32,20 +32,7 @@ from maint.lab.virtual_clusters.utility import KUBECTL, UTILITY, Utility, master
 
 
 class Lab:
-    """A lab in a folder; what is there from an earlier life is used again.
-
-    Args:
-        folder: made when it does not exist.
-        options: what a new lab is made from; a lab that exists keeps what it was made from.
-        chance: where salts come from.
-
-    Attributes:
-        world: the manager's state.
-        server: the manager's unit.
-        machines: the hosts by name, the manager's first.
-        remarks: what the lab changed in its copy of the deployment.
-        service: the Data Engineering service with its virtual clusters, None where there is none.
-    """
+    """A lab in a folder; an existing one keeps what it was made from, a new one is made from `options`."""
 
     def __init__(self, folder: Path, options: Options | None = None, *, chance: random.Random | None = None) -> None:
         self.folder = folder.resolve()
@@ -54,12 +41,12 @@ class Lab:
         if new:
             create.found(self.folder, options or Options(), chance)
         self._facts: dict[str, Any] = json.loads((self.folder / MADE_FROM).read_bytes())
-        self.remarks: tuple[str, ...] = tuple(self._facts["remarks"])
+        self.remarks: tuple[str, ...] = tuple(self._facts["remarks"])  # what was changed in its copy
         ports = (self._facts["plain_port"], self._facts["tls_port"])
         self._manager = Simulator(self.folder, self.manager_host, ports)
         self.world, self.server, self.log = self._manager.world, self._manager.server, self._manager.log
         self._realm = Realm(self.folder / "realm.json")
-        self.machines = {name: self._machine(name) for name in self._facts["hosts"]}
+        self.machines = {name: self._machine(name) for name in self._facts["hosts"]}  # the manager's first
         self._neighbours = Neighbours(self.machines, self.manager_host, self.server, self.world.release)
         self._neighbours.introduce()
         if new:
@@ -69,7 +56,7 @@ class Lab:
             furnish_cluster(self.machines, blueprint)
             furnish_kerberos(self.machines, blueprint, self._realm, self._manager.bundle.read_bytes())
         self._ssh: SshLab | None = None
-        self.service = self._service()
+        self.service = self._service()  # None without Data Engineering
         if self.service:
             self._equip(self.service, new=new)
 
@@ -119,10 +106,7 @@ class Lab:
             self._manager.save()
 
     def repair(self, fault: str = "", target: str = "") -> int:
-        """Clear a fault, or all, everywhere or at one target; return how many there were.
-
-        A target's name alone clears all that is wrong there; UnknownFault where there is no such fault or target.
-        """
+        """Clear a fault or all, everywhere or at a target, whose name alone will do; return how many there were."""
         faults, targets = set(FAULTS), {*TARGETS, *self.machines}
         if fault in targets and not target:
             fault, target = "", fault
@@ -191,7 +175,6 @@ class Lab:
     # -- parts
 
     def _service(self) -> Service | None:
-        """Return the Data Engineering service, None where the lab was made without one."""
         folder = self.folder / "vc"
         if not (folder / FACTS).exists():
             return None
@@ -238,7 +221,7 @@ class Lab:
         return machine
 
     def _equip(self, service: Service, *, new: bool) -> None:
-        """Give the ECS masters, or else the manager's host, kubectl and the virtual-cluster utility."""
+        # The ECS masters have kubectl and the utility; without any, the manager's host has them.
         self.kubernetes = Kubernetes(service, self._nodes)
         masters = [name for name, groups in self._facts["hosts"].items() if "ecs-master" in groups]
         for name in masters or [self.manager_host]:
@@ -248,7 +231,7 @@ class Lab:
                 machine.files.write(path, content, mode)
 
     def _nodes(self) -> dict[str, tuple[str, str]]:
-        """Return the nodes of the data services: processors, and memory in KiB."""
+        # By name: processors, and memory in KiB.
         hosts = {name: groups for name, groups in self._facts["hosts"].items() if "ecs" in groups}
         machines = [self.machines[name] for name in hosts or [self.manager_host]]
         return {machine.name: (machine.fact("cpus"), machine.fact("memory_kb")) for machine in machines}

@@ -11,13 +11,7 @@ SITE = "lab"
 
 
 def config(folder: Path, facts: Mapping[str, Any], bundle: Path, virtual_clusters: list[Doc] | None) -> Doc:
-    """Return the configuration of a lab, its one site being `SITE`.
-
-    Args:
-        facts: what its `lab.json` says.
-        bundle: the certificates that its clients trust.
-        virtual_clusters: their part of the site, None where there is no such service.
-    """
+    """Return the configuration of a lab from the facts in its `lab.json`, its one site being `SITE`."""
     site: Doc = {
         "manager": {
             "host": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""Every behaviour that the contract calls unknown or inferred, behind a name of its own."""
+"""Every behaviour of a real server that is unknown or inferred, behind a name of its own."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,37 +8,30 @@ SECONDS, COUNT, TEXT = ("seconds",), ("number",), ("text",)
 
 
 class Switch(msgspec.Struct, frozen=True):
-    """One behaviour that can be chosen.
-
-    Attributes:
-        default: the value unless told otherwise.
-        allowed: the values it takes, or one of SECONDS, COUNT, TEXT.
-        meaning: what it decides, for people.
-        section: where the contract speaks of it.
-    """
+    """One behaviour that can be chosen."""
 
     default: str
-    allowed: tuple[str, ...]
-    meaning: str
-    section: str
+    allowed: tuple[str, ...]  # the values it takes, or one of SECONDS, COUNT, TEXT
+    meaning: str  # what it decides, for people
+    section: str  # where a server's behaviour is described
 
 
 _STATUS = ("400", "409", "500")
 SWITCHES: dict[str, Switch] = {
-    "down-seconds": Switch("0.3", SECONDS, "how long a restart refuses connections", "3, 16.2"),
-    "starting-seconds": Switch("0.2", SECONDS, "how long the server then answers starting-status", "3, 16.2"),
-    "starting-status": Switch("503", ("503", "404"), "what it answers meanwhile", "3"),
-    "command-seconds": Switch("0.3", SECONDS, "how long a command is active", "16.7"),
+    "down-seconds": Switch("0.3", SECONDS, "how long a restart refuses connections", "M3, M16.2"),
+    "starting-seconds": Switch("0.2", SECONDS, "how long the server then answers starting-status", "M3, M16.2"),
+    "starting-status": Switch("503", ("503", "404"), "what it answers meanwhile", "M3"),
+    "command-seconds": Switch("0.3", SECONDS, "how long a command is active", "M16.7"),
     "put-seconds": Switch("0", SECONDS, "how long the PUT of a deployment takes", "U16"),
     "get-seconds": Switch("0", SECONDS, "how long an export takes before its first byte", "U16"),
-    "slow-seconds": Switch("3", SECONDS, "how much longer the faults slow-body and put-slow take", "16.10"),
-    "announced-api": Switch("by-release", TEXT, "by-release, or the number that GET /api/version answers", "1, 3"),
+    "slow-seconds": Switch("3", SECONDS, "how much longer the faults slow-body and put-slow take", "M16.10"),
+    "announced-api": Switch("by-release", TEXT, "by-release, or the number that GET /api/version answers", "M1, M3"),
     "redirect-code": Switch("302", ("301", "302", "303", "307", "308"), "status of the plain port under TLS", "U9"),
     "plain-when-tls-fails": Switch(
-        "open", ("open", "redirect", "closed"), "the plain port when TLS was asked for and could not come up", "2.1"
+        "open", ("open", "redirect", "closed"), "the plain port when TLS was asked for and could not come up", "M2.1"
     ),
     "redaction-default": Switch(
-        "by-release", ("by-release", "on", "off"), "com.cloudera.api.redaction where the options do not say", "7.1"
+        "by-release", ("by-release", "on", "off"), "com.cloudera.api.redaction where the options do not say", "M7.1"
     ),
     "pwhash-in-redacted-view": Switch("absent", ("absent", "present"), "accounts in view=export_redacted", "U12"),
     "pwhash-under-redaction": Switch("absent", ("absent", "present"), "accounts under the JVM property", "U12"),
@@ -76,24 +69,24 @@ SWITCHES: dict[str, Switch] = {
         "ignore", ("ignore", "keep", "refuse"), "fields newer than the API version of the PUT's path", "U25"
     ),
     "put-commits": Switch(
-        "whole-body", ("whole-body", "closing-brace"), "what a PUT of a deployment waits for before it commits", "8"
+        "whole-body", ("whole-body", "closing-brace"), "what a PUT of a deployment waits for before it commits", "M8"
     ),
-    "put-other-release": Switch("accept", ("accept", "refuse"), "PUT of another release's document", "8"),
-    "read-only-fields": Switch("ignore", ("ignore", "refuse"), "read-only fields in a PUT", "8"),
-    "cluster-uuid-after-put": Switch("keep", ("keep", "new"), "uuid of a cluster in a PUT", "7.2"),
-    "users-after-put": Switch("at-once", ("at-once", "after-restart"), "when the accounts of a PUT count", "8.6"),
-    "reject-role": Switch("", TEXT, "name of a role that the server does not take in a PUT", "8"),
+    "put-other-release": Switch("accept", ("accept", "refuse"), "PUT of another release's document", "M8"),
+    "read-only-fields": Switch("ignore", ("ignore", "refuse"), "read-only fields in a PUT", "M8"),
+    "cluster-uuid-after-put": Switch("keep", ("keep", "new"), "uuid of a cluster in a PUT", "M7.2"),
+    "users-after-put": Switch("at-once", ("at-once", "after-restart"), "when the accounts of a PUT count", "M8.6"),
+    "reject-role": Switch("", TEXT, "name of a role that the server does not take in a PUT", "M8"),
     "reject-role-message": Switch(
-        "Role type is not supported by this release.", TEXT, "what the server says about reject-role", "8"
+        "Role type is not supported by this release.", TEXT, "what the server says about reject-role", "M8"
     ),
-    "unknown-command": Switch("404", ("404", "500"), "status for a command id that is unknown", "4.2"),
-    "missing-data-context": Switch("500", ("404", "500"), "status for a data context that is missing", "2.4"),
+    "unknown-command": Switch("404", ("404", "500"), "status for a command id that is unknown", "M4.2"),
+    "missing-data-context": Switch("500", ("404", "500"), "status for a data context that is missing", "M2.4"),
     "no-license-message": Switch(
-        "no-license", ("express", "cloudera", "no-license"), "which of the three texts says that there is none", "9"
+        "no-license", ("express", "cloudera", "no-license"), "which of the three texts says that there is none", "M9"
     ),
-    "unknown-setting": Switch("refuse", ("refuse", "accept"), "a setting of the manager that nobody knows", "10.5"),
-    "wrong-content-type": Switch("refuse", ("refuse", "accept"), "bodies that are not said to be JSON (415)", "2.3"),
-    "server-instances": Switch("1", COUNT, "servers listed by GET /cm/instances", "10.5"),
+    "unknown-setting": Switch("refuse", ("refuse", "accept"), "a setting of the manager that nobody knows", "M10.5"),
+    "wrong-content-type": Switch("refuse", ("refuse", "accept"), "bodies that are not said to be JSON (415)", "M2.3"),
+    "server-instances": Switch("1", COUNT, "servers listed by GET /cm/instances", "M10.5"),
     "rotate-internal-secrets": Switch(
         "never", ("never", "restart"), "fresh passwords of internal accounts and roles at each restart", "recordings"
     ),
@@ -160,7 +153,7 @@ class UnknownSwitch(ValueError):
 
 
 class Switches:
-    """The switches of one lab: the chosen values, which differ from the defaults; UnknownSwitch for what is none."""
+    """The switches of one lab: the chosen values, which differ from the defaults."""
 
     def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
         self.chosen = dict(chosen or {})

@@ -17,6 +17,8 @@ The rules, which the steps keep by themselves, in the plan and again just before
 from collections.abc import Generator, Iterator
 from datetime import timedelta
 
+from pydantic import Field
+
 from maint.config.fields import Duration
 from maint.errors import Refused
 from maint.model.formatting import show_duration
@@ -42,19 +44,19 @@ _WAIVE = "`--no-safety-net REASON` goes without"
 class Guarded(Arguments):
     """What every guarded step accepts: why its backup guards are lifted; empty: they are not."""
 
-    no_safety_net: str = ""
+    no_safety_net: str = Field("", description="a reason to go on without the guard; loud, and journalled")
 
 
 class Proven(Guarded):
     """How old the snapshot may be that proves that a cluster can come back."""
 
-    max_age: Duration = MAX_AGE
+    max_age: Duration = Field(MAX_AGE, description="how old the proving snapshot may be")
 
 
 class Kept(Guarded):
     """Whether the safety export goes through the redaction window."""
 
-    open_window: bool = False
+    open_window: bool = Field(False, description="take the safety snapshot through the redaction window")
 
 
 def cluster_proof(sight: Sight, cluster: Cluster | None, max_age: float) -> Verification:

@@ -11,16 +11,16 @@ import pytest
 from typer.main import get_command
 
 from maint.cli.app import COMMANDS, app
+from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import loaded
+from maint.cli.help.topics import TOPICS, names, text_of
 from maint.config import sample
-from maint.config.precedence import GENERAL, OVERRIDES
 from maint.config.resources import playbooks
 from maint.config.secrets import FORMS
 from maint.engine import load
 from maint.errors import MaintError
-from maint.lab.faults import FAULTS, HOST, HOST_FAULTS, TARGETS
+from maint.lab.faults import FAULTS
 from maint.lab.switches import SWITCHES
-from maint.model.formatting import parse_duration
 from maint.steps.registry import STEPS
 from tests.house.source import PACKAGE, ROOT, modules, tree
 
@@ -37,8 +37,10 @@ MENTION = re.compile(rf"\bmaint ({NOUNS})\b(?: +([a-z][a-z-]*))?([^`;|#\n]*)")
 BUILT_IN = frozenset({"-h", "--help"})
 
 
+@cache
 def topic(name: str) -> str:
-    return (HELP / f"{name}.md").read_text()
+    """Return a topic as it is shown."""
+    return text_of(name)
 
 
 def cells(text: str, *, columns: int) -> list[list[str]]:
@@ -67,18 +69,6 @@ def options_in(text: str, before: str = r"\w") -> set[str]:
 @cache
 def common_options() -> frozenset[str]:
     return BUILT_IN | {word for option in get_command(app).params for word in option.opts}
-
-
-@cache
-def usages() -> dict[str, str]:
-    """Return the usage lines of the topic `commands`: `noun verb` → what follows."""
-    found = {}
-    for line in re.findall(r"^    maint (.+)$", topic("commands"), re.MULTILINE):
-        words = line.split(" ")
-        known = [length for length in (3, 2) if " ".join(words[:length]) in commands()]
-        length = known[0] if known else 1 if len(words) == 1 or not re.fullmatch("[a-z][a-z-]*", words[1]) else 2
-        found[" ".join(words[:length])] = " ".join(words[length:])
-    return found
 
 
 @cache
@@ -116,52 +106,36 @@ def whole(noun: str, verb: str, rest: str) -> tuple[str, str, str]:
     return (noun, f"{verb} {further[1]}", further[2]) if further else (noun, "", rest)
 
 
-def test_every_command_is_in_the_help_and_no_other() -> None:
-    assert set(usages()) == set(commands())
+@pytest.mark.parametrize("name", names())
+def test_a_topic_is_shown_with_its_tables(name: str) -> None:
+    assert not re.search(r"^\{\{ [a-z ]+(: .+)? \}\}$", topic(name), re.MULTILINE)
+    assert TOPICS[name]
 
 
-@pytest.mark.parametrize("command", list(commands()))
-def test_every_option_is_in_the_help_and_no_other(command: str) -> None:
-    own = {word for word in commands()[command] if word.startswith("-")} - common_options()
-    assert options_in(usages()[command]) == own
+def test_what_is_declared_is_in_the_help() -> None:
+    assert [name for name in COMMANDS if f"\n    maint {name}" not in topic("commands")] == []
+    assert [kind for kind in STEPS if f"\n## {kind}\n" not in topic("steps")] == []
+    assert [name for name in (*SWITCHES, *FAULTS) if f"| `{name}` |" not in topic("lab")] == []
+    keys = [key.name.removeprefix("sites.NAME.") for key in sample.reference()]
+    assert [key for key in keys if f"| `{key}` |" not in topic("configuration")] == []
+    assert [name for name in playbooks() if f"| `{name}` |" not in topic("playbooks")] == []
 
 
-@pytest.mark.parametrize("command", list(commands()))
-def test_every_argument_has_a_place_in_the_usage_line(command: str) -> None:
-    arguments = [word for word in commands()[command] if not word.startswith("-")]
-    placed = re.sub(r"\[--[^]]*\]…?|--[a-z-]+ [A-Z]+…?", "", usages()[command]).split()
-    assert len(placed) == len(arguments)
+def test_every_argument_of_a_step_kind_says_what_it_means() -> None:
+    fields = {f"{kind}: {name}": one for kind in STEPS for name, one in STEPS[kind].arguments.model_fields.items()}
+    assert [name for name, field in fields.items() if not field.description] == []
 
 
-def test_every_common_flag_is_in_the_help() -> None:
-    told = set(re.findall(r"`(--?[a-z][a-z-]*)", topic("commands")))
-    assert common_options() <= told
-
-
-def test_every_config_key_is_in_the_help_with_its_default() -> None:
-    told = {bare(row[0]): bare(row[2]) for row in cells(topic("configuration"), columns=4)}
-    keys = {key.name.removeprefix("sites.NAME."): key for key in sample.reference()}
-    assert set(told) == set(keys)
-    for name, key in keys.items():
-        if key.required:
-            assert told[name] == "required", name
-        elif key.default not in (None, [], False) and name != "state":
-            assert read(told[name], key.default) == key.default, name
-
-
-def read(text: str, like: object) -> object:
-    """Return a default as the help spells it, in the type of the real one."""
-    if isinstance(like, float):
-        return parse_duration(text)
-    return int(text.removeprefix("v")) if isinstance(like, int) else text
+def test_every_fact_of_a_server_that_the_code_cites_is_in_the_help() -> None:
+    known = set(re.findall(r"^\| ([MJ]\d+(?:\.\d+)?) \|", topic("servers"), re.MULTILINE))
+    cited = {key for path in modules().values() for key in re.findall(r"\b[MJ]\d{1,2}(?:\.\d)?\b", path.read_text())}
+    known |= {key.partition(".")[0] for key in known}
+    assert {key for key in cited if key not in known and key.partition(".")[0] not in known} == set()
 
 
 def test_every_environment_variable_is_in_the_help() -> None:
     used = {name for path in PACKAGE.rglob("*.py") for name in re.findall(r"\bMAINT_[A-Z0-9_]+[A-Z]", path.read_text())}
-    told = {bare(row[0]): bare(row[1]) for row in cells(topic("configuration"), columns=2)}
-    assert {name for name in told if name.startswith("MAINT_")} == used
-    assert set(GENERAL) <= used
-    assert {name: told[name] for name in OVERRIDES} == OVERRIDES
+    assert [name for name in used if f"`{name}`" not in topic("configuration")] == []
 
 
 def test_every_form_of_a_secret_reference_is_in_the_help() -> None:
@@ -173,36 +147,9 @@ def test_every_exit_code_is_in_the_help_and_in_the_readme() -> None:
     for kind in tree_of_failures:
         tree_of_failures += kind.__subclasses__()
     codes = {0, 70, 129, 130, 143} | {kind.exit_code for kind in tree_of_failures}
-    told = {int(code) for code in re.findall(r"^\| (\d+) \|", topic("exit-codes"), re.MULTILINE)}
-    assert told == codes
+    assert set(EXIT_CODES) == codes
     readme = (ROOT / "README.md").read_text()
     assert [code for code in codes if not re.search(rf"\| (\d+, )*{code}(, \d+)* \|", readme)] == []
-
-
-def sections() -> dict[str, str]:
-    return dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", topic("steps"), re.MULTILINE | re.DOTALL))
-
-
-def test_every_step_kind_is_in_the_help_and_no_other() -> None:
-    assert set(sections()) == set(STEPS)
-
-
-@pytest.mark.parametrize("kind", list(STEPS))
-def test_every_step_kind_is_told_with_its_effect_and_arguments(kind: str) -> None:
-    step, section = STEPS[kind], sections()[kind]
-    assert section.strip().startswith(step.effect.name)
-    told = {bare(row[0]): row[2] for row in cells(section, columns=4)}
-    assert set(told) == set(step.arguments.model_fields)
-    for name, field in step.arguments.model_fields.items():
-        assert (told[name] == "required") == field.is_required(), name
-
-
-def test_every_shipped_playbook_is_in_the_help_with_its_parameters() -> None:
-    rows = {bare(row[0]): row[1] for row in cells(topic("playbooks"), columns=4)}
-    assert set(rows) == set(playbooks())
-    library = load.Library(playbooks())
-    for name, told in rows.items():
-        assert re.findall("`([a-z_]+)`", told) == [item.name for item in library.load(name).parameters], name
 
 
 def test_every_key_of_a_playbook_is_in_the_help() -> None:
@@ -213,23 +160,6 @@ def test_every_key_of_a_playbook_is_in_the_help() -> None:
     inner = [field.alias or name for model in models for name, field in model.model_fields.items()]
     inner += load.ParameterType
     assert [key for key in inner if f"`{key}`" not in topic("playbooks")] == []
-
-
-def test_every_switch_of_the_lab_is_in_the_help_with_its_default() -> None:
-    told = {bare(row[0]): (bare(row[1]), row[2], row[3]) for row in cells(topic("lab"), columns=5)}
-    assert told == {
-        name: (switch.default, ", ".join(switch.allowed), switch.meaning) for name, switch in SWITCHES.items()
-    }
-
-
-def test_every_fault_of_the_lab_is_in_the_help() -> None:
-    rows = {bare(row[0]): row[1:] for row in cells(topic("lab"), columns=4)}
-    assert rows == {
-        name: [fault.target, fault.meaning, fault.count] for name, fault in FAULTS.items() if fault.target != HOST
-    }
-    told = {bare(row[0]): row[1] for row in cells(topic("lab"), columns=2)}
-    assert {name: fault.meaning for name, fault in HOST_FAULTS.items()}.items() <= told.items()
-    assert [target for target in TARGETS if f"`{target}`" not in topic("lab")] == []
 
 
 def test_every_command_that_a_text_names_exists() -> None:

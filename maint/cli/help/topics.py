@@ -7,25 +7,75 @@ import typer
 
 import maint
 from maint.cli.command import command
+from maint.cli.help.tables import filled
 from maint.cli.options import Flags
+from maint.cli.screen import table
+from maint.config.suggestions import did_you_mean
 from maint.errors import UsageError
+
+_FIRST = """\
+New here?   `maint lab demo` shows the main job in a minute, on this machine alone.
+A site:     `maint config init`, then `maint doctor` says what is missing.
+A backup:   `maint backup create --dry-run`, then without it; `maint backup verify` proves it.
+A restore:  `maint restore plan` shows all that would be done; `maint restore run` does it.
+Stopped?    `maint playbook resume` takes a run up; every error says what to do next.
+
+`maint NOUN VERB --help` shows one command. Topics, read with `maint help TOPIC`:
+"""
+
+
+# In the order in which they are best read.
+TOPICS = {
+    "commands": "every command with its arguments, and the options that all have",
+    "configuration": "the config file: every key, secret references, environment variables",
+    "exit-codes": "what a script learns from the exit code",
+    "backup": "what a snapshot holds, how it is taken and verified",
+    "redaction": "why an export may lack its secrets, and the window that shows them",
+    "stores": "where snapshots lie: a folder, SFTP, S3, and copies",
+    "retention": "what is kept and for how long, holds, pruning",
+    "restore": "from an empty manager back to a snapshot; single clusters; other hosts",
+    "bare-host": "restoring from a machine that has no config",
+    "drill": "rehearsing a restore in a throw-away manager",
+    "diff": "what differs between two snapshots, or since one",
+    "heal": "filling the secrets that a redacted snapshot lacks",
+    "virtual-clusters": "jobs, resources, runs and schedules of virtual clusters",
+    "vc-backup": "backing up virtual clusters, and bringing them back",
+    "hosts": "how hosts are reached over SSH, and cleaned",
+    "checks": "what is asked of the hosts, and what is expected",
+    "playbooks": "the shipped runbooks, and how to write one",
+    "steps": "the step kinds of playbooks, with their arguments",
+    "schedule": "backups that run by themselves",
+    "alerts": "metrics, alert rules, and `maint doctor`",
+    "security": "where secrets are, and who can read what",
+    "files": "what is kept on disk, and where",
+    "servers": "what the real servers do, and how sure that is",
+    "lab": "the simulated manager: switches, faults, rehearsals",
+}
 
 
 def names() -> list[str]:
-    """Return the names of all topics."""
-    found = [item.name.removesuffix(".md") for item in files("maint.help").iterdir() if item.name.endswith(".md")]
-    return sorted(name for name in found if name != "README")
+    """Return the names of all topics, those first that are best read first."""
+    found = {item.name.removesuffix(".md") for item in files("maint.help").iterdir() if item.name.endswith(".md")}
+    return [*(name for name in TOPICS if name in found), *sorted(found - {"README", *TOPICS})]
+
+
+def text_of(name: str) -> str:
+    """Return a topic with its tables."""
+    return filled(files("maint.help").joinpath(f"{name}.md").read_text())
 
 
 @command(example="maint help backup")
 def topic(flags: Flags, name: Annotated[str, typer.Argument(help="What about.")] = "") -> None:
     """Read a help topic; without one, list them."""
     if not name:
-        flags.screen().emit({"topics": names()}, "\n".join(["Topics, read with `maint help TOPIC`:", *names()]))
+        lines = table(["TOPIC", "IS ABOUT"], [[one, TOPICS.get(one, "")] for one in names()])
+        flags.screen().emit({"topics": names()}, f"{_FIRST}\n{lines}")
         return
     if name not in names():
-        raise UsageError(f"there is no topic {name!r}", hint=f"there are {', '.join(names())}")
-    text = files("maint.help").joinpath(f"{name}.md").read_text()
+        guess = did_you_mean(name, names())
+        hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(names())}"
+        raise UsageError(f"there is no topic {name!r}", hint=hint)
+    text = text_of(name)
     flags.screen().emit({"topic": name, "text": text}, text.rstrip())
 
 

@@ -39,7 +39,7 @@ def check_password(doc_users: Iterable[Doc], name: str, password: str) -> Doc | 
 
 
 def grants(doc: Doc, user: Doc) -> list[Grant]:
-    """Return the roles of an account; a role of one's own counts as the one it is based on."""
+    """Return the roles of an account; a custom role counts as the one it is based on."""
     given = [Grant(str(name)) for name in user.get("roles") or []]
     for reference in user.get("authRoles") or []:
         given.append(_grant(doc, reference))
@@ -102,12 +102,7 @@ ROUNDS = 1024
 
 
 def hash_password(password: str, salt: int, algorithm: str = "cm5") -> str:
-    """Return `pwHash` in hex.
-
-    Args:
-        salt: a signed 64-bit integer.
-        algorithm: `cm5`, or `other`: one that no document describes.
-    """
+    """Return `pwHash` in hex for a signed 64-bit salt; the algorithm `other` is one that no document describes."""
     if algorithm == "other":
         return hashlib.pbkdf2_hmac("sha256", password.encode(), str(salt).encode(), ROUNDS).hex()
     digest = f"{password}{{{salt}}}".encode()

@@ -147,7 +147,7 @@ def _begin(
 
 
 def _refusal(world: World, command: Command, parts: Sequence[Work], call: str) -> str | None:
-    """Return why a command is rejected, "" where there is nothing to do and that is fine, None to go on."""
+    # "" where there is nothing to do and that is fine, None to go on.
     name = command.name
     if world.faults.strikes("command-rejected", call):
         return _NOT_AVAILABLE.format(name=name)
@@ -163,7 +163,7 @@ def _refusal(world: World, command: Command, parts: Sequence[Work], call: str) -
 
 
 def _busy(world: World, command: Command) -> bool:
-    """Return whether a command is active on the same entity, on one that holds it, or on a part of it."""
+    # A command blocks its entity, the one that contains it, and its parts.
     wanted = _owners(command.ref)
     for other in world.commands.values():
         taken = _owners(other.ref)

@@ -24,11 +24,7 @@ class ExactFloat(float):
 
 
 def parse(text: str | bytes) -> Doc:
-    """Return the object that a JSON text spells; integers of any size stay exact (M7.3).
-
-    Raises:
-        ValueError: it is no JSON, or no object.
-    """
+    """Return the object that a JSON text spells, integers of any size exact (M7.3); ValueError where it is not one."""
     value = json.loads(text, parse_float=ExactFloat)
     if not isinstance(value, dict):
         raise ValueError("the top level is not an object")
@@ -118,7 +114,7 @@ def announced(text: str) -> int:
 
 
 def recorded_at(doc: Doc) -> int:
-    """Return the API version at which a document was most likely read, told by its shape."""
+    """Return the API version at which a document was most likely read, judged by its shape."""
     highest = announced(release(doc))
     if any("authRoles" in user for user in users(doc)) or "authRoles" in doc:
         return max(highest, 32)
@@ -157,11 +153,25 @@ def dumps(value: Any) -> str:  # Any: whatever JSON can spell
     return "".join(parts)
 
 
+def rebuilt(node: Any, change: Callable[[Doc], Doc]) -> Any:  # Any: whatever JSON can spell, and the same back
+    """Return a copy in which every object, from the inside out, is what `change` makes of it."""
+    if isinstance(node, list | tuple):
+        return [rebuilt(member, change) for member in node]
+    if not isinstance(node, dict):
+        return node
+    return change({name: rebuilt(member, change) for name, member in node.items()})
+
+
+def any_object(node: Any, test: Callable[[Doc], bool]) -> bool:  # Any: whatever JSON can spell
+    """Return whether an object passes a test, at any depth."""
+    if isinstance(node, list):
+        return any(any_object(member, test) for member in node)
+    return isinstance(node, dict) and (test(node) or any(any_object(member, test) for member in node.values()))
+
+
 def without_nulls(value: Any) -> Any:  # Any: whatever JSON can spell, and the same back
     """Return a value without the members that are null: absent = null."""
-    if isinstance(value, dict):
-        return {name: without_nulls(member) for name, member in value.items() if member is not None}
-    return [without_nulls(member) for member in value] if isinstance(value, list | tuple) else value
+    return rebuilt(value, lambda node: {name: member for name, member in node.items() if member is not None})
 
 
 def _write(value: Any, indent: str, out: Callable[[str], None]) -> None:  # Any: whatever JSON can spell

@@ -72,11 +72,7 @@ def write_manager(root: Path, *, database: str = "postgresql") -> None:
 
 
 def folder_name(host: Doc) -> str:
-    """Return the name of a host, which is also the name of a folder.
-
-    Raises:
-        ValueError: it has none that can be one.
-    """
+    """Return the name of a host, which is also the name of a folder; ValueError where it has no usable one."""
     for name in (host.get("hostname"), host.get("hostId")):
         if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", str(name or "")):
             return str(name)
@@ -103,7 +99,6 @@ def write_agent(
 def _write_agent_certificates(
     root: Path, authority: pki.Authority, names: Sequence[str], passwords: StorePasswords, now: datetime
 ) -> None:
-    """Write the Auto-TLS files of one host."""
     pair = authority.server(names, now)
     folder = root / AGENT_CERT
     truststore = truststore_jks(authority, passwords.truststore, now)
@@ -141,7 +136,7 @@ def write_stores(
 
 
 def _write_certmanager(root: Path, authority: pki.Authority, passwords: StorePasswords, now: datetime) -> None:
-    """Write what the server keeps of its own authority; none of it is in an export (M11)."""
+    # None of it is in an export (M11).
     folder = root / CERTMANAGER
     write_whole(folder / "CMCA/ca-db/newcerts/cacert.pem", authority.intermediate.pem)
     write_whole(folder / "CMCA/private/ca_key.pem", authority.intermediate.key_pem, 0o600)
@@ -229,7 +224,7 @@ def _logical_lines(text: str) -> list[str]:
 
 
 def _assignments(line: str) -> list[str]:
-    """Return the words of a line that consists of assignments only; [] for any other command."""
+    # [] for any other command than assignments.
     words = _words(line)
     if words and words[0] == "export":
         words = words[1:]

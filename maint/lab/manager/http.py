@@ -49,13 +49,7 @@ class Manager(Protocol):
 
 
 class Port(Listener):
-    """One port of a manager.
-
-    Args:
-        manager: the server behind it.
-        port: a free port of loopback.
-        tls: whether it speaks TLS.
-    """
+    """One port of a manager."""
 
     def __init__(self, manager: Manager, port: int, *, tls: bool) -> None:
         self.manager, self.tls = manager, tls
@@ -87,7 +81,6 @@ class ManagerExchange(Exchange):
         self.wfile.write(body)
 
     def _door(self, incoming: Incoming) -> Response | None:
-        """Return what a server that is starting, redirecting or broken says, None when it is none of these."""
         manager = self.server.manager
         if not manager.ready:
             return html(int(manager.world.switches["starting-status"]), "Cloudera Manager is starting")
@@ -99,7 +92,6 @@ class ManagerExchange(Exchange):
             return stand_in(manager.world, incoming)
 
     def _within(self, incoming: Incoming) -> Response | None:
-        """Return the server's answer, None when the connection is to end without one."""
         manager, world = self.server.manager, self.server.manager.world
         with world.lock:
             if world.faults.strikes("connection-dropped", incoming.call):
@@ -128,7 +120,7 @@ class ManagerExchange(Exchange):
         return None
 
     def _spool(self, target: Path, *, early: bool) -> None:
-        """Take in the body; `early` for no more of it than the JSON document, though the rest may never come."""
+        # `early`: no more of it than the JSON document, as the rest may never come.
         depth = _Depth()
         with target.open("wb") as stream:
             for piece in self.received():
@@ -190,7 +182,7 @@ class ManagerExchange(Exchange):
         self.end_headers()
 
     def _write(self, body: bytes, end: int, size: int, *, chunked: bool, torn: bool, delay: float) -> None:
-        """Write a body up to `end`; where it is `torn`, its last chunk announces more than comes."""
+        # The last chunk of a torn body announces more than comes.
         for start in range(0, end, size):
             piece = body[start : min(start + size, end)]
             announced = len(body) - start if torn and start + size >= end else len(piece)
@@ -208,7 +200,6 @@ class _Depth:
         self._depth, self._quoted, self._escaped = 0, False, False
 
     def closed_by(self, piece: Iterable[int]) -> bool:
-        """Return whether the outermost brace was closed within a piece."""
         for byte in piece:
             if self._escaped:
                 self._escaped = False
@@ -274,13 +265,7 @@ _FAULTS = ("expired-certificate", "wrong-host-certificate", "unknown-ca-certific
 
 
 class ShownCertificates:
-    """Certificates for the TLS port.
-
-    Args:
-        folder: where PEM files for the TLS library are put.
-        names: host names and addresses that good certificates carry.
-        now: when the lab was started; bad certificates are dated from it.
-    """
+    """Certificates for the TLS port, in PEM files of `folder`; bad ones are dated from `now`."""
 
     def __init__(self, folder: Path, authority: pki.Authority, names: list[str], now: datetime) -> None:
         self._folder, self._authority, self._names, self._now = folder, authority, names, now

@@ -15,23 +15,16 @@ _ALGORITHM = bytes.fromhex("300e060a2b060104012a021101010500")
 
 
 class BadKeystore(ValueError):
-    """It is no JKS file, it was changed, or the password is wrong."""
+    """Not a JKS file, or a changed one, or the password is wrong."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One entry.
+    """One entry of a keystore."""
 
-    Attributes:
-        alias: its name, in small letters.
-        created: milliseconds since 1970.
-        chain: certificates, DER; one for a trusted certificate.
-        protected_key: the encrypted private key, b"" for a trusted certificate.
-    """
-
-    alias: str
-    created: int
-    chain: tuple[bytes, ...]
-    protected_key: bytes = b""
+    alias: str  # in small letters
+    created: int  # milliseconds since 1970
+    chain: tuple[bytes, ...]  # DER; one for a trusted certificate
+    protected_key: bytes = b""  # encrypted; b"" for a trusted certificate
 
 
 def write(entries: Sequence[Entry], password: str) -> bytes:
@@ -41,11 +34,7 @@ def write(entries: Sequence[Entry], password: str) -> bytes:
 
 
 def read(content: bytes, password: str) -> list[Entry]:
-    """Return the entries of a keystore whose password fits.
-
-    Raises:
-        BadKeystore: it is no JKS file, it was changed, or the password is wrong.
-    """
+    """Return the entries of a keystore; `BadKeystore` where it is damaged or the password is wrong."""
     if len(content) < 32 or struct.unpack(">II", content[:8]) != (_MAGIC, _VERSION):
         raise BadKeystore("Invalid keystore format")
     data, digest = content[:-20], content[-20:]
@@ -63,11 +52,7 @@ def protect(key: bytes, password: str, salt: bytes) -> bytes:
 
 
 def unprotect(protected: bytes, password: str) -> bytes:
-    """Return the PKCS#8 key (DER).
-
-    Raises:
-        BadKeystore: the password is wrong.
-    """
+    """Return the PKCS#8 key (DER); `BadKeystore` where the password is wrong."""
     secret = password.encode("utf-16-be")
     body = protected[protected.index(_ALGORITHM) + len(_ALGORITHM) :]
     body = body[2 + (body[1] & 0x7F if body[1] & 0x80 else 0) :]

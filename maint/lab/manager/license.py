@@ -16,17 +16,11 @@ _SHAPE = re.compile(
 
 
 class BadLicense(ValueError):
-    """The text is no licence, or one that is not in date."""
+    """The text is not a licence, or one that is not in date."""
 
 
 def make_license(owner: str, days: int, now: datetime | None = None) -> bytes:
-    """Return a well-formed licence.
-
-    Args:
-        owner: who it is made out to.
-        days: how long it lasts; a negative number makes an expired one.
-        now: where the days count from, UTC.
-    """
+    """Return a well-formed licence; a negative number of days makes an expired one."""
     today = (now or datetime.now(UTC)).date()
     inner = {
         "version": 1,
@@ -45,11 +39,7 @@ def make_license(owner: str, days: int, now: datetime | None = None) -> bytes:
 
 
 def read_license(content: bytes, now: datetime) -> Doc:
-    """Return the inner part of a licence.
-
-    Raises:
-        BadLicense: not clear-signed, not JSON inside, a field is missing, or it is out of date.
-    """
+    """Return the inner part of a licence; `BadLicense` where it is malformed or out of date."""
     found = _SHAPE.search(content.decode("utf-8", "replace"))
     if not found:
         raise BadLicense("The file is not a valid license: no signed message in it.")

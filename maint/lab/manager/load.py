@@ -17,57 +17,35 @@ EXAMPLE = Path(__file__).parents[1] / "data" / "deployment-example.json"
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What a lab is made from.
+    """What a lab is made from."""
 
-    Attributes:
-        deployment: the file that is loaded; None for the example, or for nothing with `fresh`.
-        fresh: a server just installed; a deployment then only gives hosts, release and files.
-        release: the release of a fresh server without a deployment.
-        password: a password to try for the administrators, besides the factory one.
-        admin, new_password: give this administrator (None: the first one) this password.
-        switches: behaviours chosen, by name.
-        plain_port, tls_port: 0 chooses a free one.
-        ssh_ports: port by host name; others are chosen free.
-        ssh: whether hosts are served over SSH.
-        virtual_clusters: names of empty virtual clusters, besides the default one of a deployment with data services.
-    """
-
-    deployment: Path | None = None
-    fresh: bool = False
-    release: str = DEFAULT_RELEASE
-    password: str | None = None
-    admin: str | None = None
+    deployment: Path | None = None  # None for the example, or for nothing with `fresh`
+    fresh: bool = False  # a server just installed; a deployment then only gives hosts, release and files
+    release: str = DEFAULT_RELEASE  # of a fresh server without a deployment
+    password: str | None = None  # one to try for the administrators, besides the factory one
+    admin: str | None = None  # who is given `new_password`; None: the first administrator
     new_password: str | None = None
     switches: dict[str, str] = msgspec.field(default_factory=dict)
-    plain_port: int = 0
+    plain_port: int = 0  # 0 chooses a free one, as below
     tls_port: int = 0
-    ssh_ports: dict[str, int] = msgspec.field(default_factory=dict)
-    ssh: bool = True
+    ssh_ports: dict[str, int] = msgspec.field(default_factory=dict)  # by host name; others are chosen free
+    ssh: bool = True  # whether hosts are served over SSH
+    # Names of empty ones, besides the default one of a deployment with data services
     virtual_clusters: Sequence[str] = ()
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A world that is ready to serve.
-
-    Attributes:
-        blueprint: the deployment whose hosts and files the lab has, even when the manager is empty.
-        username, password: an administrator that is let in.
-        remarks: what was changed in the lab's copy, for people.
-    """
+    """A world that is ready to serve."""
 
     world: World
-    blueprint: Doc
-    username: str
+    blueprint: Doc  # whose hosts and files the lab has, even when the manager is empty
+    username: str  # an administrator that is let in
     password: str
-    remarks: tuple[str, ...]
+    remarks: tuple[str, ...]  # what was changed in the lab's copy, for people
 
 
 def load(options: Options, chance: random.Random | None = None) -> Loaded:
-    """Return the world that the options ask for.
-
-    Raises:
-        OSError, ValueError: the deployment file cannot be read.
-    """
+    """Return the world that the options ask for; OSError or ValueError where the deployment file cannot be read."""
     chance = chance or random.SystemRandom()
     switches = Switches(options.switches)
     if options.fresh and options.deployment is None:
@@ -86,12 +64,11 @@ def load(options: Options, chance: random.Random | None = None) -> Loaded:
 def _known_account(
     deployment: Doc, options: Options, switches: Switches, chance: random.Random
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Return an administrator with a known password; one is given a password where none is known."""
     candidates = accounts.administrators(deployment)
     if options.admin:
         candidates = [user for user in candidates if user["name"] == options.admin]
         if not candidates:
-            raise ValueError(f"{options.admin!r} is no administrator of the deployment who logs in with a password")
+            raise ValueError(f"{options.admin!r} is not an administrator of the deployment who logs in with a password")
     if options.new_password is None:
         for password in (options.password, accounts.FACTORY_PASSWORD):
             for user in candidates if password else []:
@@ -107,12 +84,12 @@ def _known_account(
     if options.new_password is None:
         remarks.append(f"No administrator's password is known: the lab gave '{chosen['name']}' one in its own copy.")
     else:
-        remarks.append(f"The lab gave '{chosen['name']}' the password it was told, in its own copy.")
+        remarks.append(f"The lab gave '{chosen['name']}' the chosen password, in its own copy.")
     return str(chosen["name"]), password, tuple(remarks)
 
 
 def _rehashed(user: Doc, password: str, switches: Switches, chance: random.Random) -> tuple[str, str, tuple[str, ...]]:
-    """Keep a known password; hash it anew only where another algorithm is asked for (U14)."""
+    # Hashed anew only where another algorithm is asked for (U14).
     if switches["pwhash-algorithm"] != "cm5":
         accounts.set_password(user, password, chance, switches["pwhash-algorithm"])
     return str(user["name"]), password, ()
@@ -130,7 +107,7 @@ def _added_admin(deployment: Doc) -> Doc:
 
 def _checked(deployment: Doc) -> Doc:
     if not isinstance(deployment.get("users", []), list) or not isinstance(deployment.get("versionInfo", {}), dict):
-        raise ValueError("this is no deployment document")
+        raise ValueError("this is not a deployment document")
     return deployment
 
 
@@ -160,13 +137,7 @@ _BUILT_IN = (
 
 
 def empty_deployment(like: Doc | None, shape: int, chance: random.Random) -> Doc:
-    """Return the deployment of a server just installed.
-
-    Args:
-        like: a deployment whose release it takes, None for the default one.
-        shape: the API version whose shape it has.
-        chance: where the salt of admin/admin comes from.
-    """
+    """Return the deployment of a server just installed, in the shape of an API version, with the release of `like`."""
     version = dict((like or {}).get("versionInfo") or _VERSION_INFO)
     account = factory_account(shape, chance)
     fresh: Doc = {"clusters": [], "hosts": []}

@@ -6,7 +6,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from maint.lab.manager import accounts
-from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, recorded_at, release, roles, users
+from maint.lab.manager.document import (
+    Doc,
+    all_services,
+    any_object,
+    clusters,
+    hosts,
+    items,
+    rebuilt,
+    recorded_at,
+    release,
+    roles,
+    users,
+)
 from maint.lab.manager.views import as_of, holds_marker
 from maint.lab.manager.world import World
 
@@ -41,19 +53,10 @@ class NotAccepted(ValueError):
 
 
 def prepared(world: World, body: Doc, api: int, delete_current: bool) -> Doc:
-    """Return the deployment that a PUT would put in force.
-
-    Args:
-        body: the document that was sent; it is taken apart.
-        api: the API version of the path.
-        delete_current: the query's `deleteCurrentDeployment`.
-
-    Raises:
-        NotAccepted: and why.
-    """
+    """Return the deployment that a PUT would put in force, or raise `NotAccepted`; `body` is taken apart."""
     _check_shape(body)
     _check_choices(world, body, api)
-    taken = _as_of(world, _without_read_only(body), api)
+    taken = _as_of(world, rebuilt(body, _without_read_only), api)
     taken.pop("timestamp", None)
     for user in users(taken):
         _hash_password(world, user)
@@ -67,20 +70,17 @@ def uuid_for(cluster: Doc) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, str(cluster.get("name"))))
 
 
-def without_hostnames(node: Any) -> Any:  # Any: any part of a document, and the same part back
+def without_hostnames(doc: Doc) -> Doc:
     """Return a document whose host references name the id only."""
-    if isinstance(node, list):
-        return [without_hostnames(member) for member in node]
-    if not isinstance(node, dict):
-        return node
-    kept = {name: without_hostnames(member) for name, member in node.items()}
-    if "hostRef" in kept:
-        kept["hostRef"] = {"hostId": kept["hostRef"].get("hostId")}
-    return kept
+    copy: Doc = rebuilt(doc, _without_hostname)
+    return copy
+
+
+def _without_hostname(node: Doc) -> Doc:
+    return {**node, "hostRef": {"hostId": node["hostRef"].get("hostId")}} if "hostRef" in node else node
 
 
 def _check_shape(node: Doc, where: str = "the deployment") -> None:
-    """Refuse a document whose known fields, at any depth, are not of their kind."""
     for name, value in node.items():
         if name in _OBJECTS and value is not None and not isinstance(value, dict):
             raise NotAccepted(f"Cannot read the deployment: {name} of {where} is not an object.")
@@ -109,30 +109,18 @@ def _check_choices(world: World, body: Doc, api: int) -> None:
         raise NotAccepted("The deployment is redacted and cannot be imported.")
     if switches["put-other-release"] == "refuse" and release(body) not in ("", world.release):
         raise NotAccepted(f"The deployment is of release {release(body)}, the server of {world.release}.")
-    if switches["read-only-fields"] == "refuse" and _holds_read_only(body):
+    if switches["read-only-fields"] == "refuse" and any_object(body, lambda node: bool(_READ_ONLY & node.keys())):
         raise NotAccepted("The deployment holds read-only fields.")
     if switches["put-by-lower-api"] == "refuse" and api < recorded_at(body):
         raise NotAccepted(f"The deployment holds fields that API v{api} does not know.")
 
 
-def _without_read_only(node: Any) -> Any:  # Any: any part of a document, and the same part back
-    if isinstance(node, list):
-        return [_without_read_only(member) for member in node]
-    if not isinstance(node, dict):
-        return node
-    return {name: _without_read_only(member) for name, member in node.items() if name not in _READ_ONLY}
-
-
-def _holds_read_only(node: Any) -> bool:  # Any: any part of a document
-    if isinstance(node, list):
-        return any(_holds_read_only(member) for member in node)
-    if not isinstance(node, dict):
-        return False
-    return bool(_READ_ONLY & node.keys()) or any(_holds_read_only(member) for member in node.values())
+def _without_read_only(node: Doc) -> Doc:
+    return {name: member for name, member in node.items() if name not in _READ_ONLY}
 
 
 def _as_of(world: World, body: Doc, api: int) -> Doc:
-    """Drop what the API version of the path does not know (U25), and settle uuids of clusters."""
+    # What the API version of the path does not know is dropped (U25).
     if world.switches["put-by-lower-api"] != "keep":
         body = as_of(body, api, sent=True)
     if world.switches["cluster-uuid-after-put"] == "new":
@@ -222,12 +210,7 @@ _LONGEST_NAME = 64
 
 
 def faults_of(doc: Doc, *, known_hosts: set[str], rejected: str = "") -> list[str]:
-    """Return what is wrong with a deployment, in the server's words.
-
-    Args:
-        known_hosts: host ids that roles may name.
-        rejected: name of a role that is refused; its text holds `{message}`.
-    """
+    """Return what is wrong with a deployment, in the server's words; `rejected` names a role that is refused."""
     found = [*_twice(doc)]
     for cluster, service in all_services(doc):
         found += _service_faults(cluster, service, known_hosts, rejected)

@@ -1,4 +1,4 @@
-"""The unit cloudera-scm-server of the lab: started, stopped and restarted as systemd would (M2.1, M3, M16.2)."""
+"""The unit cloudera-scm-server of the lab: started, stopped and restarted as by systemd (M2.1, M3, M16.2)."""
 
 import contextlib
 import secrets
@@ -19,16 +19,60 @@ from maint.lab.manager.world import World
 _ASK_AGAIN = 0.1  # seconds
 
 
-class ManagerServer:
-    """The server of a world.
+class Invocation:
+    """One start of a unit, as `systemctl show` reports it."""
 
-    Args:
-        root: the file tree of its host.
-        showing: what its TLS port can show.
-        ports: the plain and the TLS port.
-        spool: folder for bodies under way.
-        save: keeps the world on disk.
-    """
+    def __init__(self) -> None:
+        self._id = secrets.token_hex(16)
+        self._pid = 2000 + secrets.randbelow(60000)
+        self._since = datetime.now(UTC)
+        self._monotonic = time.monotonic_ns() // 1000
+
+    def properties(self, active: bool) -> dict[str, str]:
+        """Return the properties; a unit that is stopped has no process."""
+        return {
+            "InvocationID": self._id if active else "",
+            "MainPID": str(self._pid if active else 0),
+            "ActiveEnterTimestamp": self._since.strftime("%a %Y-%m-%d %H:%M:%S UTC"),
+            "ActiveEnterTimestampMonotonic": str(self._monotonic),
+        }
+
+
+class PlainUnit:
+    """A unit that does nothing but run, such as an agent."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._active = False
+        self._invocation = Invocation()
+
+    def start(self) -> None:
+        """Start it."""
+        with self._lock:
+            if not self._active:
+                self._active, self._invocation = True, Invocation()
+
+    def stop(self) -> None:
+        """Stop it."""
+        with self._lock:
+            self._active = False
+
+    def restart(self) -> None:
+        """Stop it and start it."""
+        self.stop()
+        self.start()
+
+    def active(self) -> bool:
+        """Return whether its process runs, answering or not."""
+        return self._active
+
+    def properties(self) -> dict[str, str]:
+        """Return what `systemctl show` knows."""
+        return self._invocation.properties(self._active)
+
+
+class ManagerServer(PlainUnit):
+    """The server of a world, on the host whose file tree is `root`; `spool` is for bodies under way."""
 
     def __init__(
         self,
@@ -40,16 +84,14 @@ class ManagerServer:
         spool: Path,
         save: Callable[[World], None],
     ) -> None:
+        super().__init__()
         self.world, self.log, self.spool = world, log, spool
         self.plain_port, self.tls_port = ports
         self._root, self._showing, self._save = root, showing, save
-        self._invocation = Invocation()
         self._listeners: list[Port] = []
-        self._lock = threading.RLock()
         self._stopped = threading.Event()
         self._up = threading.Event()
         self._booting: threading.Thread | None = None
-        self._active = False
         self._failed_tls = False
         self._shown = ""  # the process whose command line the host shows
         spool.mkdir(parents=True, exist_ok=True)
@@ -79,19 +121,6 @@ class ManagerServer:
             listener.close()
         if self._booting:
             leave(self._booting)
-
-    def restart(self) -> None:
-        """Stop and launch again."""
-        self.stop()
-        self.start()
-
-    def active(self) -> bool:
-        """Return whether the process runs, answering or not."""
-        return self._active
-
-    def properties(self) -> dict[str, str]:
-        """Return what `systemctl show` knows."""
-        return self._invocation.properties(self._active)
 
     def wait(self, seconds: float = 30) -> bool:
         """Wait until it answers; return whether it does."""
@@ -139,7 +168,7 @@ class ManagerServer:
                 self._up.clear()
 
     def _passes(self, switch: str, stopped: threading.Event) -> bool:
-        """Wait as long as a switch says by now; return whether the server was stopped meanwhile."""
+        # Returns whether the server was stopped meanwhile.
         begun = time.monotonic()
         while (left := begun + self.world.switches.number(switch) - time.monotonic()) > 0:
             if stopped.wait(min(left, _ASK_AGAIN)):
@@ -147,7 +176,7 @@ class ManagerServer:
         return stopped.is_set()
 
     def _open(self, tls: bool, stopped: threading.Event) -> bool:
-        """Open the ports; return False while somebody else holds one."""
+        # Returns False while another process holds a port.
         closed = self._failed_tls and self.world.switches["plain-when-tls-fails"] == "closed"
         wanted = [(self.plain_port, False)] * (not closed) + [(self.tls_port, True)] * tls
         opened: list[Port] = []
@@ -166,7 +195,7 @@ class ManagerServer:
         return True
 
     def _read_configuration(self) -> bool:
-        """Read options, settings and keystore, as each start does; return whether TLS came up."""
+        # As each start does; returns whether TLS came up.
         wanted = self.world.settings.get("WEB_TLS", "false").lower() == "true"
         reason = self._load_keystore() if wanted else ""
         if wanted and self.world.faults.strikes("tls-never-comes-up"):
@@ -183,11 +212,10 @@ class ManagerServer:
         return self.world.tls
 
     def _show_process(self, text: str) -> None:
-        """Write the process's command line where the kernel would show it."""
         last, pid = self._shown, self._invocation.properties(True)["MainPID"]
         words = ["/usr/bin/java", *java_options(text), "com.cloudera.server.cmf.Main"]
         folder = self._root / "proc" / pid
-        with contextlib.suppress(OSError):  # a full disk keeps nobody from starting
+        with contextlib.suppress(OSError):  # a full disk does not keep it from starting
             if last:
                 shutil.rmtree(self._root / "proc" / last, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
@@ -195,7 +223,7 @@ class ManagerServer:
             self._shown = pid
 
     def _load_keystore(self) -> str:
-        """Return why the keystore of the settings cannot be used, "" when it can."""
+        # Returns why it cannot be used, "" when it can.
         settings = self.world.settings
         path = settings.get("KEYSTORE_PATH", "")
         if not path:
@@ -214,55 +242,3 @@ def _truststores(root: Path) -> dict[str, bytes]:
     folder = root / host_files.CERTMANAGER / "trust-store"
     named = {"JKS": folder / "cm-auto-global_truststore.jks", "PEM": folder / "cm-auto-global_cacerts.pem"}
     return {kind: path.read_bytes() for kind, path in named.items() if path.exists()}
-
-
-class Invocation:
-    """One start of a unit, as `systemctl show` tells it."""
-
-    def __init__(self) -> None:
-        self._id = secrets.token_hex(16)
-        self._pid = 2000 + secrets.randbelow(60000)
-        self._since = datetime.now(UTC)
-        self._monotonic = time.monotonic_ns() // 1000
-
-    def properties(self, active: bool) -> dict[str, str]:
-        """Return the properties; a unit that is stopped has no process."""
-        return {
-            "InvocationID": self._id if active else "",
-            "MainPID": str(self._pid if active else 0),
-            "ActiveEnterTimestamp": self._since.strftime("%a %Y-%m-%d %H:%M:%S UTC"),
-            "ActiveEnterTimestampMonotonic": str(self._monotonic),
-        }
-
-
-class PlainUnit:
-    """A unit that does nothing but run, such as an agent."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._active = False
-        self._invocation = Invocation()
-
-    def start(self) -> None:
-        """Start it."""
-        with self._lock:
-            if not self._active:
-                self._active, self._invocation = True, Invocation()
-
-    def stop(self) -> None:
-        """Stop it."""
-        with self._lock:
-            self._active = False
-
-    def restart(self) -> None:
-        """Stop it and start it."""
-        self.stop()
-        self.start()
-
-    def active(self) -> bool:
-        """Return whether it runs."""
-        return self._active
-
-    def properties(self) -> dict[str, str]:
-        """Return what `systemctl show` knows."""
-        return self._invocation.properties(self._active)

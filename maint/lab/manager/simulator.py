@@ -29,10 +29,6 @@ class Storage:
         self.folder = folder
         self._written = -1
 
-    def exists(self) -> bool:
-        """Return whether a world was saved here."""
-        return (self.folder / "state.json").exists()
-
     def save(self, world: World) -> None:
         """Write what changed; each file whole or not at all."""
         if self._written != world.edits:
@@ -49,19 +45,7 @@ class Storage:
 
 
 class Simulator:
-    """A manager in a folder that `create` wrote; what is there from an earlier life is used again.
-
-    Args:
-        folder: the lab's.
-        host: the name of the host that it runs on.
-        ports: the plain and the TLS port.
-
-    Attributes:
-        world: the manager's state.
-        server: its unit.
-        log: every request.
-        bundle: the certificates that its clients trust.
-    """
+    """A manager in a folder that `create` wrote, or an earlier process left."""
 
     def __init__(self, folder: Path, host: str, ports: tuple[int, int]) -> None:
         self.folder = folder
@@ -117,11 +101,7 @@ class Created(msgspec.Struct, frozen=True):
 
 
 def create(folder: Path, options: Options, chance: random.Random | None = None) -> Created:
-    """Write the files of a new manager into a folder.
-
-    Raises:
-        OSError, ValueError: the deployment cannot be read, or a port is taken.
-    """
+    """Write the files of a new manager; OSError or ValueError for a bad deployment or a port that is taken."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     ports = free_ports(options.plain_port, options.tls_port)
     loaded = load(options, chance)

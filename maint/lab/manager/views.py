@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from maint.lab.manager.document import Doc, users
+from maint.lab.manager.document import Doc, any_object, rebuilt, users
 
 MARKER = "REDACTED"
 # Documents of API versions below 14 carry no flags; the server knows its secrets all the same.
@@ -17,24 +17,17 @@ _ACCOUNT_SECRETS = ("pwHash", "pwSalt", "pwLogin")
 
 
 class Hide(msgspec.Struct, frozen=True):
-    """What is hidden.
+    """What is hidden."""
 
-    Attributes:
-        values: values of sensitive items.
-        accounts: pwHash, pwSalt and pwLogin.
-        peers: passwords of peers.
-        navigator: sensitive items of Navigator roles, for cluster administrators (M2.2).
-    """
-
-    values: bool = False
-    accounts: bool = False
-    peers: bool = False
-    navigator: bool = False
+    values: bool = False  # of sensitive items
+    accounts: bool = False  # pwHash, pwSalt and pwLogin
+    peers: bool = False  # their passwords
+    navigator: bool = False  # sensitive items of Navigator roles, for cluster administrators (M2.2)
 
 
 def hidden(doc: Doc, hide: Hide) -> Doc:
     """Return a document without what is to be hidden; the original stays as it is."""
-    copy: Doc = _hide_values(doc) if hide.values else dict(doc)
+    copy: Doc = rebuilt(doc, _hide_item) if hide.values else dict(doc)
     if hide.accounts:
         copy["users"] = [_without_secrets(user) for user in copy.get("users") or []]
     if hide.peers and copy.get("peers"):
@@ -45,31 +38,23 @@ def hidden(doc: Doc, hide: Hide) -> Doc:
 
 
 def as_of(doc: Doc, api: int, *, sent: bool = False) -> Doc:
-    """Return a document as an API version knows it: what is newer is left out, roles of accounts take its shape.
-
-    Args:
-        api: N of `/api/vN`, by which the document is read.
-        sent: it is sent by that version: what the server would have to know is not made up.
-    """
-    copy: Doc = _without_newer({name: value for name, value in doc.items() if _SINCE.get(name, 1) <= api}, api)
+    """Return a document as an API version knows it; where it is `sent` by that version, nothing is made up for it."""
+    kept = {name: value for name, value in doc.items() if _SINCE.get(name, 1) <= api}
+    copy: Doc = rebuilt(kept, lambda node: _without_newer(node, api))
     if api < 32 and "users" in copy:
         copy["users"] = [_account_as_of(user, api, sent=sent) for user in users(copy)]
     return copy
 
 
-def _without_newer(node: Any, api: int) -> Any:  # Any: any part of a document, and the same part back
-    if isinstance(node, list):
-        return [_without_newer(member, api) for member in node]
-    if not isinstance(node, dict):
-        return node
-    kept = {name: _without_newer(part, api) for name, part in node.items() if _SINCE_WITHIN.get(name, 1) <= api}
+def _without_newer(node: Doc, api: int) -> Doc:
+    kept = {name: part for name, part in node.items() if _SINCE_WITHIN.get(name, 1) <= api}
     if api < 31 and isinstance(ref := kept.get("hostRef"), dict) and "hostId" in ref:
         kept["hostRef"] = {"hostId": ref["hostId"]}
     return kept
 
 
 def _account_as_of(user: Doc, api: int, *, sent: bool) -> Doc:
-    """Return an account whose roles have no name, as before v32, or are nothing but names, as before v30."""
+    # Roles have no name before v32, and are nothing but names before v30.
     if "authRoles" not in user:
         return user
     refs = list(user["authRoles"] or [])
@@ -82,7 +67,7 @@ def _account_as_of(user: Doc, api: int, *, sent: bool) -> Doc:
 
 def hide_items(listed: list[Doc]) -> list[Doc]:
     """Return config items with the values of the sensitive ones hidden."""
-    return [_hide_item(item) if is_secret(item) else item for item in listed]
+    return [_hide_item(item) for item in listed]
 
 
 def is_secret(node: Doc) -> bool:
@@ -96,27 +81,11 @@ def is_secret(node: Doc) -> bool:
 
 def holds_marker(node: Any) -> bool:  # Any: any part of a document
     """Return whether a sensitive item's value is the word REDACTED anywhere."""
-    if isinstance(node, list):
-        return any(holds_marker(member) for member in node)
-    if not isinstance(node, dict):
-        return False
-    if node.get("sensitive") is True and node.get("value") == MARKER:
-        return True
-    return any(holds_marker(member) for member in node.values())
+    return any_object(node, lambda item: item.get("sensitive") is True and item.get("value") == MARKER)
 
 
 def _hide_item(item: Doc) -> Doc:
-    return {**item, "value": MARKER}
-
-
-def _hide_values(node: Any) -> Any:  # Any: any part of a document, and the same part back
-    if isinstance(node, list):
-        return [_hide_values(member) for member in node]
-    if not isinstance(node, dict):
-        return node
-    if is_secret(node):
-        return _hide_item(node)
-    return {name: _hide_values(member) for name, member in node.items()}
+    return {**item, "value": MARKER} if is_secret(item) else item
 
 
 def _without_secrets(user: Doc) -> Doc:
@@ -128,7 +97,7 @@ def _hide_navigator(service: Doc) -> Doc:
     for part, kind in (("roles", "type"), ("roleConfigGroups", "roleType")):
         if part in copy:
             copy[part] = [
-                _hide_values(entry) if str(entry.get(kind, "")).startswith("NAVIGATOR") else entry
+                rebuilt(entry, _hide_item) if str(entry.get(kind, "")).startswith("NAVIGATOR") else entry
                 for entry in copy[part]
             ]
     return copy

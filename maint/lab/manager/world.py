@@ -31,30 +31,27 @@ from maint.lab.switches import Switches
 STARTED, STOPPED, STARTING, STOPPING, NA = "STARTED", "STOPPED", "STARTING", "STOPPING", "NA"
 
 NEVER_ENDS = "command-never-ends"  # the fault whose work outlives it
+# What is kept on disk as it is.
+_KEPT = (
+    "license", "license_counts", "trial", "redaction", "tls", "next_command", "role_states", "sessions", "joined",
+    "login_users",
+)  # fmt: skip
 
 
 class Command(msgspec.Struct):
-    """An asynchronous command under way or done (M4).
-
-    Attributes:
-        ref: the entity it works on, as the answer shows it: `{"clusterRef": {...}}`.
-        started, seconds: when it began (seconds since 1970) and how long it takes; negative: it never ends.
-        ended: when it was finished, None while it is active.
-        roles: the roles it moves, with the state they end in.
-        fails: it will fail; its message says why.
-    """
+    """An asynchronous command under way or done (M4)."""
 
     id: int
     name: str
-    ref: Doc
-    started: float
-    seconds: float
+    ref: Doc  # the entity it works on, as the answer shows it: `{"clusterRef": {...}}`
+    started: float  # seconds since 1970
+    seconds: float  # how long it takes; negative: it never ends
     parent: int | None = None
-    ended: float | None = None
+    ended: float | None = None  # None while it is active
     success: bool | None = None
     message: str = ""
-    roles: dict[str, str] = {}
-    fails: bool = False
+    roles: dict[str, str] = {}  # those it moves, with the state before
+    fails: bool = False  # it will fail; its message says why
 
     @property
     def active(self) -> bool:
@@ -63,22 +60,7 @@ class Command(msgspec.Struct):
 
 
 class World:
-    """A manager's state. Callers hold `lock` while they use it.
-
-    Args:
-        deployment: what is configured, in the shape in which it was recorded.
-        switches: the behaviours chosen.
-        clock: returns the time, UTC.
-        chance: where salts come from.
-
-    Attributes:
-        shape: the API version whose shape the deployment has.
-        redaction, tls: what the last start read from options and settings (M7.1, M2.1).
-        login_users: the accounts that are let in; those of the deployment, except after a PUT under `users-after-put`.
-        truststore_files: the shared truststore by type (JKS, PEM), as the last start found it.
-        joined: the cluster of each host that was added to one, by host id; others belong where their roles are.
-        edits: counts changes of the deployment.
-    """
+    """A manager's state; callers hold `lock` while they use it."""
 
     def __init__(
         self,
@@ -93,21 +75,21 @@ class World:
         self.faults = FaultBox()
         self.now = clock
         self.chance = chance or random.SystemRandom()
-        self.shape = recorded_at(deployment)
-        self.edits = 0
+        self.shape = recorded_at(deployment)  # the API version whose shape the deployment has
+        self.edits = 0  # changes of the deployment so far
         self.license: Doc | None = None
         self.license_counts = False
         self.trial = "unused"
-        self.tls = False
+        self.tls = False  # of the last start, as `redaction` (M2.1, M7.1)
         self.commands: dict[int, Command] = {}
         self.next_command = 1
         self.role_states: dict[str, str] = {}
         self.sessions: dict[str, str] = {}
-        self.joined: dict[str, str] = {}
-        self.truststore_files: dict[str, bytes] = {}
+        self.joined: dict[str, str] = {}  # host id → its cluster; others belong where their roles are
+        self.truststore_files: dict[str, bytes] = {}  # by type (JKS, PEM), as the last start found them
         self._checked: dict[tuple[str, str], str] = {}
         self.deployment = deployment
-        self.login_users = users(deployment)
+        self.login_users = users(deployment)  # who is let in; see `users-after-put`
         self._stand_everything(STARTED)
         self.redaction = self.redaction_by_default()
 
@@ -180,7 +162,7 @@ class World:
         return self.role_states.get(str(role["name"]), STOPPED)
 
     def service_state(self, service: Doc) -> str:
-        """Return the state of a service, told by its roles."""
+        """Return the state of a service, derived from its roles."""
         states = {self.role_state(role) for role in roles(service)} - {NA}
         for state in (STOPPING, STARTING, STARTED, STOPPED):
             if state in states:
@@ -194,12 +176,7 @@ class World:
     # -- changes
 
     def replace_deployment(self, deployment: Doc, *, added: bool = False) -> None:
-        """Put another deployment in force, as a PUT does (M8, U10, U17, U18).
-
-        Args:
-            deployment: all of it.
-            added: whether it holds what was there before: that stays as it is, running too.
-        """
+        """Put another deployment in force, as a PUT does (M8, U10, U17, U18); `added` keeps what was there as it is."""
         before = self.role_states
         self.deployment = deployment
         self.shape = recorded_at(deployment)
@@ -221,12 +198,7 @@ class World:
         self.edits += 1
 
     def start_up(self, *, redaction: bool | None, tls: bool) -> None:
-        """Take over what a start of the server reads.
-
-        Args:
-            redaction: what the JVM options say, None where they do not.
-            tls: whether the TLS port came up.
-        """
+        """Take over what a start of the server reads; `redaction` is None where the JVM options do not say."""
         self.redaction = self.redaction_by_default() if redaction is None else redaction
         self.tls = tls
         self.license_counts = self.license is not None
@@ -289,29 +261,16 @@ class World:
 
     def to_json(self) -> Doc:
         """Return everything but the deployment, to be kept on disk."""
-        return {
-            "license": self.license,
-            "license_counts": self.license_counts,
-            "trial": self.trial,
-            "redaction": self.redaction,
-            "tls": self.tls,
+        return {name: getattr(self, name) for name in _KEPT} | {
             "commands": [msgspec.structs.asdict(command) for command in self.commands.values()],
-            "next_command": self.next_command,
-            "role_states": self.role_states,
-            "sessions": self.sessions,
-            "joined": self.joined,
-            "login_users": self.login_users,
             "faults": [list(entry) for entry in self.faults.active],
             "switches": self.switches.chosen,
         }
 
     def take_json(self, state: Mapping[str, Any]) -> None:  # Any: what `to_json` wrote
         """Take over what `to_json` returned."""
-        self.license, self.license_counts = state["license"], state["license_counts"]
-        self.trial, self.redaction, self.tls = state["trial"], state["redaction"], state["tls"]
+        for name in _KEPT:
+            setattr(self, name, state.get(name, {}) if name == "joined" else state[name])
         self.commands = {entry["id"]: Command(**entry) for entry in state["commands"]}
-        self.next_command, self.role_states = state["next_command"], state["role_states"]
-        self.sessions, self.login_users = state["sessions"], state["login_users"]
-        self.joined = state.get("joined", {})
         self.faults = FaultBox([(name, target) for name, target in state["faults"]])
         self.switches = Switches(state["switches"])

@@ -92,7 +92,7 @@ def _split(found: dict[str, bytes]) -> tuple[list[str], list[str]]:
 class RestoreArguments(Arguments):
     """Which hosts; all of which rules are kept when left out."""
 
-    hosts: list[str] = Field(default_factory=list)
+    hosts: list[str] = Field(default_factory=list, description="these hosts; empty: all of which rules are kept")
 
 
 class RestoreFirewall(Step[RestoreArguments]):

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
+from pydantic import Field
 
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.files import written
@@ -47,11 +48,11 @@ def stat_of(shell: ShellSight, host: str, path: str) -> Stat:
 class PutArguments(HostsArguments):
     """Which local file goes where; without owner, group and mode those of the old file stay, else root and 0644."""
 
-    file: str
-    path: str
-    owner: str = ""
-    group: str = ""
-    mode: str = ""
+    file: str = Field(description="the local file, absolute")
+    path: str = Field(description="where it goes, absolute")
+    owner: str = Field("", description="as it was; root for a new file")
+    group: str = Field("", description="as it was; root for a new file")
+    mode: str = Field("", description='octal, such as `"0640"`; as it was, 0644 for a new file')
 
 
 class PutFile(Step[PutArguments]):
@@ -181,8 +182,8 @@ def _keep(site: Site, run: str, path: str, old: Mapping[str, bytes | None], stat
 class BackArguments(HostsArguments):
     """Which file goes back, and which run replaced it; this one when left out."""
 
-    path: str
-    run: str = ""
+    path: str = Field(description="which file")
+    run: str = Field("", description="the run that replaced it; empty: this one")
 
 
 class PutFileBack(Step[BackArguments]):
@@ -231,13 +232,13 @@ _BLOCK = 1024 * 1024
 class FetchArguments(Arguments):
     """Which file of which host goes where."""
 
-    host: str
-    path: str
-    to: str
-    mode: str = "0600"
-    owner: str = ""
-    group: str = ""
-    replace: bool = False
+    host: str = Field(description="name of the host in the config")
+    path: str = Field(description="the file there, absolute")
+    to: str = Field(description="the local file, absolute")
+    mode: str = Field("0600", description="its mode, octal")
+    owner: str = Field("", description="its owner; empty: who runs maint")
+    group: str = Field("", description="its group")
+    replace: bool = Field(False, description="another local file may be replaced")
 
 
 class FetchFile(Step[FetchArguments]):

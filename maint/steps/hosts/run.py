@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Generator, Iterable, Mapping
 
+from pydantic import Field
+
 from maint.errors import CannotReach, MaintError, WorkFailed
 from maint.model.events import Result
 from maint.model.json import Json
@@ -19,11 +21,13 @@ _KEPT = 64 * 1024  # bytes of a host's output that are registered
 class RunArguments(HostsArguments):
     """What is run, and what is known of it."""
 
-    command: str  # for the host's `/bin/sh`
-    reads: bool = False  # it changes nothing
-    unless: str = ""  # another one that changes nothing, and ends well where nothing is to be done
-    repeatable: bool = False  # doing it twice is as good as once
-    output: bool = False  # what it prints is registered
+    command: str = Field(description="for the shell")
+    reads: bool = Field(False, description="it changes nothing: READ")
+    unless: str = Field(
+        "", description="a command that changes nothing, and ends with status 0 where nothing is to be done"
+    )
+    repeatable: bool = Field(False, description="twice is as good as once")
+    output: bool = Field(False, description="register what it prints, up to 64 KiB a host")
 
 
 class RunCommand(Step[RunArguments]):

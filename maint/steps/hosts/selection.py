@@ -16,8 +16,8 @@ from maint.steps.step import Arguments
 class HostsArguments(Arguments):
     """Hosts by name, and all hosts of groups."""
 
-    hosts: list[str] = Field(default_factory=list)
-    groups: list[str] = Field(default_factory=list)
+    hosts: list[str] = Field(default_factory=list, description="names of hosts in the config")
+    groups: list[str] = Field(default_factory=list, description="all hosts of these groups")
 
 
 def chosen_hosts(sight: Sight, args: HostsArguments, otherwise: Sequence[str] = ()) -> list[str]:

@@ -3,6 +3,8 @@
 from collections.abc import Generator, Iterable, Mapping
 from typing import TypeVar
 
+from pydantic import Field
+
 from maint.config.suggestions import did_you_mean
 from maint.errors import AnswerMissing, Refused, WorkFailed
 from maint.model.json import Json
@@ -21,7 +23,7 @@ _SETTLE = 120.0  # seconds that states may lag behind a finished command
 class ClusterArguments(Arguments):
     """Which cluster."""
 
-    cluster: str
+    cluster: str = Field(description="name or display name")
 
 
 class StopArguments(ClusterArguments, Proven):
@@ -31,7 +33,7 @@ class StopArguments(ClusterArguments, Proven):
 class StopAllArguments(Proven):
     """The snapshot that is about to be put over the server, where there is one (see `guards`)."""
 
-    snapshot: str | None = None
+    snapshot: str | None = Field(None, description="the snapshot about to be put, which is proof by itself")
 
 
 class DeleteArguments(ClusterArguments, Proven, Kept):

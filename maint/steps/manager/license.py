@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from pydantic import Field
+
 from maint.errors import AnswerMissing, Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
@@ -12,8 +14,10 @@ from maint.steps.step import Arguments, Progress, Step, done, unchanged
 class LicenseArguments(Arguments):
     """Which file; without one, the file that the config names, else the snapshot's own part."""
 
-    file: str = ""
-    snapshot: str | None = None
+    file: str = Field("", description="the file; empty: the one that the config names")
+    snapshot: str | None = Field(
+        None, description="where the config names none that is in date: the part of this snapshot"
+    )
 
 
 class UploadLicense(Step[LicenseArguments]):

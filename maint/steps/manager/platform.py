@@ -21,8 +21,8 @@ _NOT_IDLE = ("STARTED", "STARTING", "BUSY", "NA")
 class RolesArguments(Arguments):
     """Which roles of the monitoring service."""
 
-    only: list[str] = Field(default_factory=list)
-    without: list[str] = Field(default_factory=list)
+    only: list[str] = Field(default_factory=list, description="these types; empty: all")
+    without: list[str] = Field(default_factory=list, description="not these types")
 
 
 class StartManagement(Step[RolesArguments]):

@@ -5,6 +5,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from pydantic import Field
+
 from maint import files
 from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
@@ -39,8 +41,8 @@ def fetch(manager: ManagerSight) -> Secret:
 class DeliverArguments(Arguments):
     """Where the password goes: exactly one of both."""
 
-    file: str = ""
-    command: str = ""
+    file: str = Field("", description="a file that does not exist yet")
+    command: str = Field("", description="words of a command; no shell")
 
 
 class DeliverPassword(Step[DeliverArguments]):

@@ -24,7 +24,9 @@ _SHOWN = 20  # differences named in a message; the value registered holds them a
 class CompareArguments(EditedArguments):
     """With which snapshot, which of its hosts have become others, and which clusters alone are compared."""
 
-    clusters: list[str] = Field(default_factory=list)
+    clusters: list[str] = Field(
+        default_factory=list, description="only these clusters and what was brought back with them"
+    )
 
 
 class CompareDeployment(Step[CompareArguments]):

@@ -24,13 +24,13 @@ from maint.steps.step import Arguments, Progress, Step, done, unchanged
 class SnapshotArguments(Arguments):
     """Which snapshot; without one, the newest restorable."""
 
-    snapshot: str = ""
+    snapshot: str = Field("", description="which snapshot; empty: the newest restorable one")
 
 
 class EditedArguments(SnapshotArguments):
     """Which snapshot, and which of its hosts have become others (`OLD=NEW`)."""
 
-    map_hosts: list[str] = Field(default_factory=list)
+    map_hosts: list[str] = Field(default_factory=list, description="hosts that have become others, each `OLD=NEW`")
 
 
 class PutArguments(EditedArguments, Kept):
@@ -79,7 +79,7 @@ class PutDeployment(Step[PutArguments]):
 class AddArguments(EditedArguments, Kept):
     """Which clusters of which snapshot, which hosts have become others, and how the present state is kept."""
 
-    clusters: list[str] = Field(min_length=1)
+    clusters: list[str] = Field(min_length=1, description="names or display names in the snapshot")
 
 
 class AddClusters(Step[AddArguments]):

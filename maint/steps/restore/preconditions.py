@@ -24,8 +24,8 @@ from maint.steps.step import Progress, Step, done
 class ReadyArguments(EditedArguments):
     """Which snapshot, edited how, and whether the licence must be installed already."""
 
-    clusters: list[str] = Field(default_factory=list)
-    license: bool = False
+    clusters: list[str] = Field(default_factory=list, description="only these clusters, to be added to what is there")
+    license: bool = Field(False, description="whether a licence must be installed already")
 
 
 # What must hold of a document that was edited, besides what holds of the snapshot; a part stands on what is there.

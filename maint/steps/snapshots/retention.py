@@ -4,6 +4,8 @@ import getpass
 from collections.abc import Iterable
 from datetime import date, datetime
 
+from pydantic import Field
+
 from maint.errors import Invalid, Refused
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -21,8 +23,8 @@ _RESTORING = frozenset({"deployment.put", "deployment.add", "vc.restore"})
 class PruneArguments(Arguments):
     """What the operator says beside the policy."""
 
-    thaw: str = ""
-    damaged: bool = False
+    thaw: str = Field("", description="why that is no reason to wait")
+    damaged: bool = Field(False, description="whether old snapshots that cannot be believed may go too")
 
 
 class PruneSnapshots(Step[PruneArguments]):
@@ -100,9 +102,9 @@ def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Verdict:
 class HoldArguments(Arguments):
     """Which snapshot, why, and until when."""
 
-    snapshot: str
-    reason: str
-    until: str = ""
+    snapshot: str = Field(description="which one")
+    reason: str = Field(description="why")
+    until: str = Field("", description="last day of the hold, such as 2027-06-30")
 
 
 class HoldSnapshot(Step[HoldArguments]):
@@ -140,8 +142,8 @@ class HoldSnapshot(Step[HoldArguments]):
 class ReleaseArguments(Arguments):
     """Which snapshot, and why."""
 
-    snapshot: str
-    reason: str
+    snapshot: str = Field(description="which one")
+    reason: str = Field(description="why")
 
 
 class ReleaseSnapshot(Step[ReleaseArguments]):

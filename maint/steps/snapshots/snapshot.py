@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterable, Sequence
 
+from pydantic import Field
+
 from maint.config.fields import Duration
 from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_size
@@ -32,9 +34,11 @@ _REDACTED = (
 class TakeArguments(Arguments):
     """Why, and whether only an unredacted export will do."""
 
-    purpose: str = Purpose.BACKUP.value
-    unredacted: bool = False
-    accept_empty: bool = False
+    purpose: str = Field(Purpose.BACKUP.value, description="`backup`, or `safety`: never chosen by itself")
+    unredacted: bool = Field(False, description="fail unless the snapshot is restorable")
+    accept_empty: bool = Field(
+        False, description="virtual clusters hold what is found, however little it is (`maint help vc-backup`)"
+    )
 
 
 class TakeSnapshot(Step[TakeArguments]):
@@ -101,8 +105,8 @@ def _broken_hint(snapshot: Snapshot) -> str:
 class RequireArguments(Arguments):
     """How old the snapshot may be, and the cluster it must hold."""
 
-    max_age: Duration
-    cluster: str = ""
+    max_age: Duration = Field(description="how old it may be")
+    cluster: str = Field("", description="the cluster that is about to go")
 
 
 class RequireBackup(Step[RequireArguments]):
@@ -166,8 +170,8 @@ _SOUND = 2
 class TakeClusterArguments(VcArguments):
     """Why, and whether what is found is true however little it is."""
 
-    purpose: str = Purpose.BACKUP.value
-    accept_empty: bool = False
+    purpose: str = Field(Purpose.BACKUP.value, description="`backup`, or `safety`: never chosen by itself")
+    accept_empty: bool = Field(False, description="it holds what is found, however little it is")
 
 
 class TakeCluster(VcStep[TakeClusterArguments]):

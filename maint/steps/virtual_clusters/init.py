@@ -7,6 +7,8 @@ import ssl
 from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
 
+from pydantic import Field
+
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import MaintError, WorkFailed
 from maint.files import replace
@@ -44,13 +46,13 @@ _LATER = "its host and its service's gateway, unless they have a good one; all i
 class InitArguments(VcArguments):
     """Which virtual cluster, and whether it need not answer yet while this is planned."""
 
-    later: bool = False
+    later: bool = Field(False, description="do not look at the virtual cluster while planning: it need not be up yet")
 
 
 class InitClusterArguments(InitArguments):
     """Whether a certificate of the utility's own making is made anew although the present one is good."""
 
-    renew: bool = False
+    renew: bool = Field(False, description="without `tls`: make a new certificate although the present one is good")
 
 
 class InitCluster(Step[InitClusterArguments]):

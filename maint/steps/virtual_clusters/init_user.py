@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
+from pydantic import Field
 
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.errors import Invalid, MaintError, Refused, WorkFailed
@@ -247,7 +248,7 @@ def _kinit(principal: str, keytab: SecretBytes, environ: Mapping[str, str]) -> "
 class InitUserArguments(InitArguments):
     """Which user of the virtual cluster."""
 
-    user: str
+    user: str = Field(description="a user under `users:` of the virtual cluster")
 
 
 class InitUser(Step[InitUserArguments]):

@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterable, Mapping
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
+from pydantic import Field
 
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused, MaintError, Refused, Unfinished, WorkFailed
@@ -25,8 +26,10 @@ from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, o
 class FindArguments(VcArguments):
     """With which snapshot of the manager it comes back, and whether it does no harm that the source lives."""
 
-    snapshot: str = ""
-    source_gone: bool = False
+    snapshot: str = Field(
+        "", description="the manager's snapshot with which it comes back; the newest restorable one when empty"
+    )
+    source_gone: bool = Field(False, description="although the source still answers: it does no harm")
 
 
 class FindCluster(VcStep[FindArguments]):
@@ -173,8 +176,8 @@ def missing(settings: VirtualClusterSettings) -> Unfinished:
 class RecoverArguments(VcArguments):
     """With which snapshot of the manager it comes back, and whether DAGs do that may run before they are paused."""
 
-    snapshot: str = ""
-    accept_dag_race: bool = False
+    snapshot: str = Field("", description="as for `vc.find`")
+    accept_dag_race: bool = Field(False, description="bring back DAGs too that may run before they are paused")
 
 
 class RecoverCluster(VcStep[RecoverArguments]):

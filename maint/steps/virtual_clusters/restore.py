@@ -59,10 +59,10 @@ Words = Generator[str, None, None]
 class RestoreArguments(VcArguments):
     """From which snapshot, and what is done where something stands in the way."""
 
-    snapshot: str = ""
-    on_conflict: str = "refuse"
-    accept_dag_race: bool = False
-    source_gone: bool = False
+    snapshot: str = Field("", description="the newest that holds it when empty")
+    on_conflict: str = Field("refuse", description="where a name is taken: `refuse`, `skip`, `rename` or `replace`")
+    accept_dag_race: bool = Field(False, description="bring back DAGs too that may run before they are paused")
+    source_gone: bool = Field(False, description="although the source still answers: it does no harm")
 
 
 class RestoreCluster(VcStep[RestoreArguments]):
@@ -164,7 +164,10 @@ def words_of(document: ClusterDocument, decided: Resolution) -> str:
 class ResumeArguments(VcArguments):
     """Which schedules, in which order; all that were awake when it is empty, spark jobs first."""
 
-    order: list[str] = Field(default_factory=list)
+    order: list[str] = Field(
+        default_factory=list,
+        description="the jobs; when empty all that were awake before the newest restore, spark jobs first",
+    )
 
 
 class ResumeSchedules(VcStep[ResumeArguments]):

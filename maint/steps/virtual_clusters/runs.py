@@ -30,14 +30,14 @@ OUTPUT = "driver/stdout"
 class RunJobArguments(JobArguments):
     """Which job, with which variables, and whether to wait for the run's end."""
 
-    wait: bool = False
-    variables: dict[str, str] = Field(default_factory=dict)
+    wait: bool = Field(False, description="wait; a run that fails fails the step")
+    variables: dict[str, str] = Field(default_factory=dict, description="texts for `{{{name}}}`")
 
 
 class RunArguments(VcArguments):
     """Which run."""
 
-    run: int
+    run: int = Field(description="its id")
 
 
 class RunJob(VcStep[RunJobArguments]):
@@ -259,9 +259,13 @@ def _made(cluster: VirtualCluster, definition: Object, files: Mapping[str, Conte
 class OnceArguments(VcArguments):
     """What runs, and the local files that it needs."""
 
-    definition: dict[str, JsonValue]
-    files: list[str] = Field(default_factory=list)
-    keep_log: bool = False
+    definition: dict[str, JsonValue] = Field(description="the job's, as the API takes it, without name and mounts")
+    files: list[str] = Field(
+        default_factory=list, description="local files for the resource, the application among them"
+    )
+    keep_log: bool = Field(
+        False, description="keep `driver/stdout`, sealed in the state folder, until the command has shown it"
+    )
 
 
 class RunOnce(VcStep[OnceArguments]):

@@ -5,6 +5,8 @@ import socket
 from pathlib import Path
 from typing import TypeVar
 
+from pydantic import Field
+
 from maint.model.plan import Action
 from maint.ports import Site, VirtualCluster, Work
 from maint.steps.step import Arguments, Progress, Step
@@ -14,7 +16,7 @@ from maint.steps.virtual_clusters.undo import read
 class VcArguments(Arguments):
     """Which virtual cluster; empty: the only one."""
 
-    vc: str = ""
+    vc: str = Field("", description="which virtual cluster; empty: the only one")
 
 
 A = TypeVar("A", bound=VcArguments)

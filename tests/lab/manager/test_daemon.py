@@ -93,7 +93,7 @@ def test_the_toolkit_understands_the_configuration(up):
     status, _ = up()
     settings = load_settings(Flags(config=Path(status["config"])), {})
     site = settings.site("lab")
-    assert (site.manager.tls_port, site.manager.deployment_api) == (
+    assert (site.manager.tls_port, site.manager.api.deployment) == (
         int(status["manager"]["tls"].rsplit(":")[-1]), 49,
     )  # fmt: skip
     assert next(host.name for host in site.hosts) == "base-01.example.internal"

@@ -23,16 +23,11 @@ _API = re.compile(r"/api/v(\d+)/(.+?)/?")
 
 
 class Incoming(Struct, frozen=True):
-    """The head of a request.
-
-    Attributes:
-        target: path and query as they came.
-        headers: header values by lower-case name.
-    """
+    """The head of a request."""
 
     method: str
-    target: str
-    headers: Mapping[str, str]
+    target: str  # path and query as they came
+    headers: Mapping[str, str]  # by lower-case name
 
     @property
     def path(self) -> str:
@@ -46,16 +41,11 @@ class Incoming(Struct, frozen=True):
 
 
 class Admitted(Struct, frozen=True):
-    """A request that was let in.
-
-    Attributes:
-        handler: who answers it.
-        cookie: the session that its answer opens, "" for none.
-    """
+    """A request that was let in."""
 
     request: Request
     handler: Handler
-    cookie: str
+    cookie: str  # the session that its answer opens, "" for none
 
 
 def admit(world: World, incoming: Incoming) -> Admitted | Response:
@@ -87,7 +77,6 @@ def with_cookie(response: Response, cookie: str) -> Response:
 
 
 def _routed(world: World, incoming: Incoming, user: Doc) -> tuple[Request, Handler]:
-    """Return the request and who answers it; `ApiError` where nobody does or the account may not."""
     query = dict(parse_qsl(urlsplit(incoming.target).query, keep_blank_values=True))
     host = incoming.headers.get("host", "localhost:7180")
     request = Request(incoming.method, incoming.call, 0, {}, query, incoming.headers, user, host=host)
@@ -115,7 +104,6 @@ def _routed(world: World, incoming: Incoming, user: Doc) -> tuple[Request, Handl
 
 
 def _no_route(method: str, path: str) -> ApiError:
-    """Return the answer to a call that nobody answers: it is not simulated, of another method, or does not exist."""
     if routes.is_real(method, path):
         return ApiError(501, f"{method} {path} is not simulated by this lab.", remark="not simulated")
     allowed = routes.methods(path)
@@ -130,7 +118,7 @@ def _cluster_name(world: World, parts: Mapping[str, str]) -> str:
 
 
 def _account(world: World, incoming: Incoming) -> tuple[Doc | None, str]:
-    """Return the account and the cookie that a new session sets; a cookie is taken instead of Basic."""
+    # A cookie is taken instead of Basic.
     name = cookie_name(world)
     session = _cookie(incoming.headers.get("cookie", ""), name)
     if session and (known := world.session_user(session)):
@@ -164,7 +152,6 @@ def _unauthorised(world: World) -> Response:
 
 
 def _pages(incoming: Incoming) -> Response:
-    """Answer outside of the API: a page to log in at, nothing else."""
     if incoming.path in ("/", "/cmf/login"):
         return html(200, "Cloudera Manager")
     return html(404, "Error 404 Not Found")
@@ -183,12 +170,7 @@ _PRIVILEGED = {"administrator": FULL, "cluster-administrator": ADMINISTER, "any"
 
 
 def require(world: World, user: Doc, needs: str, cluster: str = "") -> None:
-    """Raise the 403 of an account whose role is too weak.
-
-    Args:
-        needs: what the route asks for.
-        cluster: the cluster that the path names, "" for none.
-    """
+    """Raise the 403 of an account whose role is too weak, everywhere or on the cluster that the path names."""
     if needs == PRIVILEGED:
         needs = _PRIVILEGED[world.switches["privileged-role"]]
     if needs == READ or any(_allows(grant, _ROLES[needs], cluster) for grant in grants(world.deployment, user)):

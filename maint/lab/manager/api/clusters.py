@@ -9,7 +9,7 @@ _TYPES = {"base": "BASE_CLUSTER", "compute": "COMPUTE_CLUSTER", "experience": "E
 
 
 def kind_of(cluster: Doc) -> str:
-    """Return the type of a cluster, told by its version where it is not stated."""
+    """Return the type of a cluster, derived from its version where it is not stated."""
     if cluster.get("clusterType"):
         return str(cluster["clusterType"])
     named = str(cluster.get("version", ""))
@@ -17,7 +17,7 @@ def kind_of(cluster: Doc) -> str:
 
 
 def read_all(world: World, request: Request) -> Response:
-    """List clusters of the type asked for; base ones unless told otherwise."""
+    """List clusters of the type asked for; base ones by default."""
     wanted = request.query.get("clusterType", "base").lower()
     if wanted not in (*_TYPES, "any"):
         raise ApiError(400, f"Cluster type '{wanted}' is not supported; supported are: any, base, compute, experience.")
@@ -105,14 +105,13 @@ def _drop_references(world: World, cluster: Doc) -> None:
         role["clusters"] = [ref for ref in role.get("clusters") or [] if ref.get("clusterName") != cluster["name"]]
 
 
-def contexts(world: World, request: Request) -> list[Doc]:
+def contexts(world: World, _request: Request) -> list[Doc]:
     """Return the data contexts."""
-    del request
     return items(world.deployment.get("dataContexts"))
 
 
 def read_context(world: World, request: Request) -> Response:
-    """Answer one data context; a missing one is no 404 on real servers (M2.4)."""
+    """Answer one data context; real servers answer 500 for a missing one (M2.4)."""
     return Response(value=_context(world, request))
 
 
@@ -125,9 +124,8 @@ def delete_context(world: World, request: Request) -> Response:
     return Response(value=context)
 
 
-def control_planes(world: World, request: Request) -> Response:
+def control_planes(world: World, _request: Request) -> Response:
     """List control planes, one for each cluster of containers."""
-    del request
     found = [cluster for cluster in clusters(world.deployment) if kind_of(cluster) == "EXPERIENCE_CLUSTER"]
     return listing([
         {"namespace": "cdp", "remoteKubernetesCluster": False,

@@ -18,9 +18,8 @@ _DEFAULTS = {
 _FAMILIES = ("AUTO_TLS_", "CUSTOM_", "HTTP_", "HTTPS_", "KDC_", "KRB_", "LDAP_", "PARCEL_", "SAML_", "TLS_")
 
 
-def version(world: World, request: Request) -> Response:
+def version(world: World, _request: Request) -> Response:
     """Answer what was built."""
-    del request
     return Response(value=world.deployment.get("versionInfo"))
 
 
@@ -47,22 +46,19 @@ def write_config(world: World, request: Request) -> Response:
     return read_config(world, request)
 
 
-def database(world: World, request: Request) -> Response:
+def database(_world: World, _request: Request) -> Response:
     """Answer the kind of database."""
-    del world, request
     return Response(value={"scmDbType": "POSTGRESQL", "embeddedDbUsed": False})
 
 
-def shutdown_readiness(world: World, request: Request) -> Response:
+def shutdown_readiness(world: World, _request: Request) -> Response:
     """Answer whether the server could be stopped now."""
-    del request
     busy = any(command.active for command in world.commands.values())
     return Response(value={"state": "NOT_READY" if busy else "READY"})
 
 
-def instances(world: World, request: Request) -> Response:
+def instances(world: World, _request: Request) -> Response:
     """List the servers of this manager: the first hosts of its deployment (M10.5)."""
-    del request
     known = [(str(host.get("hostname")), str(host.get("ipAddress"))) for host in hosts(world.deployment)]
     servers = (known or [("cm", "127.0.0.1")])[: int(world.switches.number("server-instances"))]
     stamp = commands.moment(world.now().timestamp())
@@ -73,9 +69,8 @@ def instances(world: World, request: Request) -> Response:
     ])  # fmt: skip
 
 
-def peers(world: World, request: Request) -> Response:
+def peers(world: World, _request: Request) -> Response:
     """List peers; their passwords are never shown here."""
-    del request
     listed = [{name: value for name, value in peer.items() if name != "password"}
               for peer in world.deployment.get("peers") or []]  # fmt: skip
     return listing(listed)
@@ -90,22 +85,19 @@ def _item(world: World, item: Doc, name: str) -> Doc:
     return {"name": name, "value": str(item["value"]), **flagged}
 
 
-def api_version(world: World, request: Request) -> Response:
+def api_version(world: World, _request: Request) -> Response:
     """Answer the highest API version as bare text."""
-    del request
     text = {"bare": "v{}", "quoted": '"v{}"', "line": "v{}\n"}[world.switches["version-body"]].format(world.api)
     return plain(text, world.switches["version-content-type"])
 
 
-def echo(world: World, request: Request) -> Response:
+def echo(_world: World, request: Request) -> Response:
     """Answer the message."""
-    del world
     return Response(value={"message": request.query.get("message", "Hello, World!")})
 
 
-def echo_error(world: World, request: Request) -> Response:
+def echo_error(_world: World, request: Request) -> Response:
     """Always fail, with the message."""
-    del world
     raise ApiError(500, request.query.get("message", "Default error message"))
 
 
@@ -132,11 +124,7 @@ def replace_deployment(world: World, request: Request) -> Response:
 
 
 def exported(world: World, request: Request, redacted: bool) -> Doc:
-    """Return the document as one account sees it, in the shape of the API version of the path.
-
-    Args:
-        redacted: whether the redacted view was asked for.
-    """
+    """Return the document as one account sees it, in the shape of the API version of the path."""
     switches = world.switches
     secret = redacted or world.redaction
     under = switches["pwhash-in-redacted-view" if redacted else "pwhash-under-redaction"]
@@ -154,7 +142,7 @@ def exported(world: World, request: Request, redacted: bool) -> Doc:
 
 
 def _extras(world: World, doc: Doc) -> Doc:
-    """Add or drop the fields of which nobody knows whether an export has them (U15)."""
+    # Whether an export has these fields is not known (U15).
     if world.switches["extra-fields"] == "present":
         doc["clusters"] = [
             {"uuid": put_deployment.uuid_for(cluster), "entityStatus": "NONE", **cluster} for cluster in clusters(doc)

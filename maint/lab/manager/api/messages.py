@@ -15,33 +15,20 @@ JSON = "application/json"
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request that was let in.
+    """A request that was let in."""
 
-    Attributes:
-        method: as it came; a HEAD is answered by the handler of its GET.
-        call: method and path, for faults.
-        api: N of `/api/vN`; 0 outside.
-        parts: values of the path's placeholders.
-        query: the query; the last value of each name.
-        headers: header values by lower-case name.
-        user: the account.
-        body: the file that holds the whole body, None where there is none.
-        host: the name and port by which the client came.
-    """
-
-    method: str
-    call: str
-    api: int
-    parts: Mapping[str, str]
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
+    method: str  # as it came; a HEAD is answered by the handler of its GET
+    call: str  # method and path, for faults
+    api: int  # N of `/api/vN`; 0 outside
+    parts: Mapping[str, str]  # values of the path's placeholders
+    query: Mapping[str, str]  # the last value of each name
+    headers: Mapping[str, str]  # by lower-case name
     user: Doc
-    body: Path | None = None
-    host: str = "localhost:7180"
+    body: Path | None = None  # the file that holds the whole body
+    host: str = "localhost:7180"  # name and port by which the client came
 
     @property
     def full(self) -> bool:
-        """Whether the full view was asked for."""
         return self.query.get("view", "summary").lower().startswith("full")
 
     def flag(self, name: str) -> bool:
@@ -49,7 +36,6 @@ class Request(msgspec.Struct, frozen=True):
         return self.query.get(name, "").lower() == "true"
 
     def content(self) -> bytes:
-        """Return the whole body."""
         return self.body.read_bytes() if self.body else b""
 
     def document(self, what: str) -> Doc:
@@ -75,32 +61,23 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What is sent back.
-
-    Attributes:
-        value: what is printed as JSON, unless `text` is given.
-        text: the bare body.
-        whole: whether nulls within the value are printed too, as an export does where it has some (recordings).
-        seconds: how long the server takes before its first byte.
-        remark: what the record of requests says of it.
-    """
+    """What is sent back."""
 
     status: int = 200
     value: Any = None  # Any: whatever JSON can spell
-    text: bytes | None = None
+    text: bytes | None = None  # the bare body
     content_type: str = JSON
     reason: str | None = None
     headers: Mapping[str, str] = {}
-    whole: bool = False
-    seconds: float = 0.0
-    remark: str = ""
+    whole: bool = False  # nulls within the value are printed too, as an export does where it has some (recordings)
+    seconds: float = 0.0  # before its first byte
+    remark: str = ""  # for the record of requests
 
     def spelled(self) -> "Response":
         """Return the same with its value printed, so that later changes of the world do not reach it."""
         return self if self.value is None else msgspec.structs.replace(self, text=self.body(), value=None)
 
     def body(self) -> bytes:
-        """Return the bytes of the body."""
         if self.text is not None:
             return self.text
         if self.value is None:
@@ -109,12 +86,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class ApiError(Exception):
-    """An answer that is an `ApiErrorMessage` (M2.4).
-
-    Args:
-        headers: further headers of the answer.
-        remark: what the record of requests says of it.
-    """
+    """An answer that is an `ApiErrorMessage` (M2.4); the remark goes to the record of requests."""
 
     def __init__(
         self, status: int, message: str, *, headers: Mapping[str, str] | None = None, remark: str = ""
@@ -124,7 +96,6 @@ class ApiError(Exception):
         self._headers, self._remark = headers or {}, remark
 
     def response(self) -> Response:
-        """Return the answer."""
         return Response(self.status, {"message": self.message}, headers=self._headers, remark=self._remark)
 
 
@@ -147,12 +118,12 @@ def html(status: int, title: str, reason: str | None = None) -> Response:
     return Response(status, text=page.encode(), content_type="text/html;charset=ISO-8859-1", reason=reason)
 
 
-def one_of(entries: list[Doc], key: str, name: str, what: str) -> Doc:
+def one_of(entries: list[Doc], key: str, name: str, what: str, where: str = "") -> Doc:
     """Return the entry of a name; 404 where there is none."""
     for entry in entries:
         if entry.get(key) == name:
             return entry
-    raise ApiError(404, f"{what} '{name}' not found.")
+    raise ApiError(404, f"{what} '{name}' not found{where}.")
 
 
 def cluster_of(world: World, request: Request) -> Doc:
@@ -172,18 +143,17 @@ def service_of(world: World, request: Request) -> tuple[Doc | None, Doc]:
             raise ApiError(404, "Cloudera Management Service does not exist.")
         return None, service
     cluster, name = cluster_of(world, request), request.parts["service"]
-    for service in services(cluster):
-        if service.get("name") == name:
-            return cluster, service
-    raise ApiError(404, f"Service '{name}' not found in cluster '{cluster['name']}'.")
+    return cluster, one_of(services(cluster), "name", name, "Service", f" in cluster '{cluster['name']}'")
 
 
 def role_of(service: Doc, name: str) -> Doc:
     """Return a role of a service."""
-    for role in roles(service):
-        if role.get("name") == name:
-            return role
-    raise ApiError(404, f"Role '{name}' not found in service '{service['name']}'.")
+    return one_of(roles(service), "name", name, "Role", f" in service '{service['name']}'")
+
+
+def part(field: str) -> Callable[[World, Request], list[Doc]]:
+    """Return what finds a list of the deployment."""
+    return lambda world, _: list(world.deployment.get(field) or [])
 
 
 def all_of(entries: Callable[[World, Request], list[Doc]]) -> Handler:
@@ -206,11 +176,7 @@ def settings_of(holder: Callable[[World, Request], Doc], field: str = "config") 
 def config_items(
     world: World, listed: list[Doc], request: Request, defaults: Mapping[str, str] | None = None
 ) -> list[Doc]:
-    """Return config items as the API shows them.
-
-    Args:
-        defaults: settings that exist besides, and their values where nobody set them; for the full view.
-    """
+    """Return config items as the API shows them; the full view has those of `defaults` that are not set, too."""
     shown: list[Doc] = as_of({"items": hide_items(listed) if world.redaction else listed}, request.api)["items"]
     if not request.full:
         return shown
@@ -220,7 +186,6 @@ def config_items(
 
 
 def _described(item: Doc, default: str | None) -> Doc:
-    """Return a config item with what the full view adds."""
     name = str(item.get("name"))
     words = name.replace("_", " ").capitalize()
     added: Doc = {"required": False, "default": default, "displayName": words, "description": f"{words}."}

@@ -1,4 +1,4 @@
-"""Which call is answered by whom, since which API version, for which roles (M1, M2.2)."""
+"""Which handler answers a call, since which API version, for which roles (M1, M2.2)."""
 
 import re
 from functools import cache
@@ -9,27 +9,22 @@ from urllib.parse import unquote
 import msgspec
 
 from maint.lab.manager.api import clusters, commands, hosts, manager, security, services
-from maint.lab.manager.api.messages import Handler, all_of, one, settings_of
+from maint.lab.manager.api.messages import Handler, all_of, one, part, settings_of
 
 READ, OPERATE, ADMINISTER, FULL, PRIVILEGED = "read", "operate", "administer", "full", "privileged"
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One call.
-
-    Attributes:
-        needs: what the account must be allowed to do.
-        since: the API version that brought it.
-        takes_json: whether its body is a JSON document, and no other.
-    """
+    """One call."""
 
     handler: Handler
-    needs: str = READ
-    since: int = 1
-    takes_json: bool = False
+    needs: str = READ  # what the account must be allowed to do
+    since: int = 1  # the API version that brought it
+    takes_json: bool = False  # and no other body
 
 
 _REAL_CALLS = Path(__file__).parents[2] / "data" / "management-api.txt"
+_AUTH_ROLES, _MAPPINGS = part("authRoles"), part("externalUserMappings")
 _PARCEL = "clusters/{cluster}/parcels/products/{product}/versions/{version}"
 
 # The calls of a service: one of a cluster, or the management service.
@@ -97,11 +92,11 @@ ROUTES: dict[str, Route] = {
     "GET hosts/{host}/config": Route(settings_of(hosts.named)),
     "POST hosts/removeHostsFromCluster": Route(hosts.remove_all_from_cluster, ADMINISTER, 40, takes_json=True),
     "DELETE hosts/{host}": Route(hosts.delete, ADMINISTER),
-    "GET authRoles": Route(all_of(security.roles), since=18),
+    "GET authRoles": Route(all_of(_AUTH_ROLES), since=18),
     "GET authRoles/metadata": Route(all_of(security.roles_metadata), since=18),
-    "GET authRoles/{uuid}": Route(one(security.roles, "Role", "uuid"), since=18),
-    "GET externalUserMappings": Route(all_of(security.mappings), since=19),
-    "GET externalUserMappings/{uuid}": Route(one(security.mappings, "External user mapping", "uuid"), since=19),
+    "GET authRoles/{uuid}": Route(one(_AUTH_ROLES, "Role", "uuid"), since=18),
+    "GET externalUserMappings": Route(all_of(_MAPPINGS), since=19),
+    "GET externalUserMappings/{uuid}": Route(one(_MAPPINGS, "External user mapping", "uuid"), since=19),
     "GET users": Route(security.read_users),
     "GET users/sessions": Route(security.sessions, FULL, 30),
     "GET users/{user}": Route(security.read_user),
@@ -139,7 +134,7 @@ def _real_calls() -> list[tuple[re.Pattern[str], list[str]]]:
 
 
 def _pattern(spelled: str) -> re.Pattern[str]:
-    """Return what matches a call; `{name}` stands for one word of the path, `{name:a|b}` for one of these."""
+    # `{name}` stands for one word of the path, `{name:a|b}` for one of these.
     split = re.split(r"\{(\w+)(?::([\w|]+))?\}", spelled)
     named = (f"(?P<{name}>{words or '[^/]+'})" for name, words in zip(split[1::3], split[2::3], strict=True))
     return re.compile("".join(part for pair in zip_longest(map(re.escape, split[::3]), named) for part in pair if part))

@@ -6,7 +6,7 @@ from email import message_from_bytes, policy
 
 from maint.lab.manager import commands
 from maint.lab.manager.accounts import internal
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing, plain
+from maint.lab.manager.api.messages import ApiError, Request, Response, listing, one_of, plain
 from maint.lab.manager.document import Doc, users
 from maint.lab.manager.license import BadLicense, read_license
 from maint.lab.manager.views import as_of
@@ -75,27 +75,24 @@ def upload_license(world: World, request: Request) -> Response:
     return Response(value=_license(world.license, request.api))
 
 
-def begin_trial(world: World, request: Request) -> Response:
+def begin_trial(world: World, _request: Request) -> Response:
     """Begin the trial; it can be had once."""
-    del request
     if world.trial != "unused":
         raise ApiError(400, "Trial has been used.")
     world.trial = "running"
     return Response(204)
 
 
-def end_trial(world: World, request: Request) -> Response:
+def end_trial(world: World, _request: Request) -> Response:
     """End the trial."""
-    del request
     if world.trial != "running":
         raise ApiError(400, "No trial is running.")
     world.trial = "used"
     return Response(204)
 
 
-def license_usage(world: World, request: Request) -> Response:
+def license_usage(world: World, _request: Request) -> Response:
     """Answer which licensed features are in use."""
-    del request
     named: Doc = {str(cluster.get("name")): {} for cluster in world.deployment.get("clusters") or []}
     return Response(value={"totals": {}, "clusters": named})
 
@@ -130,36 +127,20 @@ def read_users(world: World, request: Request) -> Response:
 
 def read_user(world: World, request: Request) -> Response:
     """Answer one account."""
-    for user in users(world.deployment):
-        if user.get("name") == request.parts["user"]:
-            return Response(value=_account(user, request.api))
-    raise ApiError(404, f"User '{request.parts['user']}' not found.")
+    return Response(value=_account(one_of(users(world.deployment), "name", request.parts["user"], "User"), request.api))
 
 
-def roles(world: World, request: Request) -> list[Doc]:
-    """Return the roles that accounts can have."""
-    del request
-    return list(world.deployment.get("authRoles") or [])
-
-
-def roles_metadata(world: World, request: Request) -> list[Doc]:
+def roles_metadata(world: World, _request: Request) -> list[Doc]:
     """Return what is known of each role, without who has it."""
     return [
         {"displayName": each.get("displayName"), "uuid": each.get("uuid"), "role": each.get("name"),
          "authorities": [], "allowedScopes": []}
-        for each in roles(world, request)
+        for each in world.deployment.get("authRoles") or []
     ]  # fmt: skip
 
 
-def mappings(world: World, request: Request) -> list[Doc]:
-    """Return what maps groups of a directory to roles."""
-    del request
-    return list(world.deployment.get("externalUserMappings") or [])
-
-
-def sessions(world: World, request: Request) -> Response:
+def sessions(world: World, _request: Request) -> Response:
     """List open sessions: one for each call that came without a cookie (M2.2)."""
-    del request
     stamp = commands.moment(world.now().timestamp())
     return listing([
         {"name": name, "remoteAddr": "127.0.0.1", "lastRequest": stamp} for name in world.sessions.values()

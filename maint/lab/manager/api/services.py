@@ -64,7 +64,7 @@ def groups_shown(world: World, request: Request) -> list[Doc]:
 
 
 def _service(world: World, cluster: Doc | None, service: Doc, request: Request) -> Doc:
-    """Return a service as listings show it, in the fields of an API version (recordings)."""
+    # In the fields of an API version (recordings).
     state, api = world.service_state(service), request.api
     base = f"http://{request.host}/cmf/serviceRedirect/{service['name']}"
     health = {STARTED: "GOOD", NA: "GOOD"}.get(state, "DISABLED")
@@ -108,7 +108,7 @@ def _role(world: World, cluster: Doc | None, service: Doc, role: Doc, request: R
 
 
 def _staleness(api: int, *, client: bool) -> Doc:
-    """Return what an API version says of configuration that was changed and not yet taken over."""
+    # Of configuration that was changed and not yet taken over.
     if api < 6:
         return {"configStale": False}
     return {"configStalenessStatus": "FRESH"} | ({"clientConfigStalenessStatus": "FRESH"} if client else {})
