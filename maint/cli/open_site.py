@@ -62,7 +62,7 @@ def limit_of(flags: Flags) -> float | None:
     """Return `--timeout` in seconds, None where it was not given.
 
     Raises:
-        UsageError: it is no duration.
+        UsageError: it is not a duration.
     """
     if flags.timeout is None:
         return None

@@ -13,11 +13,7 @@ _CRITICAL = b"\x01\x01\xff"
 
 
 def first_of(chain: bytes) -> bytes:
-    """Return the first certificate of a chain (PEM) as DER.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Return the first certificate of a chain (PEM) as DER; ValueError where there is none."""
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     text = chain.decode("ascii", "replace")
     if begin not in text or end not in text:
@@ -31,11 +27,7 @@ def fingerprint(der: bytes) -> str:
 
 
 def end_of(der: bytes) -> datetime:
-    """Return when a certificate (DER) ends.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
+    """Return when a certificate (DER) ends; ValueError where it cannot be read."""
     parts = _parts(_inside(_inside(der)[0])[0])
     # Serial number, algorithm, issuer, validity; before them the version, which version 1 leaves out.
     place = 4 if parts and parts[0][0] == _VERSION else 3
@@ -53,11 +45,7 @@ def covers(der: bytes, host: str) -> bool:
 
 
 def names_of(der: bytes) -> list[str]:
-    """Return the DNS names of a certificate (DER); those of its subject do not count, as for all clients of today.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
+    """Return the DNS names of a certificate (DER), but not its subject, as all clients of today; ValueError."""
     place = der.find(_ALTERNATIVES)
     if place < 0:
         return []
@@ -77,7 +65,6 @@ def _parts(der: bytes) -> list[tuple[int, bytes]]:
 
 
 def _inside(der: bytes) -> tuple[bytes, bytes]:
-    """Return the content of the first element, and what follows it."""
     length, start = der[1] if len(der) > 1 else 1, 2
     if length & 0x80:
         count = length & 0x7F

@@ -27,25 +27,15 @@ class Happening(StrEnum):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One thing that happened to one action.
+    """One thing that happened to one action."""
 
-    Attributes:
-        time: when, UTC.
-        index: the action's place in the plan, from 0.
-        what: started, progressed or finished.
-        detail: words for the operator.
-        outcome: how it ended; only when finished.
-        value: what the step registered; only when finished; never a secret.
-        partly: whether it is done, but not all that was hoped for; only when finished.
-    """
-
-    time: datetime
-    index: int
+    time: datetime  # UTC
+    index: int  # the action's place in the plan, from 0
     what: Happening
-    detail: str = ""
-    outcome: Outcome | None = None
-    value: Json = None
-    partly: bool = False
+    detail: str = ""  # words for the operator
+    outcome: Outcome | None = None  # only when finished
+    value: Json = None  # what the step registered; only when finished; never a secret
+    partly: bool = False  # done, but not all that was hoped for; only when finished
 
 
 class Result(msgspec.Struct, frozen=True):

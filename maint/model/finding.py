@@ -24,27 +24,16 @@ class State(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One check on one host.
-
-    Attributes:
-        check: its id.
-        severity: how bad it is when the rule is broken.
-        state: how it ended.
-        observed: what was seen, or why nothing was.
-        expected: what ought to be seen.
-        source: where the rule comes from.
-        remedy: how to mend it.
-        host: where; "" for a check of the site as a whole.
-    """
+    """One check on one host."""
 
     check: str
-    severity: Severity
+    severity: Severity  # how bad it is when the rule is broken
     state: State
-    observed: str
+    observed: str  # what was seen, or why nothing was
     expected: str
-    source: str
-    remedy: str
-    host: str
+    source: str  # where the rule comes from
+    remedy: str  # how to mend it
+    host: str  # "" for a check of the site as a whole
 
 
 class Contact(msgspec.Struct, frozen=True):

@@ -15,48 +15,26 @@ class Standing(StrEnum):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What a host answered to its script.
-
-    Attributes:
-        host: its name in the inventory.
-        out: what it printed, as far as it came.
-        status: exit status of the shell, None where it was not seen.
-        reason: why the answer is not whole, None where it is.
-        hint: what to do about that.
-        sent: when the script left, seconds since 1970 by our clock; 0 where it never did.
-        received: when the answer ended.
-        seconds: from the first packet to the last.
-        login_seconds: how much of that passed before the script could be sent.
-    """
+    """What a host answered to its script."""
 
     host: str
-    out: bytes = b""
-    status: int | None = None
-    reason: str | None = None
-    hint: str | None = None
-    sent: float = 0.0
-    received: float = 0.0
-    seconds: float = 0.0
-    login_seconds: float = 0.0
+    out: bytes = b""  # what it printed, as far as it came
+    status: int | None = None  # of the shell, None where it was not seen
+    reason: str | None = None  # why the answer is not whole, None where it is
+    hint: str | None = None  # what to do about that
+    sent: float = 0.0  # when the script left, seconds since 1970 by our clock; 0 where it never did
+    received: float = 0.0  # when the answer ended
+    seconds: float = 0.0  # from the first packet to the last
+    login_seconds: float = 0.0  # how much of that passed before the script could be sent
 
 
 class Presented(msgspec.Struct, frozen=True):
-    """The key that a host presents.
-
-    Attributes:
-        host: its name in the inventory.
-        recorded_as: what known_hosts calls it.
-        type: such as ssh-ed25519; "" where it presents none.
-        key: base64, as known_hosts has it.
-        fingerprint: SHA256:…, as OpenSSH shows it.
-        standing: how it stands to what is recorded.
-        reason: why it could not be seen, None where it was.
-    """
+    """The key that a host presents."""
 
     host: str
-    recorded_as: str
-    type: str = ""
-    key: str = ""
-    fingerprint: str = ""
-    standing: Standing = Standing.UNKNOWN
-    reason: str | None = None
+    recorded_as: str  # what known_hosts calls it
+    type: str = ""  # such as ssh-ed25519; "" where it presents none
+    key: str = ""  # base64, as known_hosts has it
+    fingerprint: str = ""  # SHA256:…, as OpenSSH shows it
+    standing: Standing = Standing.UNKNOWN  # how it stands to what is recorded
+    reason: str | None = None  # why it could not be seen, None where it was

@@ -8,14 +8,10 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds that a text such as `90s` or `1h30m` stands for.
-
-    Raises:
-        ValueError: the text is no duration.
-    """
+    """Return the seconds that a text such as `90s` or `1h30m` stands for; else ValueError."""
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text.strip():
-        raise ValueError(f"{text!r} is no duration; write 90s, 30m, 24h or 7d")
+        raise ValueError(f"{text!r} is not a duration; write 90s, 30m, 24h or 7d")
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
@@ -48,11 +44,9 @@ def show_count(count: int, noun: str) -> str:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Return names with runs of numbers folded, in order, separated by blanks.
-
-    The last number of a name's first part is the one that counts. Numbers fold with others of the same number of
-    digits, so that a range never names a host that is not there.
-    """
+    """Return names with runs of numbers folded, in order, separated by blanks."""
+    # The last number of a name's first part counts. Numbers fold with others of the same number of digits, so that a
+    # range never names a host that is not there.
     families: dict[tuple[str, str, int], list[int]] = {}
     order: list[tuple[str, str, int] | str] = []
     for name in dict.fromkeys(names):

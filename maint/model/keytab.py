@@ -1,4 +1,4 @@
-"""Keytabs of MIT Kerberos: parsed without any library, and judged (jobs API, section 12)."""
+"""Keytabs of MIT Kerberos: parsed without any library, and judged (J12)."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -19,20 +19,12 @@ class BadKeytab(ValueError):
 
 
 class Key(msgspec.Struct, frozen=True):
-    """One key of a keytab.
+    """One key of a keytab."""
 
-    Attributes:
-        principal: as people write it, `name/instance@REALM`.
-        version: the key version, which the KDC counts up.
-        enctype: number of the encryption type.
-        stamp: when it was written, seconds since 1970.
-        content: the key itself.
-    """
-
-    principal: str
-    version: int
-    enctype: int
-    stamp: int
+    principal: str  # `name/instance@REALM`
+    version: int  # the key version, which the KDC counts up
+    enctype: int  # number of the encryption type
+    stamp: int  # when it was written, seconds since 1970
     content: bytes
 
     def __repr__(self) -> str:
@@ -50,11 +42,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 def parse(content: bytes) -> Sequence[Key]:
-    """Return the keys of a keytab, in its order; gaps that deleted keys left are passed over.
-
-    Raises:
-        BadKeytab: with what is wrong with it.
-    """
+    """Return the keys of a keytab, in its order, without the gaps of deleted keys; else BadKeytab."""
     if len(content) < 2 or content[0] != _MAGIC or content[1] not in (_NATIVE, _BIG):
         raise BadKeytab("it does not begin as a keytab does (05 02)")
     if content[1] == _BIG:
@@ -132,11 +120,7 @@ class _Reader:
 
 
 def newest_usable(keys: Sequence[Key], principal: str) -> Key:
-    """Return a usable key of a principal's newest key version.
-
-    Raises:
-        BadKeytab: there is none, with what there is instead.
-    """
+    """Return a usable key of a principal's newest key version; BadKeytab tells what there is instead."""
     own = [key for key in keys if key.principal == principal]
     if not own:
         held = sorted({key.principal for key in keys})

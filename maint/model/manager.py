@@ -1,4 +1,4 @@
-"""What a management API says about itself, its clusters and its commands (contract sections 3, 4, 5, 9, 10)."""
+"""What a management API says about itself, its clusters and its commands (M3, M4, M5, M9, M10)."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -7,7 +7,7 @@ import msgspec
 
 
 class Door(StrEnum):
-    """Which of the two ports serves the API now (contract section 2.1)."""
+    """Which of the two ports serves the API now (M2.1)."""
 
     PLAIN = "plain"  # 7180 answers itself
     TLS = "tls"  # 7183 answers; 7180 is closed or redirects
@@ -15,21 +15,13 @@ class Door(StrEnum):
 
 
 class Presence(msgspec.Struct, frozen=True):
-    """What an anonymous knock on both ports found.
+    """What an anonymous knock on both ports found."""
 
-    Attributes:
-        door: the port to talk to.
-        plain: words on 7180 (`answers 401`, `redirects`, `refused`, …).
-        tls: words on 7183.
-        chain: None when the certificate chain was accepted or not seen, else why not.
-        remedy: what to do about that.
-    """
-
-    door: Door
-    plain: str
-    tls: str
-    chain: str | None = None
-    remedy: str | None = None
+    door: Door  # the port to talk to
+    plain: str  # words on 7180 (`answers 401`, `redirects`, `refused`, …)
+    tls: str  # words on 7183
+    chain: str | None = None  # None when the certificate chain was accepted or not seen, else why not
+    remedy: str | None = None  # what to do about that
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -48,7 +40,7 @@ class Service(msgspec.Struct, frozen=True):
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing of it runs: STOPPED, or NA for client-only services (contract section 5)."""
+        """Whether nothing of it runs: STOPPED, or NA for client-only services (M5)."""
         return self.state in ("STOPPED", "NA")
 
 
@@ -86,7 +78,7 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, frozen=True):
-    """An asynchronous command (contract section 4)."""
+    """An asynchronous command (M4)."""
 
     id: int
     name: str
@@ -97,7 +89,7 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why it failed: its own words, else those of its failed children, else none given (contract section 4.3)."""
+        """Why it failed: its own words, else those of its failed children, else none given (M4.3)."""
         failed = [child.reason for child in self.children if child.success is False]
         words = [text for text in (self.message, *failed) if text]
         return "; ".join(dict.fromkeys(words)) or "no reason given"

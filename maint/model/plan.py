@@ -33,47 +33,26 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One thing to do.
+    """One thing to do."""
 
-    Attributes:
-        name: the step's name in the playbook.
-        kind: the step kind that carries it out, such as `cluster.stop`.
-        target: what it is done to, such as `cluster base`.
-        effect: READ, CHANGE or DESTROY.
-        summary: one line for the operator.
-        arguments: what the step kind needs to carry it out; never a secret.
-        late: names of the arguments that are still templates, to be filled from registered values.
-        scope: the playbook's parameters, kept for `late` and `when`.
-        undo: how to take it back by hand.
-        facts: what was true when this was planned; part of the plan's fingerprint.
-        confirm: the name that the operator must repeat before a DESTROY; else None.
-        phase: main, on_failure or finally.
-        when: an expression over registered values that must hold, else None.
-        register: the name under which the result is kept, else None.
-        timeout: seconds that the action may take, else None.
-        retry: how often it is tried; more than once only for READ.
-        lane: what it belongs to, such as one of several virtual clusters; where it fails, other lanes go on.
-        within: which included playbook it comes from, as its place in the plan; empty: the outermost.
-    """
-
-    name: str
-    kind: str
-    target: str
+    name: str  # the step's name in the playbook
+    kind: str  # the step kind that carries it out, such as `cluster.stop`
+    target: str  # such as `cluster base`
     effect: Effect
-    summary: str
-    arguments: Mapping[str, Json] = {}
-    late: Sequence[str] = ()
-    scope: Mapping[str, Json] = {}
-    undo: str | None = None
-    facts: Mapping[str, Json] = {}
-    confirm: str | None = None
+    summary: str  # one line for the operator
+    arguments: Mapping[str, Json] = {}  # never a secret
+    late: Sequence[str] = ()  # names of arguments that are still templates, to be filled from registered values
+    scope: Mapping[str, Json] = {}  # the playbook's parameters, kept for `late` and `when`
+    undo: str | None = None  # how to take it back by hand
+    facts: Mapping[str, Json] = {}  # what was true when this was planned; part of the plan's fingerprint
+    confirm: str | None = None  # the name that the operator must repeat before a DESTROY
     phase: Phase = Phase.MAIN
-    when: str | None = None
-    register: str | None = None
-    timeout: float | None = None
-    retry: Retry = Retry()
-    lane: str = ""
-    within: str = ""
+    when: str | None = None  # an expression over registered values that must hold
+    register: str | None = None  # the name under which the result is kept
+    timeout: float | None = None  # seconds
+    retry: Retry = Retry()  # how often it is tried; more than once only for READ
+    lane: str = ""  # what it belongs to, such as one of several virtual clusters; where it fails, other lanes go on
+    within: str = ""  # the included playbook it comes from, as its place in the plan; empty: the outermost
 
     def to_json(self) -> dict[str, Json]:
         """Return the action as JSON; `Action.from_json` reads it back."""
@@ -109,21 +88,13 @@ class Action(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """All that a run will do, in order.
+    """All that a run will do, in order."""
 
-    Attributes:
-        source: the playbook's name.
-        site: the site it is meant for.
-        parameters: the values the playbook was planned with; never a secret.
-        actions: what will be done.
-        locks: whether carrying it out takes the site's lock.
-    """
-
-    source: str
+    source: str  # the playbook's name
     site: str
-    parameters: Mapping[str, Json]
+    parameters: Mapping[str, Json]  # the values the playbook was planned with; never a secret
     actions: Sequence[Action]
-    locks: bool = True
+    locks: bool = True  # whether carrying it out takes the site's lock
 
     @property
     def effect(self) -> Effect:

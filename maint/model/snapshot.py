@@ -19,7 +19,7 @@ class Purpose(StrEnum):
 
 
 class Redaction(StrEnum):
-    """What the values of an export show (contract section 7.1)."""
+    """What the values of an export show (M7.1)."""
 
     NONE = "none"  # every secret is readable
     REDACTED = "redacted"  # at least one secret is the word REDACTED, or the users' hashes are missing
@@ -35,10 +35,7 @@ class Trust(StrEnum):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One stored file of a snapshot: name, size and SHA-256 of the stored bytes.
-
-    `content_bytes` and `content_sha256` speak of what is inside, before compression and encryption.
-    """
+    """One stored file: size and SHA-256 as stored, and (`content_…`) of what is inside, unpacked."""
 
     name: str
     bytes: int
@@ -57,24 +54,16 @@ class StoredFile(msgspec.Struct, frozen=True):
 
 
 class ClusterSummary(msgspec.Struct, frozen=True):
-    """What a snapshot tells of one virtual cluster.
+    """What a snapshot tells of one virtual cluster."""
 
-    Attributes:
-        name: as the config calls it.
-        base_url: where it was.
-        jobs, resources, files, bytes: how many, and the size of all files.
-        problems: what could not be read, in words.
-        doubt: why what was found is not taken for the truth; empty where it is.
-    """
-
-    name: str
+    name: str  # as the config calls it
     base_url: str
     jobs: int = 0
     resources: int = 0
     files: int = 0
-    bytes: int = 0
-    problems: Sequence[str] = ()
-    doubt: str = ""
+    bytes: int = 0  # of all files
+    problems: Sequence[str] = ()  # what could not be read, in words
+    doubt: str = ""  # why what was found is not taken for the truth
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -86,11 +75,11 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What the stream told while it was captured (verification levels 2 and 3)."""
+    """What the stream showed while it was captured (verification levels 2 and 3)."""
 
     redaction: Redaction
     flagged: bool  # whether config items carry `sensitive`
-    hash_rule: bool | None  # whether the rule of contract section 7.3 fits the login just used; None: cannot tell
+    hash_rule: bool | None  # whether the rule M7.3 fits the login just used; None: cannot tell
     counts: Mapping[str, int]
     findings: Sequence[Finding] = ()
 

@@ -1,7 +1,4 @@
-"""A virtual cluster's nouns: jobs, resources, files and runs, each around the object that the API sent.
-
-The object is kept as it came (`raw`), so that keys that nobody knows yet are carried through (contract section 4.2).
-"""
+"""A virtual cluster's nouns, each around the object as the API sent it (`raw`), unknown keys included (J4.2)."""
 
 import hashlib
 import re
@@ -19,19 +16,19 @@ Object = Mapping[str, Json]
 
 SUCCEEDED = "succeeded"
 FINAL = frozenset({SUCCEEDED, "failed", "killed", "unknown"})
-"""The states in which a run has ended (contract section 6.3); any other word means that it still goes."""
+"""The states in which a run has ended (J6.3); any other word means that it still goes."""
 
 READY = "ready"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{2,29}")
 
 
 def is_cluster_name(text: str) -> bool:
-    """Whether a text may name a virtual cluster: 3 to 30 letters, digits and hyphens, a letter first (contract 8)."""
+    """Whether a text may name a virtual cluster: 3 to 30 letters, digits and hyphens, a letter first (J8)."""
     return _NAME.fullmatch(text) is not None
 
 
 def text_of(raw: Object, key: str) -> str:
-    """Return a text of an object; what is left out is the empty one (contract section 3.2)."""
+    """Return a text of an object; what is left out is the empty one (J3.2)."""
     value = raw.get(key)
     return value if isinstance(value, str) else ""
 
@@ -51,18 +48,12 @@ class Named(Protocol):
 
 
 class Text:
-    """A text of an object, as an attribute of what stands around it; what is left out is the empty one.
-
-    Args:
-        key: where it stands in the object.
-        otherwise: what being left out means.
-    """
+    """A text of an object, by its key, as an attribute of what stands around it; left out, it means `otherwise`."""
 
     def __init__(self, key: str, otherwise: str = "") -> None:
         self._key, self._otherwise = key, otherwise
 
     def __get__(self, owner: Named, kind: type) -> str:
-        """Return the text."""
         return text_of(owner.raw, self._key) or self._otherwise
 
 
@@ -90,7 +81,7 @@ class File(msgspec.Struct, frozen=True):
     """Its path within the resource, folders with `/`."""
 
     signature = Text("signature")
-    """SHA-1 of its content, in hex (contract section 5.3)."""
+    """SHA-1 of its content, in hex (J5.3)."""
 
     @property
     def size(self) -> int:
@@ -110,7 +101,7 @@ class Resource(msgspec.Struct, frozen=True):
     """`files`, which may be left out, `python-env`, or a newer word."""
 
     status = Text("status")
-    """`ready`, or how far its build is (contract section 5.4)."""
+    """`ready`, or how far its build is (J5.4)."""
 
     signature = Text("signature")
     """The signature over all files; empty where there are none."""
@@ -138,7 +129,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def mounts(self) -> Sequence[str]:
-        """The names of what it mounts: resources, or git repositories (contract section 4.3)."""
+        """The names of what it mounts: resources, or git repositories (J4.3)."""
         return tuple(text_of(item, "resourceName") for item in _items(self.raw, "mounts"))
 
     @property
@@ -169,7 +160,7 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> int:
-        """Its number; it only ever grows (contract section 6.2)."""
+        """Its number; it only ever grows (J6.2)."""
         return number_of(self.raw, "id")
 
     job = Text("job")
@@ -188,19 +179,19 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def signature_of(content: bytes) -> str:
-    """Return the signature of a file's content (contract section 5.3)."""
+    """Return the signature of a file's content (J5.3)."""
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
 def joint_signature(files: Iterable[tuple[str, str]]) -> str:
-    """Return a resource's signature from paths and signatures of its files; empty for none (contract section 5.3)."""
+    """Return a resource's signature from paths and signatures of its files; empty for none (J5.3)."""
     ordered = [signature for _, signature in sorted(files, key=lambda pair: pair[0].encode())]
     return hashlib.sha1("".join(ordered).encode(), usedforsecurity=False).hexdigest() if ordered else ""
 
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 
-# Set by the server, never sent back (contract section 4.2).
+# Set by the server, never sent back (J4.2).
 _SERVERS = frozenset({"created", "modified", "lastUsed", "latestRunInfo"})
 _SCHEDULES = frozenset({"user", "nextExecution", "pausedUponCreation"})
 _RESOURCES = frozenset({"created", "modified", "lastUsed", "status", "signature", "pythonEnvInfo", "files"})
@@ -240,10 +231,8 @@ UNSCHEDULED: Object = {
 
 
 def sendable_job(raw: Object) -> dict[str, Json]:
-    """Return what may be sent to create a job again, unknown keys included.
-
-    An airflow job goes without a schedule: its DAG file is the truth for it (contract section 4.4).
-    """
+    """Return what may be sent to create a job again, unknown keys included."""
+    # An airflow job goes without a schedule: its DAG file is the truth for it (J4.4).
     kept = {key: value for key, value in raw.items() if key not in _SERVERS}
     if raw.get("type") == "airflow":
         kept.pop("schedule", None)
@@ -263,12 +252,8 @@ def sendable_resource(raw: Object) -> dict[str, Json]:
 def normal_job(raw: Object, *, pauses: bool = True) -> dict[str, Json]:
     """Return the form in which two definitions are equal when they mean the same.
 
-    What the server adds is left out, and so is what says nothing: empty texts, empty lists and `false` count as
-    absent, but for `schedule.enabled`, which is printed (contract section 3.2). Times are brought to one spelling.
-
-    Args:
-        raw: a job as it was sent or received.
-        pauses: whether it counts that a schedule is paused.
+    Without what the server adds and what says nothing: empty texts, empty lists and `false` count as absent, but for
+    `schedule.enabled` (J3.2). Times have one spelling. With `pauses` it counts that a schedule is paused.
     """
     normal = _solid(sendable_job(raw))
     mounts = normal.get("mounts")
@@ -285,15 +270,12 @@ def normal_resource(raw: Object) -> dict[str, Json]:
     normal = {"type": "files", **_solid(sendable_resource(raw))}
     environment = normal.get("pythonEnv")
     if isinstance(environment, dict):
-        environment.pop("type", None)  # returned, and only ever repeats the resource's own type (contract section 5.4)
+        environment.pop("type", None)  # returned, and only ever repeats the resource's own type (J5.4)
     return _solid(normal)
 
 
 def covers(live: Json, wanted: Json) -> bool:
-    """Whether a normal form holds all of another one, as far as a server can be asked to.
-
-    It may have added defaults of its own, and dropped keys that it does not know (contract section 3.1).
-    """
+    """Whether a normal form holds all of another one; the server may add defaults and drop unknown keys (J3.1)."""
     if isinstance(wanted, Mapping):
         return isinstance(live, Mapping) and all(
             covers(live.get(key), value) for key, value in wanted.items() if key in live or key in _KNOWN
@@ -302,10 +284,8 @@ def covers(live: Json, wanted: Json) -> bool:
 
 
 def same_time(text: str) -> str:
-    """Return a time in one spelling, whichever of the API's four forms it has (contract section 3.2).
-
-    What is no time stays as it is; Go's zero time is no time at all, and becomes the empty text.
-    """
+    """Return a time in one spelling, whichever of the API's four forms it has (J3.2)."""
+    # What is not a time stays as it is; Go's zero time is not one, and becomes the empty text.
     if not text or text == ZERO_TIME:
         return ""
     for read in (datetime.fromisoformat, parsedate_to_datetime):

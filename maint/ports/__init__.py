@@ -1,7 +1,7 @@
 """The outside world on one page: what maint asks of it, as Protocols.
 
-Whatever only reads is in a `…Sight`; whatever changes something adds to it. Planning receives a `Sight`,
-carrying out receives a `Site`, so that "a dry run changes nothing" is a matter of types.
+What only reads is in a `…Sight`; what changes something adds to it. Planning receives a `Sight`, carrying out a
+`Site`, so that "a dry run changes nothing" is a matter of types.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,38 +45,24 @@ class Secrets(Protocol):
     """Turns references (`file:PATH`, `env:NAME`, `command:WORDS`, `credential:NAME`, …) into values."""
 
     def resolve(self, reference: str) -> Secret:
-        """Return the value.
-
-        Raises:
-            Invalid: the reference is malformed, names nothing, or a file that others can read.
-        """
+        """Return the value; Invalid: the reference is malformed, names nothing, or a file that others can read."""
 
     def resolve_bytes(self, reference: str) -> SecretBytes:
-        """Return the value as it is, byte for byte: a keytab, a key. What can only hold text holds base64.
-
-        Raises:
-            Invalid: as for `resolve`.
-        """
+        """Return the value byte for byte, such as a keytab; what can only hold text holds base64. Raises Invalid."""
 
 
 class Body(msgspec.Struct, frozen=True):
-    """A request body of known length, sent once.
-
-    Attributes:
-        read: returns the next bytes, b'' at the end.
-        length: bytes in all.
-        before_last: called just before the last block leaves; what it writes is on disk by then.
-    """
+    """A request body of `length` bytes, sent once; `read` returns b'' at the end."""
 
     read: Callable[[int], bytes]
     length: int
+    # called just before the last block leaves; what it writes is on disk by then
     before_last: Callable[[], None] = lambda: None
 
 
 class ManagerSight(Protocol):
-    """The management API, reading only (contract sections 2 to 11).
+    """The management API, reading only (M2 to M11); the config's account is tried first, then its `bootstrap` account.
 
-    The account that the config names is tried first, then its `bootstrap` account; `log_in` says which was let in.
     Every method raises `CannotReach` when the server cannot be reached or trusted, `LoginRefused` on 401 to all
     accounts, and `WorkFailed` with the server's own message when it answers with an error.
     """
@@ -167,10 +153,7 @@ class Manager(ManagerSight, Protocol):
 
 
 class StoreSight(Protocol):
-    """A place for snapshots, reading only. Names are relative, with `/` between folders.
-
-    Every method raises `StoreFailed` when the place cannot be reached or says no.
-    """
+    """A place for snapshots, reading only; names are relative, with `/`. Every method raises `StoreFailed`."""
 
     @property
     def location(self) -> str:
@@ -190,7 +173,7 @@ class Store(StoreSight, Protocol):
     """A place for snapshots: files are written once, whole or not at all."""
 
     def create(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Write a new file: committed (fsync, rename, fsync of the folder) when the block ends well, gone otherwise.
+        """Write a new file, committed (fsync, rename, fsync of the folder) when the block ends well, gone otherwise.
 
         Raises:
             FileExistsError: there is one already; nothing is ever overwritten.
@@ -242,11 +225,7 @@ class Sign(Protocol):
         """Return the armored signature, in its one canonical spelling."""
 
     def verify(self, content: bytes, signature: bytes) -> str:
-        """Return the trusted public key that signed.
-
-        Raises:
-            WorkFailed: not canonical, not by a trusted key, or not of this content.
-        """
+        """Return the trusted key that signed; WorkFailed: not canonical, of no trusted key, or of another content."""
 
 
 class Undo(Protocol):
@@ -332,14 +311,7 @@ class Sight(Protocol):
         """Return the private keys at hand; empty on a machine that only takes backups."""
 
     def virtual_cluster(self, name: str) -> VirtualClusterSight:
-        """Return a virtual cluster by the name that the config gives it, reading.
-
-        Args:
-            name: its name; empty: the only one that is configured.
-
-        Raises:
-            Invalid: none of that name is configured, or there are several to choose from.
-        """
+        """Return a virtual cluster by its name in the config (empty: the only one); Invalid: none, or several."""
 
 
 class Site(Sight, Protocol):
@@ -365,12 +337,7 @@ class Site(Sight, Protocol):
         """Return a virtual cluster, acting."""
 
     def find_at(self, name: str, values: Mapping[str, Json]) -> None:
-        """Look for a virtual cluster elsewhere than the config says, from now on; an unknown name is none.
-
-        Args:
-            name: the virtual cluster's.
-            values: `base_url`, `auth_url`, `connect_to`, `ca`; whatever else is passed over.
-        """
+        """Look for a virtual cluster elsewhere from now on (`base_url`, `auth_url`, `connect_to`, `ca` of `values`)."""
 
     @property
     def undo(self) -> Undo:

@@ -72,18 +72,10 @@ class Fleet(Protocol):
     def ask(
         self, hosts: Sequence[HostSettings], scripts: Mapping[str, bytes], *, timeout: float | None = None
     ) -> Iterator[Reply]:
-        """Feed each host's script to its `/bin/sh` and yield one reply a host, in the order of `hosts`.
+        """Feed each host's script, which must change nothing, to `/bin/sh`; yield replies in the order of `hosts`.
 
-        Nothing a host does or fails to do is raised: it stands in its reply. Whoever stops iterating leaves no
-        connection and no thread behind.
-
-        Args:
-            hosts: whom to ask.
-            scripts: what to run there, by host name; it must change nothing.
-            timeout: seconds for the whole run; hosts that are not done by then say so.
-
-        Raises:
-            Invalid: the private key or the configuration cannot be used.
+        What fails on a host stands in its reply, hosts not done in `timeout` seconds too; Invalid: key or configuration
+        cannot be used. Ending the iteration early leaves no connection and no thread behind.
         """
 
     def keys(self, hosts: Sequence[HostSettings], *, timeout: float | None = None) -> Iterator[Presented]:

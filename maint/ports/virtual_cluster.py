@@ -13,45 +13,29 @@ from maint.ports.streams import Answer
 
 
 class Content(msgspec.Struct, frozen=True):
-    """The bytes of a file to upload.
+    """The bytes of a file to upload."""
 
-    Attributes:
-        open: opens them from the start; called again where they must be sent again.
-        size: how many they are.
-    """
-
-    open: Callable[[], BinaryIO]
-    size: int
+    open: Callable[[], BinaryIO]  # opens them from the start; called again where they must be sent again
+    size: int  # bytes
 
 
 class Start(msgspec.Struct, frozen=True):
-    """A run to be started.
-
-    Attributes:
-        job: the job.
-        request_id: names this very start, so that a lost answer never makes a second run (contract section 3.5).
-        after: the newest run of the job before the start; None: look it up.
-        variables: fill `{{{name}}}` in application name, arguments and configuration.
-        overrides: parts of the definition for this run alone.
-        user: as whom, None for the caller.
-        again: whether this very start may have gone out before: look before it is sent.
-    """
+    """A run to be started."""
 
     job: str
-    request_id: str
-    after: int | None = None
-    variables: Mapping[str, Json] | None = None
-    overrides: Mapping[str, Json] | None = None
-    user: str | None = None
-    again: bool = False
+    request_id: str  # names this very start, so that a lost answer never makes a second run (J3.5)
+    after: int | None = None  # the newest run of the job before the start; None: look it up
+    variables: Mapping[str, Json] | None = None  # fill `{{{name}}}` in application name, arguments and configuration
+    overrides: Mapping[str, Json] | None = None  # parts of the definition for this run alone
+    user: str | None = None  # None for the caller
+    again: bool = False  # this very start may have gone out before: look before it is sent
 
 
 class VirtualClusterSight(Protocol):
-    """The jobs API of one virtual cluster, reading only (contract sections 2 to 7).
+    """The jobs API of one virtual cluster, reading only (J2 to J7); a user without a role sees empty lists.
 
     Every method raises `CannotReach` when virtual cluster or gateway cannot be reached or trusted, `LoginRefused` when
-    the user is not let in, and `WorkFailed` with the server's own message when it answers with an error. A user
-    without a role sees empty lists.
+    the user is not let in, and `WorkFailed` with the server's own message when it answers with an error.
     """
 
     @property
@@ -68,18 +52,10 @@ class VirtualClusterSight(Protocol):
         """Tell whether a jobs API answers at an address, any virtual cluster's; nobody logs in there."""
 
     def certificates(self) -> Mapping[str, bytes]:
-        """Return the certificates (DER) that virtual cluster and gateway show, by host, believed or not.
-
-        Nobody logs in; a name that shows none is left out.
-        """
+        """Return the certificates (DER) that virtual cluster and gateway show, by host, believed or not."""
 
     def jobs(self, filters: Sequence[str] = (), *, latest: bool = False) -> Sequence[Job]:
-        """Return all jobs that all filters (`field[operator]argument`) let through, by name.
-
-        Args:
-            filters: contract section 3.4.
-            latest: add `latestRunInfo`.
-        """
+        """Return the jobs that all filters (J3.4) let through, by name; `latest` adds `latestRunInfo`."""
 
     def job(self, name: str) -> Job | None:
         """Return a job, None where there is none."""
@@ -88,7 +64,7 @@ class VirtualClusterSight(Protocol):
         """Return all resources, by name, without their files."""
 
     def resource(self, name: str, *, files: bool = True) -> Resource | None:
-        """Return a resource, with its files unless told otherwise; None where there is none."""
+        """Return a resource, with its files unless asked otherwise; None where there is none."""
 
     def download(self, resource: str, path: str) -> AbstractContextManager[Answer]:
         """Stream a file's bytes; `WorkFailed` where there is none."""
@@ -106,14 +82,13 @@ class VirtualClusterSight(Protocol):
         """Return the kinds of log that a run has by now."""
 
     def log(self, run_id: int, kind: str) -> AbstractContextManager[Answer | None]:
-        """Stream a log; None where it is not there, or not there yet (contract section 6.4)."""
+        """Stream a log; None where it is not there, or not there yet (J6.4)."""
 
 
 class VirtualCluster(VirtualClusterSight, Protocol):
-    """The jobs API, acting.
+    """The jobs API, acting; every method raises `Conflict` where a name is taken by something else.
 
-    An answer that is lost, or that is not the server's own, is decided by looking: nothing is done twice. Every
-    method raises `Conflict` where a name is taken by something else.
+    An answer that is lost, or that is not the server's own, is decided by looking: nothing is done twice.
     """
 
     def create_job(self, definition: Object) -> None:
@@ -132,7 +107,7 @@ class VirtualCluster(VirtualClusterSight, Protocol):
         """Pause a job's schedule."""
 
     def unpause(self, job: str) -> None:
-        """Let a job's schedule go on; one that starts in the past fires at once (contract section 4.4)."""
+        """Let a job's schedule go on; one that starts in the past fires at once (J4.4)."""
 
     def create_resource(self, definition: Object) -> None:
         """Create a resource."""

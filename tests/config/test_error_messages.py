@@ -66,7 +66,7 @@ def test_a_right_document_becomes_a_model() -> None:
         ("host: h\nparts: [a]", "f.yaml:2:9: parts[0]: must be a mapping, not text"),
         ("host: h\nparts: [{name: a, port: '22'}]", "f.yaml:2:25: parts[0].port: must be a whole number, not text"),
         ("host: h\nparts: [{name: a, port: 70000}]", "f.yaml:2:25: parts[0].port: must be 65535 or less"),
-        ("host: h\nwait: soon", "f.yaml:2:7: wait: 'soon' is no duration; write 90s, 30m, 24h or 7d"),
+        ("host: h\nwait: soon", "f.yaml:2:7: wait: 'soon' is not a duration; write 90s, 30m, 24h or 7d"),
         ("host: h\nwait: -1", "f.yaml:2:7: wait: must be a duration of zero or more"),
         ("host: h\nwait: [1]", "f.yaml:2:7: wait: must be a duration such as"),
         ("host: h\nmode: accept_it", "f.yaml:2:7: mode: must be 'problem' or 'accept'"),

@@ -80,9 +80,9 @@ def test_a_file_or_link_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(Invalid, match="no regular file"):
+    with pytest.raises(Invalid, match="not a regular file"):
         secrets(tmp_path).resolve("file:pipe")
-    with pytest.raises(Invalid, match="no regular file"):
+    with pytest.raises(Invalid, match="not a regular file"):
         secrets(tmp_path).resolve("file:.")
 
 

@@ -83,7 +83,7 @@ def alert_rules(max_age: str, drill_age: str) -> str:
     """Return alert rules for Prometheus.
 
     Raises:
-        UsageError: an age is no duration.
+        UsageError: an age is not a duration.
     """
     ages = {"max_age": _age("--max-age", max_age), "drill_age": _age("--drill-age", drill_age)}
     shown = {f"{name}_words": show_duration(seconds) for name, seconds in ages.items()}

@@ -106,12 +106,7 @@ _USERS = ("cloudera-scm", "hdfs", "hive", "yarn", "impala", "hue", "zookeeper", 
 
 
 def furnish_host(machine: Machine, facts: Mapping[str, str] | None = None) -> None:
-    """Write the files of a healthy host; files that stand already are left as they are.
-
-    Args:
-        machine: the host.
-        facts: facts to be set before, see `maint.lab.hosts.machine.FACTS`.
-    """
+    """Write the files of a healthy host; files that stand already are left as they are."""
     machine.facts.update(facts or {})
     files = machine.files
     for folder in _FOLDERS:
@@ -205,14 +200,7 @@ def _settings(machine: Machine) -> dict[str, str]:
 
 
 def furnish_kerberos(machines: Mapping[str, Machine], blueprint: Doc, realm: Realm, authorities: bytes) -> None:
-    """Write them on every host.
-
-    Args:
-        machines: the hosts by name.
-        blueprint: the deployment, which names the roles of each host.
-        realm: makes the keytabs.
-        authorities: PEM certificates of the authorities that all hosts trust.
-    """
+    """Write keytabs, krb5.conf and the PEM certificates of trusted authorities on all hosts of the blueprint."""
     for name, machine in machines.items():
         machine.files.write(TRUSTED, authorities, 0o444)
         full = machine.fact("fqdn")
@@ -237,12 +225,7 @@ def _roles(blueprint: Doc, name: str, *, containers: bool = False) -> Iterator[t
 
 
 def furnish_cluster(machines: Mapping[str, Machine], blueprint: Doc) -> None:
-    """Write what the ECS clusters of a deployment have put on their hosts.
-
-    Args:
-        machines: the hosts by name.
-        blueprint: the deployment.
-    """
+    """Write what the ECS clusters of a deployment have put on their hosts."""
     for cluster in _clusters(blueprint):
         for name in {name for _, name in _placed(blueprint, cluster)} & set(machines):
             _furnish(machines[name], cluster)

@@ -22,14 +22,7 @@ class Server(Protocol):
 
 
 class Neighbours:
-    """All hosts of a lab.
-
-    Args:
-        machines: the hosts by name.
-        manager: the name of the manager's host.
-        server: the manager.
-        release: its release, "" for the usual one.
-    """
+    """All hosts of a lab by name, and the manager's server with its release ("" for the usual one)."""
 
     def __init__(self, machines: Mapping[str, Machine], manager: str, server: Server, release: str) -> None:
         self._machines = machines
@@ -51,13 +44,7 @@ class Neighbours:
             machine.reaches = lambda host, port, name=name: self._answers(name, host, port)  # type: ignore[misc]  # as above
 
     def publish(self, domain: str, address: str, port: int) -> None:
-        """Make all names below a domain lead to an address, and tell hosts what the service there shows.
-
-        Args:
-            domain: the data services' domain.
-            address: of the host that they lead to, as hosts see it.
-            port: where the lab's service really listens, on loopback.
-        """
+        """Make all names below a domain lead to an address; its service really listens on this port of loopback."""
 
         def shows(host: str, _: int, authorities: bytes) -> Shown | None:
             return _shown(host, port, authorities) if host.endswith(f".{domain}") else None
@@ -87,10 +74,9 @@ class Neighbours:
 
 
 def _shown(name: str, port: int, authorities: bytes) -> Shown | None:
-    """Return what the lab's own port shows for a name, and whether the authorities vouch for it."""
     looking, judging = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     looking.check_hostname, looking.verify_mode = False, ssl.CERT_NONE  # it is looked at, not believed
-    judging.check_hostname = False  # a name is judged by whoever asks for it
+    judging.check_hostname = False  # a name is judged by the caller
     with suppress(ssl.SSLError):
         judging.load_verify_locations(cadata=authorities.decode("ascii", "replace"))
     try:

@@ -58,11 +58,7 @@ def _counted(content: bytes) -> bytes:
 
 
 def read_keytab(content: bytes) -> list[Entry]:
-    """Return the keys of a keytab; like MIT's tools, it ends without a word where a record is cut off.
-
-    Raises:
-        NoKeytab: it is none.
-    """
+    """Return the keys of a keytab (else NoKeytab); like MIT's tools, it ends silently where a record is cut off."""
     if content[:2] not in (HEAD, _OLD_HEAD):
         raise NoKeytab
     return list(_entries(content)) if content.startswith(HEAD) else []
@@ -108,11 +104,7 @@ _WRONG = "Preauthentication failed"
 
 
 class Realm:
-    """The database of the realm's key distribution centre, in one file.
-
-    Args:
-        path: the file; made with the first principal.
-    """
+    """The database of the realm's key distribution centre, in one file; made with the first principal."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -129,12 +121,7 @@ class Realm:
             return keytab_of(_present(principal, known))
 
     def login(self, principal: str, keytab: bytes | None) -> str:
-        """Return why a keytab gets no ticket, in the words of MIT's kinit; "" where it gets one.
-
-        Args:
-            principal: for whom.
-            keytab: one that holds keys of the principal; None asks only whether there is such a principal.
-        """
+        """Return why a keytab (None: any) gets a principal no ticket, in MIT kinit's words; "" where it gets one."""
         with self._lock:
             known = self._known()
         if principal not in known:
@@ -155,11 +142,11 @@ class Realm:
 
 
 def _present(principal: str, known: dict[str, dict[str, object]]) -> list[Entry]:
-    told = known[principal]
-    keys = told["keys"]
+    entry = known[principal]
+    keys = entry["keys"]
     if not isinstance(keys, dict):
         raise TypeError("the realm's file is damaged")
-    version, now = int(str(told["version"])), int(time.time())
+    version, now = int(str(entry["version"])), int(time.time())
     return [Entry(principal, version, int(kind), bytes.fromhex(key), now) for kind, key in keys.items()]
 
 

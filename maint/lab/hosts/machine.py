@@ -50,20 +50,15 @@ class Machine:
         name: what the lab calls it; also its host name unless the fact `fqdn` says otherwise.
         root: the folder that is its `/`.
         units: its systemd units by name, without `.service`.
-        facts: what it answers about itself; see `maint.lab.hosts.machine.FACTS` for names and defaults.
-        address: the address by which it knows itself.
+        facts: what it answers about itself (`FACTS`).
 
     Attributes:
         watchers: called after `fault` has changed.
-        keystore_opens: given a keystore's bytes and a password, returns its aliases, or None where it does not open.
-        listening: returns the TCP ports that something listens on.
-        reaches: returns whether a host and port can be reached from here.
-        shows: given a host name, a port and the authorities that are trusted (PEM), returns the certificate (PEM) that
-            is shown there, and what OpenSSL finds wrong with its chain; None where nobody answers.
-        login: given a principal and a keytab's bytes, returns why the realm gives no ticket for them, "" where it does;
-            without a keytab, whether it knows the principal.
-        programs: commands that this host alone has, by absolute path: each takes a call (`maint.lab.hosts.shell.call`).
-        shells: the numbers of the shells that run there now.
+        keystore_opens: returns a keystore's aliases by bytes and password, None where it does not open.
+        shows: by host name, port and trusted authorities (PEM), the certificate (PEM) that is shown there and what is
+            wrong with its chain; None where nobody answers.
+        login: returns why a principal's keytab gets no ticket, "" where it does; without a keytab, whether it is known.
+        programs: commands that this host alone has, by absolute path.
         docker: returns whether the docker daemon of the data services runs here.
         now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
     """
@@ -98,25 +93,25 @@ class Machine:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the host, or None; whoever watches is told of a change before the assignment returns."""
+        """What is wrong with the host, or None; watchers hear of a change before the assignment returns."""
         return self._fault
 
     @fault.setter
     def fault(self, name: str | None) -> None:
         self._fault = name
-        for told in self.watchers:
-            told()
+        for notify in self.watchers:
+            notify()
 
     @property
     def ailments(self) -> tuple[str, ...]:
-        """What is wrong with its set-up, in the order in which it came; whoever watches is told of a change at once."""
+        """What is wrong with its set-up, in the order in which it came; watchers hear of a change at once."""
         return self._ailments
 
     @ailments.setter
     def ailments(self, names: tuple[str, ...]) -> None:
         self._ailments = names
-        for told in self.watchers:
-            told()
+        for notify in self.watchers:
+            notify()
 
     def clock(self) -> float:
         """Return the host's time, seconds since 1970; the fact `clock_skew` (seconds) is added under `clock-skew`."""

@@ -15,7 +15,6 @@ class Ailments:
     """Plants what ails a machine, any number of things at once, and takes it back when it goes.
 
     Args:
-        machine: the host.
         expired: returns an expired certificate chain for it.
         strangers: returns the certificates of an authority that has to do with nobody here.
     """

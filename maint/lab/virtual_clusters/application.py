@@ -32,24 +32,16 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """A process to be started.
+    """A process to be started."""
 
-    Attributes:
-        command: its words; the application lies below the mount.
-        environment: all of its environment.
-        literal: it names /app/mount, so it must find its files there.
-    """
-
-    command: list[str]
-    environment: dict[str, str]
-    literal: bool
+    command: list[str]  # its words; the application lies below the mount
+    environment: dict[str, str]  # all of its environment
+    literal: bool  # it names /app/mount, so it must find its files there
 
 
 def within_mount(text: str) -> str | None:
-    """Return the path of an application file below the mount, None where it lies elsewhere.
-
-    It may be given as a path within a mount, as an absolute path under `/app/mount/`, or as a `local:` or `file:` URL.
-    """
+    """Return the path of an application file below the mount, None where it lies elsewhere."""
+    # Given as a path within a mount, as an absolute path under `/app/mount/`, or as a `local:` or `file:` URL.
     if "://" in text and not text.startswith(("local://", "file://")):
         return None
     plain = text.removeprefix("local:").removeprefix("file:")
@@ -85,16 +77,7 @@ def lay_out(cluster: Cluster, mounts: Iterable[Doc], target: Path) -> None:
 
 
 def prepare(spec: Doc, mount: Path, seen_at: str, work: Path) -> Application:
-    """Return what a spark definition executes.
-
-    Args:
-        mount: where the mounted files lie.
-        seen_at: where the process will see them.
-        work: its working folder.
-
-    Raises:
-        CannotRun: nothing that can be executed here.
-    """
+    """Return what a spark definition executes, its mounted files being `seen_at`; CannotRun: nothing that runs here."""
     place = within_mount(str(spec["file"]))
     if place is None:
         raise CannotRun(f"cannot download {spec['file']}: the lab has no way out")
@@ -167,11 +150,7 @@ def _environment(spec: Doc, seen_at: str, work: Path) -> dict[str, str]:
 
 
 def caging_works(folder: Path) -> bool:
-    """Return whether this system allows private mount namespaces.
-
-    Args:
-        folder: any folder; nothing stays in it.
-    """
+    """Return whether this system allows private mount namespaces; nothing stays in the folder."""
     words = [sys.executable, "-I", _CAGE, sandbox.PROBE, str(folder)]
     return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
@@ -179,16 +158,11 @@ def caging_works(folder: Path) -> bool:
 def execute(
     application: Application, place: Path, outputs: tuple[Path, Path], killed: threading.Event, *, caged: bool
 ) -> int:
-    """Run an application to its end and return its exit status, negative where a signal ended it.
+    """Run an application to its end and return its exit status, negative where a signal ended it; `killed` ends it.
 
     Args:
         place: the run's folder, with `mount` and `work`.
-        outputs: where its standard output and error go.
-        killed: ends it when set.
-        caged: whether it sees its files at /app/mount.
-
-    Raises:
-        CannotRun: the system forbids the cage after all.
+        caged: whether it sees its files at /app/mount; CannotRun where the system forbids it after all.
     """
     work = place / "work"
     words = [sys.executable, "-I", _CAGE, str(place / "root"), str(place / "mount"), str(work)] if caged else []
@@ -210,7 +184,6 @@ def execute(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and whatever it started."""
     if process.poll() is None:
         _signal(process, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""What the names of a service show: their certificate, or before initialisation the ingress's own (section 8)."""
+"""What the names of a service show: their certificate, or before initialisation the ingress's own (J8)."""
 
 import ssl
 from collections.abc import Callable

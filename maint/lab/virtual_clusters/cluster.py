@@ -23,23 +23,16 @@ _PRINCIPAL, _KEYTAB = "-krb5-principal", "-krb5-secret"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a virtual cluster is called.
+    """What a virtual cluster is called."""
 
-    Attributes:
-        name: by people.
-        id: the first label of its host.
-        service: the id of its service.
-        domain: the domain below which services have their names.
-    """
-
-    name: str
-    id: str
-    service: str
-    domain: str
+    name: str  # by people
+    id: str  # the first label of its host
+    service: str  # the id of its service
+    domain: str  # the domain below which services have their names
 
     @property
     def host(self) -> str:
-        """The name under which its API answers (contract on the jobs API, section 1)."""
+        """The name under which its API answers (J1)."""
         return f"{self.id}.cde-{self.service}.{self.domain}"
 
     @property
@@ -49,17 +42,7 @@ class Identity:
 
 
 class Cluster:
-    """A virtual cluster. Callers hold `lock` while they use it.
-
-    Args:
-        folder: made when it does not exist.
-        world: whose switches and faults decide how it behaves.
-        clock: returns the time, UTC.
-
-    Attributes:
-        jobs, resources, runs, starts: by name; runs and starts by number and by requestID.
-        launch, stop_run: what starts a run that was created, and what ends one.
-    """
+    """A virtual cluster, which behaves as its world's switches and faults say; users hold `lock` meanwhile."""
 
     def __init__(
         self, folder: Path, identity: Identity, world: World, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -99,7 +82,7 @@ class Cluster:
         """Return the time as `created` and `modified` spell it."""
         return times.seconds(self.now())
 
-    # -- initialisation (sections 8, 11)
+    # -- initialisation: J8, J11
 
     @property
     def tls_ready(self) -> bool:

@@ -34,22 +34,14 @@ def domain_of(deployment: Doc) -> str:
         if service.get("type") == "ECS":
             groups = service.get("roleConfigGroups") or []
             listed = [service, *groups, *roles(service)]
-            told = [item for node in listed for item in items(_config(node)) if item.get("name") == "app_domain"]
-            domain = str(told[0].get("value") or "") if told else ""
+            settings = [item for node in listed for item in items(_config(node)) if item.get("name") == "app_domain"]
+            domain = str(settings[0].get("value") or "") if settings else ""
             return domain if domain.startswith("apps.") else f"apps.{domain or 'example.internal'}"
     return ""
 
 
 def plan(folder: Path, domain: str, port: int, switches: Switches, further: Sequence[str]) -> None:
-    """Write down a new service.
-
-    Args:
-        domain: the domain below which it has its names.
-        further: names of virtual clusters besides the default one.
-
-    Raises:
-        BadName: one of them is no name, or given twice.
-    """
+    """Write down a new service, its names below `domain`, and `further` virtual clusters beside the default one."""
     known = example_set()["virtualCluster"]
     for number, name in enumerate(further):
         check_name(name, [str(known["name"]), *further[:number]])
@@ -88,17 +80,12 @@ def _config(node: Doc) -> Doc:
 
 
 def entry_of(name: str, *, loaded: bool, initialised: bool, id_: str = "", due: float = 0.0) -> Doc:
-    """Return a virtual cluster as the service remembers it.
-
-    Args:
-        id_: its id, "" for a new one.
-        due: when it appears, seconds since 1970.
-    """
+    """Return a virtual cluster as the service remembers it; `due`: when it appears, seconds since 1970."""
     return {"name": name, "id": id_ or new_id(), "loaded": loaded, "initialised": initialised, "due": due}
 
 
 def check_name(name: str, taken: Iterable[str]) -> None:
-    """Raise `BadName` unless a virtual cluster may be called so (contract on the jobs API, section 8)."""
+    """Raise `BadName` unless a virtual cluster may be called so (J8)."""
     if not _NAME.fullmatch(name):
         raise BadName(f"{name!r} names no virtual cluster: 3 to 30 letters, digits and hyphens, a letter first")
     if name in taken:
@@ -106,7 +93,7 @@ def check_name(name: str, taken: Iterable[str]) -> None:
 
 
 def new_id() -> str:
-    """Return eight lowercase letters and digits, as services and virtual clusters have (section 1)."""
+    """Return eight lowercase letters and digits, as services and virtual clusters have (J1)."""
     letters = "abcdefghijkmnopqrstuvwxyz"
     return secrets.choice(letters) + "".join(secrets.choice(letters + "23456789") for _ in range(7))
 

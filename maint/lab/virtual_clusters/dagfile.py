@@ -1,4 +1,4 @@
-"""Read a DAG file without running it: id, schedule, and the jobs that its tasks run (contract on the jobs API, 4.4)."""
+"""Read a DAG file without running it: id, schedule, and the jobs that its tasks run (J4.4)."""
 
 import ast
 import re
@@ -18,20 +18,14 @@ class BadDag(ValueError):
 
 @dataclass(slots=True)
 class Task:
-    """A task of a DAG.
-
-    Attributes:
-        job: the job it runs, "" for a task that does nothing.
-        unsupported: the operator's name where it is none that runs jobs.
-        after: ids of the tasks that must have succeeded before.
-    """
+    """A task of a DAG."""
 
     id: str
-    job: str = ""
+    job: str = ""  # "" for a task that does nothing
     variables: dict[str, str] = field(default_factory=dict)
     overrides: dict[str, Any] = field(default_factory=dict)  # Any: what JSON can spell
-    unsupported: str = ""
-    after: list[str] = field(default_factory=list)
+    unsupported: str = ""  # the operator's name where it does not run jobs
+    after: list[str] = field(default_factory=list)  # ids of the tasks that must have succeeded before
 
 
 @dataclass(slots=True)
@@ -47,11 +41,7 @@ class Dag:
     tasks: list[Task] = field(default_factory=list)
 
     def order(self) -> list[Task]:
-        """Return the tasks, each after those that it waits for.
-
-        Raises:
-            BadDag: they wait for each other.
-        """
+        """Return the tasks, each after those that it waits for; BadDag where they wait for each other."""
         waiting, done = list(self.tasks), list[Task]()
         while waiting:
             ready = [task for task in waiting if all(name in {each.id for each in done} for name in task.after)]
@@ -63,11 +53,7 @@ class Dag:
 
 
 def parse(text: str) -> Dag:
-    """Return the DAG in a file's text.
-
-    Raises:
-        BadDag: there is none, or it cannot be understood without running it.
-    """
+    """Return the DAG in a file's text; BadDag: there is none, or it cannot be understood without running it."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
@@ -171,7 +157,7 @@ class _Reader(ast.NodeVisitor):
         return {keyword.arg: self._value(keyword.value) for keyword in node.keywords if keyword.arg}
 
     def _value(self, node: ast.expr) -> Any:
-        """Return what an expression of constants is worth, None where that cannot be told."""
+        """Return what an expression of constants is worth, None where that is unknown."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):

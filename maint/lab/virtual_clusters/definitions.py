@@ -1,4 +1,4 @@
-"""Read what clients send as definitions: known keys with the right types (jobs API, sections 3.1, 4.2, 4.3, 5.1)."""
+"""Read what clients send as definitions: known keys with the right types (J3.1, J4.2, J4.3, J5.1)."""
 
 import re
 from collections.abc import Mapping
@@ -79,15 +79,7 @@ class BadDefinition(ValueError):
 
 
 def take(value: Any, shape: Shape, *, keep: bool = False, where: str = "") -> Any:  # Any: what JSON can spell
-    """Return the known part of a JSON value.
-
-    Args:
-        keep: whether keys that nobody knows are kept too.
-        where: the path of the value, for messages.
-
-    Raises:
-        BadDefinition: something has the wrong type.
-    """
+    """Return the known part of a JSON value (unknown keys too with `keep`); BadDefinition names the place (`where`)."""
     if isinstance(shape, list):
         if not isinstance(value, list):
             raise _mismatch(value, where, "array")
@@ -115,11 +107,7 @@ def _members(value: Mapping[str, Any], shape: Mapping[str, Shape], keep: bool, w
 
 
 def job(value: Any, *, keep: bool = False) -> Doc:  # Any: what JSON can spell
-    """Return a job's definition, checked.
-
-    Raises:
-        BadDefinition: the server does not take it.
-    """
+    """Return a job's definition, checked."""
     found: Doc = take(value, JOB, keep=keep)
     if not _NAME.fullmatch(found.get("name", "")):
         raise BadDefinition(f"invalid job name {found.get('name', '')!r}")
@@ -137,11 +125,7 @@ def job(value: Any, *, keep: bool = False) -> Doc:  # Any: what JSON can spell
 
 
 def resource(value: Any, *, keep: bool = False) -> Doc:  # Any: what JSON can spell
-    """Return a resource's definition, checked; without a type it holds files (section 5.1).
-
-    Raises:
-        BadDefinition: the server does not take it.
-    """
+    """Return a resource's definition, checked; without a type it holds files (J5.1)."""
     found: Doc = take(value, RESOURCE, keep=keep)
     found["type"] = found.get("type") or "files"
     if not _NAME.fullmatch(found.get("name", "")):
@@ -152,11 +136,7 @@ def resource(value: Any, *, keep: bool = False) -> Doc:  # Any: what JSON can sp
 
 
 def file_path(text: str) -> str:
-    """Return the path of a file within a resource.
-
-    Raises:
-        BadDefinition: it leads out of the resource, or nowhere.
-    """
+    """Return the path of a file within a resource; BadDefinition: it leads out of the resource, or nowhere."""
     if any(part in ("", ".", "..") for part in text.split("/")) or "\0" in text:
         raise BadDefinition(f"invalid file path {text!r}")
     return text

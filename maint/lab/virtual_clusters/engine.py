@@ -1,4 +1,4 @@
-"""Carry runs out: one thread each, few processes at a time (contract on the jobs API, sections 6.2 to 6.4)."""
+"""Carry runs out: one thread each, few processes at a time (J6.2 to J6.4)."""
 
 import contextlib
 import shutil
@@ -143,11 +143,7 @@ class Workflow:
         self._cluster, self._run, self._killed = cluster, run, killed
 
     def carry_out(self) -> str:
-        """Run the tasks, each after those that it waits for; return the state in which the run ends.
-
-        Raises:
-            CannotRun: the DAG cannot be understood.
-        """
+        """Run the tasks, each after those that it waits for; return the state in which the run ends."""
         try:
             dag = dagfile.parse(self._run["_"]["dag"])
             tasks = dag.order()
@@ -198,7 +194,7 @@ class Workflow:
         return runs.create(self._cluster, job, wish)
 
     def _variables(self) -> dict[str, str]:
-        """Return what the operator always sends (section 4.5)."""
+        """Return what the operator always sends (J4.5)."""
         moment = self._logical()
         day, stamp = moment.strftime("%Y-%m-%d"), moment.isoformat()
         compact = {"ds_nodash": day.replace("-", ""), "ts_nodash": moment.strftime("%Y%m%dT%H%M%S")}
@@ -212,7 +208,7 @@ class Workflow:
 
 
 def refused(cluster: Cluster, job: Doc) -> str:
-    """Return why a job cannot be run now, "" where it can (section 3.5)."""
+    """Return why a job cannot be run now, "" where it can (J3.5)."""
     if job["type"] == "airflow" and (job.get("schedule") or {}).get("paused"):
         return f"job '{job['name']}' is paused, resume the schedule before triggering the run"
     environment = (job.get("spark") or {}).get("pythonEnvResourceName", "")

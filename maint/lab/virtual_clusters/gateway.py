@@ -21,12 +21,7 @@ WORKLOAD, ACCESS = "workload", "access"
 
 
 class TokenSigner:
-    """Makes and checks tokens.
-
-    Args:
-        secret: what they are signed with.
-        issuer: the gateway's address, for people.
-    """
+    """Makes and checks tokens; `issuer` is the gateway's address, for people."""
 
     def __init__(self, secret: bytes, issuer: str) -> None:
         self._secret, self._issuer = secret, issuer
@@ -54,27 +49,17 @@ class TokenSigner:
 
 @dataclass(slots=True)
 class User:
-    """A user of the directory.
-
-    Attributes:
-        roles: resource roles on the environment; without one, nothing is seen.
-        principal: the Kerberos principal that jobs run with.
-        local: a local administrator, who gets no tokens at all.
-    """
+    """A user of the directory."""
 
     name: str
     password: str
-    roles: list[str] = field(default_factory=list)
-    principal: str = ""
-    local: bool = False
+    roles: list[str] = field(default_factory=list)  # resource roles on the environment; without one, nothing is seen
+    principal: str = ""  # the Kerberos principal that jobs run with
+    local: bool = False  # a local administrator, who gets no tokens at all
 
 
 class Users:
-    """All users of a service.
-
-    Args:
-        access_key: the id of the first user's access key, which nobody can guess; "" for none.
-    """
+    """All users of a service; the id of the first one's access key cannot be guessed ("" for none)."""
 
     def __init__(self, people: list[User], access_key: str = "") -> None:
         self._access_key = access_key
@@ -208,7 +193,7 @@ class Gateway:
 
 
 def _key(header: str) -> str:
-    """Return the access key that a signature names; the signature itself is not verified (section 2.2)."""
+    """Return the access key that a signature names; the signature itself is not verified (J2.2)."""
     encoded = header.partition(".")[0]
     try:
         told = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))

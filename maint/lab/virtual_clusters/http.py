@@ -21,7 +21,7 @@ _HEAD = 1 << 14
 
 
 class BadForm(ValueError):
-    """It is no form with a part of that name, or it ended early."""
+    """It is not a form with a part of that name, or it ended early."""
 
 
 class _Source:
@@ -66,11 +66,7 @@ class _Source:
 
 
 def form_part(pieces: Iterable[bytes], content_type: str, name: str = "file") -> Iterator[bytes]:
-    """Yield the bytes of the part of that name; whatever else the form holds is passed over.
-
-    Raises:
-        BadForm: there is no such part, or it ends early.
-    """
+    """Yield the bytes of the part of that name; BadForm: there is none, or it ends early."""
     found = _BOUNDARY.search(content_type)
     if not content_type.lower().startswith("multipart/form-data") or not found:
         raise BadForm("request Content-Type isn't multipart/form-data")

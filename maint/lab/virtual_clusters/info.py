@@ -32,11 +32,7 @@ def lost(service: Service) -> list[Identity]:
 
 
 def found_again(folder: Path) -> None:
-    """Let the configuration know where those are now that were made again; done when a lab comes up.
-
-    Args:
-        folder: the service's.
-    """
+    """Let the configuration know where those are now that were made again; done when a lab comes up."""
     if not (folder / _LOST).exists():
         return
     there = {entry["name"] for entry in json.loads((folder / FACTS).read_bytes())["clusters"]}

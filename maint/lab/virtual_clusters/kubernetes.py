@@ -39,27 +39,13 @@ class Hangs(Exception):
 
 
 class Kubernetes:
-    """The cluster that a Data Engineering service lives in.
-
-    Args:
-        service: the service.
-        nodes: returns the names of the nodes, each with its processors and its memory in KiB.
-    """
+    """The cluster that a Data Engineering service runs in; `nodes` returns names with processors and memory in KiB."""
 
     def __init__(self, service: Service, nodes: Callable[[], Mapping[str, tuple[str, str]]]) -> None:
         self._service, self._nodes = service, nodes
 
     def asks(self, verb: str, name: str) -> None:
-        """Let the fault strike that is set for this call.
-
-        Args:
-            verb: of kubectl.
-            name: of the object, or its kind where none is named.
-
-        Raises:
-            Denied: it fails.
-            Hangs: it never ends.
-        """
+        """Let the fault strike (Denied, Hangs) that is set for this verb and name, or kind where none is named."""
         call = f"kubectl {verb} {name}"
         if self._service.strikes("vc-kubectl-hangs", call):
             raise Hangs
@@ -95,7 +81,7 @@ class Kubernetes:
         return ["default", self.base, *own, "kube-system", "vault-system"]
 
     def ingresses(self, space: str) -> Sequence[str]:
-        """Return the ingresses of a namespace; all are in the service's (section 8)."""
+        """Return the ingresses of a namespace; all are in the service's (J8)."""
         own = [f"dex-app-{cluster.identity.id}-api" for cluster in self._service.clusters()]
         return ["dex-base-api", *own] if space == self.base else []
 
@@ -109,11 +95,7 @@ class Kubernetes:
     # -- secrets
 
     def secrets(self, space: str) -> Mapping[str, Secret]:
-        """Return the secrets of a namespace.
-
-        Raises:
-            Denied: there is no such namespace.
-        """
+        """Return the secrets of a namespace; Denied where there is none."""
         if space == self.base:
             return self._certificates()
         if space not in self.namespaces():
@@ -122,11 +104,7 @@ class Kubernetes:
         return cluster.secrets if cluster else {}
 
     def put(self, space: str, name: str, data: Secret) -> None:
-        """Make or replace a secret.
-
-        Raises:
-            Denied: it may not be called so, or cannot be there.
-        """
+        """Make or replace a secret; Denied where it may not be called so, or cannot be there."""
         if not _SECRET_NAME.fullmatch(name):
             raise Denied(f'The Secret "{name}" is invalid: metadata.name: Invalid value: "{name}"')
         self.secrets(space)
@@ -217,8 +195,8 @@ def kubectl(cluster: Kubernetes, call: Call) -> int:
 
 
 def never_end(call: Call) -> NoReturn:
-    """Never end; the host goes down with all that runs there once whoever called has gone."""
-    call.state.life.left.wait(_FOREVER)
+    """Never end; the host goes down with all that runs there once the caller has gone."""
+    call.state.lifetime.left.wait(_FOREVER)
     raise Killed
 
 

@@ -1,4 +1,4 @@
-"""Filters of lists: `field[operator]argument` (contract on the jobs API, section 3.4)."""
+"""Filters of lists: `field[operator]argument` (J3.4)."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -17,11 +17,7 @@ class BadFilter(ValueError):
 
 
 def parse_filter(terms: Sequence[str]) -> Match:
-    """Return what tells whether an object is let through by all terms.
-
-    Raises:
-        BadFilter: a term makes no sense.
-    """
+    """Return what tells whether an object is let through by all terms; BadFilter: a term makes no sense."""
     matches = [_term(term) for term in terms]
     return lambda entry: all(match(entry) for match in matches)
 
@@ -150,13 +146,7 @@ _FLAGS = ("true", "false", "1", "0", "")
 def page(
     cluster: Cluster, request: Request, noun: str, entries: Iterable[Doc], view: Callable[[Doc], Doc], order: str
 ) -> Response:
-    """Return one page of a list in its envelope.
-
-    Args:
-        noun: the name of the list in the envelope.
-        view: what the API shows of an entry.
-        order: the field it is ordered by unless asked otherwise.
-    """
+    """Return one page of a list in its envelope, under `noun`, ordered by `order` unless asked otherwise."""
     found = _chosen(request, entries, view, order)
     limit, offset = _numbers(cluster, request)
     # A list of one page gets a second one, so that it can shift between them.

@@ -13,28 +13,17 @@ JSON, TEXT, BYTES, ZIP = "application/json", "text/plain; charset=utf-8", "appli
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request.
-
-    Attributes:
-        call: method and path, for logs and faults.
-        parts: values of the path's placeholders.
-        query: all values of each name of the query.
-        headers: header values by lower-case name.
-        user: who asks, "" before that is known.
-        sees: whether the user has a role.
-        content: the body, but for uploads.
-        upload: the file of a multipart body.
-    """
+    """A request."""
 
     method: str
     path: str
-    parts: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    user: str = ""
-    sees: bool = True
-    content: bytes = b""
-    upload: Staged | None = None
+    parts: Mapping[str, str] = field(default_factory=dict)  # values of the path's placeholders
+    query: Mapping[str, Sequence[str]] = field(default_factory=dict)  # all values of each name
+    headers: Mapping[str, str] = field(default_factory=dict)  # by lower-case name
+    user: str = ""  # "" before that is known
+    sees: bool = True  # whether the user has a role
+    content: bytes = b""  # the body, but for uploads
+    upload: Staged | None = None  # the file of a multipart body
 
     @property
     def call(self) -> str:
@@ -50,11 +39,7 @@ class Request:
         return self.word(name, str(default)).lower() in ("true", "1")
 
     def document(self) -> Any:  # Any: what JSON can spell
-        """Return the body as JSON, an empty object where there is no body.
-
-        Raises:
-            ApiError: it is no JSON.
-        """
+        """Return the body as JSON, an empty object where there is no body; ApiError where it is not JSON."""
         if not self.content.strip():
             return {}
         try:
@@ -65,28 +50,20 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What is sent back.
-
-    Attributes:
-        value: printed as JSON, unless one of the others is given; None for an empty body.
-        text: the bare body.
-        stream, length: a body that is sent piece by piece.
-        damage: "flip" lets the last byte be wrong, "cut" ends in the middle.
-        lost: the connection ends without this answer.
-    """
+    """What is sent back."""
 
     status: int = 200
     value: Any = None  # Any: what JSON can spell
-    text: bytes | None = None
-    stream: BinaryIO | None = None
+    text: bytes | None = None  # the bare body
+    stream: BinaryIO | None = None  # a body of `length` bytes, sent piece by piece
     length: int = 0
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
-    damage: str = ""
-    lost: bool = False
+    damage: str = ""  # "flip" lets the last byte be wrong, "cut" ends in the middle
+    lost: bool = False  # the connection ends without this answer
 
     def body(self) -> bytes:
-        """Return the bytes of a body that is no stream."""
+        """Return the bytes of a body that is not a stream."""
         if self.text is not None:
             return self.text
         return b"" if self.value is None else json.dumps(self.value, separators=(",", ":")).encode() + b"\n"
@@ -97,7 +74,7 @@ class Response:
 
 
 class ApiError(Exception):
-    """An answer that is an error (section 3.5)."""
+    """An answer that is an error (J3.5)."""
 
     def __init__(self, status: int, message: str, more: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)

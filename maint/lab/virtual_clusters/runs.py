@@ -22,17 +22,13 @@ JOBS_API, SUBMITTER = "submitter/jobs_api", "submitter/stderr"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked of a run.
-
-    Attributes:
-        logical: the logical date of a scheduled run, None for one by hand.
-    """
+    """What is asked of a run."""
 
     user: str
     variables: Mapping[str, str] = field(default_factory=dict)
     overrides: Mapping[str, Any] = field(default_factory=dict)  # Any: what JSON can spell
     request_id: str = ""
-    logical: datetime | None = None
+    logical: datetime | None = None  # the logical date of a scheduled run, None for one by hand
 
 
 def create(cluster: Cluster, job: Doc, wish: Wish) -> Doc:
@@ -64,7 +60,7 @@ def move(cluster: Cluster, run: Doc, status: str) -> None:
     with cluster.lock:
         if run["status"] in FINAL:
             return
-        # The state comes last: whoever reads it, with the lock or without, finds all that belongs to it.
+        # The state comes last: a reader, with the lock or without, finds all that belongs to it.
         write_log(cluster, run, JOBS_API, f"run {run['id']} {status}\n")
         if status in FINAL:
             run["ended"] = cluster.stamp()
@@ -83,7 +79,7 @@ def ended(run: Doc) -> bool:
 
 
 def abandon(cluster: Cluster) -> None:
-    """End the runs that an earlier life of the lab left active."""
+    """End the runs that an earlier start of the lab left active."""
     for run in cluster.runs.values():
         if not ended(run):
             write_log(cluster, run, SUBMITTER, "ERROR submitter: the pods of the run are gone\n")
@@ -91,7 +87,7 @@ def abandon(cluster: Cluster) -> None:
 
 
 def filled(value: Any, variables: Mapping[str, str]) -> Any:  # Any: what JSON can spell
-    """Return a value with each `{{{name}}}` in its texts filled in (section 4.5)."""
+    """Return a value with each `{{{name}}}` in its texts filled in (J4.5)."""
     if isinstance(value, str):
         for name, text in variables.items():
             value = value.replace("{{{" + name + "}}}", text).replace("{{{ " + name + " }}}", text)

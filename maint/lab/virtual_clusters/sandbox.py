@@ -1,7 +1,7 @@
 """Run a command with a folder at /app/mount, seen by that command alone: `python cage.py ROOT MOUNT WORK COMMAND…`.
 
-A private mount namespace gets a root of its own, in memory, on which everything of the real root is bound; only there
-`/app/mount` is made. Nothing is ever made in the machine's own root. Ends with `REFUSED` where the system forbids it.
+A private mount namespace gets a root of its own, in memory, on which the real one is bound; only there `/app/mount` is
+made. Ends with `REFUSED` where the system forbids it.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""When schedules fire (contract on the jobs API, sections 4.4 and 7)."""
+"""When schedules fire (J4.4 and J7)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,18 +25,14 @@ _DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """When something recurs.
-
-    Attributes:
-        either_day: whether a day counts when one of its two fields matches, as cron has it when both are given.
-    """
+    """When something recurs."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
-    either_day: bool
+    either_day: bool  # a day counts when one of its two fields matches, as cron has it when both are given
 
     def after(self, moment: datetime) -> datetime | None:
         """Return the first match after a time, None where there is none."""
@@ -68,11 +64,7 @@ class Cron:
 
 
 def parse_cron(text: str) -> Cron | None:
-    """Return what a cron expression means; None for `@once` and for no expression.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return what a cron expression means, None for `@once` and no expression; else ValueError."""
     if text in ("", ONCE):
         return None
     fields = _WORDS.get(text, text).split()
@@ -86,7 +78,7 @@ def parse_cron(text: str) -> Cron | None:
 
 
 def last_interval(cron: Cron, now: datetime) -> datetime | None:
-    """Return when the last interval began that has ended by now; it runs at its end (section 4.4)."""
+    """Return when the last interval began that has ended by now; it runs at its end (J4.4)."""
     end = cron.until(now.astimezone(UTC))
     return cron.until(end - _MINUTE) if end else None
 
@@ -121,11 +113,8 @@ def unpause(job: Doc) -> None:
 
 
 def due(job: Doc, now: datetime) -> datetime | None:
-    """Return the logical date of the run that a schedule asks for now, None for none.
-
-    A start that lies in the past makes the last closed interval due at once, even without catch-up; `@once` is due
-    at once (section 4.4).
-    """
+    """Return the logical date of the run that a schedule asks for now, None for none."""
+    # A start in the past makes the last closed interval due at once, even without catch-up; so is `@once` (J4.4).
     schedule, inner = job.get("schedule") or {}, job.get("_") or {}
     expression = schedule.get("cronExpression", "")
     if not schedule.get("enabled") or schedule.get("paused") or not expression:
@@ -160,11 +149,7 @@ def fired(job: Doc, logical: datetime) -> None:
 
 
 def next_execution(schedule: Doc, now: datetime, *, logical: bool) -> str:
-    """Return `nextExecution`, "" where a schedule does not recur.
-
-    Args:
-        logical: tell the logical date of the next run, which lies one interval before the run itself (section 7).
-    """
+    """Return `nextExecution`, "" where nothing recurs; `logical`: one interval before the run itself (J7)."""
     recurring = parse_cron(schedule.get("cronExpression", "")) if schedule.get("enabled") else None
     if recurring is None:
         return ""

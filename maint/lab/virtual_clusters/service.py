@@ -29,12 +29,7 @@ _TICK = 0.2  # seconds
 
 
 class Service:
-    """A service in a folder that `plan` has laid out.
-
-    Args:
-        authority: whom its certificates come from.
-        changed: called when a virtual cluster appeared or went.
-    """
+    """A service in a folder that `plan` has laid out; `changed` is called when a virtual cluster appeared or went."""
 
     def __init__(
         self, folder: Path, world: World, authority: pki.Authority, log: RequestLog, changed: Callable[[], None]
@@ -52,7 +47,7 @@ class Service:
         self.tls_pair = self.certificates.write_own(datetime.now(UTC))
         self.gateway = self._gateway()
 
-    # -- life
+    # -- start and stop
 
     def start(self) -> None:
         """Open the port and let time pass."""
@@ -97,25 +92,18 @@ class Service:
             return [cluster for cluster, _ in self._clusters.values()]
 
     def cluster(self, name: str) -> Cluster:
-        """Return a virtual cluster by name or id.
-
-        Raises:
-            BadName: there is none.
-        """
+        """Return a virtual cluster by name or id; BadName where there is none."""
         for cluster in self.clusters():
             if name in (cluster.identity.name, cluster.identity.id):
                 return cluster
         raise BadName(f"there is no virtual cluster {name!r}")
 
     def create(self, name: str, *, loaded: bool = False, initialised: bool = False) -> Cluster:
-        """Make a virtual cluster, as the vendor's UI does: under a new address.
+        """Make a virtual cluster under a new address, as the vendor's UI does; BadName: no name for one (J8), or taken.
 
         Args:
             loaded: fill it with the example set.
             initialised: give it TLS and its users Kerberos secrets.
-
-        Raises:
-            BadName: no name for one (contract on the jobs API, section 8), or one that is taken.
         """
         with self._lock:
             check_name(name, [str(entry["name"]) for entry in self._facts["clusters"]])
@@ -126,11 +114,7 @@ class Service:
         return self.cluster(name)
 
     def delete(self, name: str) -> None:
-        """Take a virtual cluster away with everything in it.
-
-        Raises:
-            BadName: there is none.
-        """
+        """Take a virtual cluster away with everything in it; BadName where there is none."""
         identity = self.cluster(name).identity
         with self._lock:
             cluster, engine = self._clusters.pop(identity.id)
@@ -197,7 +181,6 @@ class Service:
         )  # fmt: skip
 
     def _access_key(self) -> str:
-        """Return the id of the access key, which is in a file for its owner alone; made where there is none yet."""
         path = self.folder / ACCESS_KEY
         if not path.exists():
             write_whole(path, secrets.token_hex(16).encode(), 0o600)
@@ -218,7 +201,6 @@ class Service:
         return self.is_gateway(host) and any(each.tls_ready for each in self.clusters())
 
     def _spoiled(self) -> str:
-        """Return which kind of bad certificate is shown now, "" for none."""
         kinds = {"expired": "vc-expired-certificate", "strange": "vc-unknown-ca-certificate"}
         return next((kind for kind, fault in kinds.items() if self._strikes(fault, "")), "")
 

@@ -52,7 +52,7 @@ class Database:
 
 
 class ObjectStore:
-    """The objects of one kind by name. Whoever changes an object in place puts it again."""
+    """The objects of one kind by name. What was changed in place is put again."""
 
     def __init__(self, database: Database, kind: str) -> None:
         self._database, self._kind = database, kind
@@ -180,7 +180,7 @@ class FileStore:
         return self._files.get(resource, {}).get(path)
 
     def entries(self, resource: str) -> list[Doc]:
-        """Return the files of a resource, by path without regard to case (section 5.2)."""
+        """Return the files of a resource, by path without regard to case (J5.2)."""
         return sorted(self._files.get(resource, {}).values(), key=lambda entry: (entry["path"].lower(), entry["path"]))
 
     def open(self, entry: Doc) -> BinaryIO:

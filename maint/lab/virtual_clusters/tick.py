@@ -21,7 +21,7 @@ def settle(cluster: Cluster) -> None:
 
 
 def begin_build(cluster: Cluster, resource: Doc) -> None:
-    """Begin to build a Python environment, because its requirements came (section 5.4)."""
+    """Begin to build a Python environment, because its requirements came (J5.4)."""
     seconds = cluster.switches.number("vc-env-seconds")
     failing = cluster.strikes("vc-build-fails") or cluster.switches["vc-env-build"] == "fail"
     resource["status"] = "building"
@@ -30,13 +30,13 @@ def begin_build(cluster: Cluster, resource: Doc) -> None:
 
 
 def begin_parsing(cluster: Cluster, job: Doc) -> None:
-    """Have a DAG file parsed in a while, because its job was created or updated (section 4.4)."""
+    """Have a DAG file parsed in a while, because its job was created or updated (J4.4)."""
     due = cluster.now() + timedelta(seconds=cluster.switches.number("vc-dag-seconds"))
     job.setdefault("_", {})["parse"] = due.timestamp()
 
 
 def parse(cluster: Cluster, job: Doc) -> None:
-    """Parse the DAG file of a job: the file is the truth for id and schedule (section 4.4)."""
+    """Parse the DAG file of a job: the file is the truth for id and schedule (J4.4)."""
     inner = job.setdefault("_", {})
     inner.pop("parse", None)
     text = dag_text(cluster, job)

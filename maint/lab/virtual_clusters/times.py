@@ -1,4 +1,4 @@
-"""How the jobs API spells times, and the four ways in which it reads them (contract on the jobs API, section 3.2)."""
+"""How the jobs API spells times, and the four ways in which it reads them (J3.2)."""
 
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
@@ -32,11 +32,7 @@ def dag_run(kind: str, moment: datetime) -> str:
 
 
 def read(text: str) -> datetime | None:
-    """Return the time that a text spells, None where it is empty or the zero time.
-
-    Raises:
-        ValueError: it spells none.
-    """
+    """Return the time that a text spells, None where it is empty or the zero time; else ValueError."""
     if not text or text.startswith("0001-01-01"):
         return None
     if text[0].isalpha():

@@ -28,11 +28,7 @@ USAGE = """Usage: cde-utils.sh COMMAND [OPTIONS]
 
 
 def master_files(release: str) -> list[tuple[str, bytes, int]]:
-    """Return the files of an ECS master that have to do with virtual clusters: path, content, mode.
-
-    Args:
-        release: of the data services; the script is gone from 1.5.5 on (J11.1).
-    """
+    """Return the files of an ECS master for virtual clusters: path, content, mode; no script from 1.5.5 on (J11.1)."""
     parcel = f'{{\n  "schema_version": 1,\n  "name": "ECS",\n  "version": "{release}-b1-ecs-{release}-b1.p0.1"\n}}\n'
     gone = tuple(int(part) for part in release.split(".")[:3]) > (1, 5, 4)
     return [
@@ -45,12 +41,7 @@ def master_files(release: str) -> list[tuple[str, bytes, int]]:
 
 
 class Utility:
-    """The utility of one service, called as a program of a lab host.
-
-    Args:
-        service: whose virtual clusters it initialises.
-        kubernetes: where their secrets are.
-    """
+    """The utility of one service, called as a program of a lab host."""
 
     def __init__(self, service: Service, kubernetes: Kubernetes) -> None:
         self._service, self._kubernetes = service, kubernetes

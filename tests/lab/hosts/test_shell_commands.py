@@ -110,6 +110,13 @@ def test_links_are_read_and_resolved(ask: Ask) -> None:
     )
 
 
+def test_a_second_name_of_a_file_keeps_mode_and_owner_and_replaces_nothing(machine: Machine, ask: Ask) -> None:
+    ask("echo x > /srv/f; chmod 640 /srv/f; chown hdfs:hive /srv/f; ln /srv/f /srv/g; rm /srv/f; echo y > /srv/other")
+    assert ask("cat /srv/g; stat -c '%a %U %G' /srv/g") == "x\n640 hdfs hive\n"
+    assert run(machine, "ln /srv/other /srv/g").status == 1
+    assert ask("cat /srv/g") == "x\n"
+
+
 def test_an_archive_holds_names_modes_owners_and_links(machine: Machine) -> None:
     script = (
         "mkdir -p /srv/a/b; echo x > /srv/a/b/f; ln -s b /srv/a/l; chmod 640 /srv/a/b/f; chown hdfs:hive /srv/a/b/f"

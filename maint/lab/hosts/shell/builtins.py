@@ -96,7 +96,7 @@ def _trap(call: Call) -> int:
         else:
             call.state.traps[signal] = action
             if signal == "HUP" and not action:  # it goes on when its connection is lost
-                call.state.life = call.state.life.detached()
+                call.state.lifetime = call.state.lifetime.detached()
     return 0
 
 

@@ -65,15 +65,7 @@ class Options:
 
 @dataclass(slots=True)
 class Call:
-    """A command being run.
-
-    Attributes:
-        machine: the host.
-        name: the command as it was called.
-        args: its arguments.
-        state: the calling shell's state (not to be changed by commands).
-        runner: the calling shell.
-    """
+    """A command being run, under the name it was called by; it does not change the calling shell's state."""
 
     machine: Machine
     name: str
@@ -114,11 +106,7 @@ class Call:
         self.stderr.write(encode(f"{self.name}: {text}\n"))
 
     def open(self, text: str) -> Stream:
-        """Return an input: `-` is standard input.
-
-        Raises:
-            OSError: there is no such file.
-        """
+        """Return an input: `-` is standard input."""
         if text in ("-", "/dev/stdin"):
             return self.stdin
         path = self.path(text)
@@ -143,16 +131,13 @@ class Call:
         return status
 
     def options(self, flags: str = "", valued: str = "", long: Sequence[str] = (), *, mixed: bool = True) -> Options:
-        """Return the options of the call.
+        """Return the options of the call; NotSimulated where there is another one.
 
         Args:
             flags: letters without a value.
             valued: letters with one.
             long: long names; one that ends in `=` has a value.
             mixed: whether options may follow operands.
-
-        Raises:
-            NotSimulated: there is another one.
         """
         found: dict[str, list[str]] = {}
         operands, rest = [], list(self.args)

@@ -41,13 +41,7 @@ _FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/lo
 
 
 class Shell:
-    """A shell on a lab host.
-
-    Args:
-        machine: the host.
-        state: where it begins.
-        commands: what can be called, by name or by absolute path.
-    """
+    """A shell on a lab host; `commands` can be called by name or by absolute path."""
 
     def __init__(self, machine: Machine, state: State, commands: Mapping[str, Command]) -> None:
         self.machine = machine
@@ -214,7 +208,7 @@ class Shell:
             if not self._once(node.body):
                 return self.state.status
             status = self.state.status
-            self.state.life.check()
+            self.state.lifetime.check()
         return status
 
     def _once(self, body: Sequence) -> bool:
@@ -248,7 +242,7 @@ class Shell:
             return self._complain(ShellFailure(failure.message, 2))
 
     def _simple(self, node: Simple) -> int:
-        self.state.life.check()
+        self.state.lifetime.check()
         self._substituted = 0
         words = self._expander.fields(node.words)
         assignments = [(name, self._expander.text(value)) for name, value in node.assignments]

@@ -37,11 +37,7 @@ class _Fields:
 
 
 class Expander:
-    """Expands words for one shell.
-
-    Args:
-        substitute: runs commands in a subshell and returns their output.
-    """
+    """Expands words for one shell; `substitute` runs commands in a subshell and returns their output."""
 
     def __init__(self, state: State, tree: Tree, substitute: Callable[[Sequence], str]) -> None:
         self._state = state

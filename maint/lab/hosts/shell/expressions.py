@@ -68,11 +68,7 @@ def _asked(call: Call, sign: str, operand: str) -> bool:
 
 
 def evaluate(expression: str, variables: Mapping[str, str]) -> int:
-    """Return the value of whole numbers and variables under + - * / % and brackets.
-
-    Raises:
-        ShellFailure: it holds anything else.
-    """
+    """Return the value of whole numbers and variables under + - * / % and brackets; else ShellFailure."""
     tokens, at = list[str](), 0
     while expression[at:].strip():
         found = _TOKEN.match(expression, at)

@@ -38,11 +38,7 @@ class Parser:
         self._words = WordReader(source, lambda inner: Parser(inner)._until_parenthesis())
 
     def complete_command(self) -> Sequence | None:
-        """Return what stands up to the end of a line, None at the end of the script.
-
-        Raises:
-            SyntaxFailure: it makes no sense.
-        """
+        """Return what stands up to the end of a line, None at the end of the script; else SyntaxFailure."""
         self._skip_lines()
         if not self._source.peek():
             return None

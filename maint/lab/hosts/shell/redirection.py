@@ -21,14 +21,7 @@ _FLAGS = {
 def redirected(
     state: State, tree: Tree, expander: Expander, redirections: tuple[Redirection, ...], *, keep: bool = False
 ) -> Iterator[None]:
-    """Redirect for the length of the block.
-
-    Args:
-        keep: leave things as they are then (`exec`).
-
-    Raises:
-        Failed: a file cannot be opened, or there is no such descriptor.
-    """
+    """Redirect for the length of the block, or for good (`keep`, for `exec`); Failed where a file cannot be opened."""
     before, opened = dict(state.streams), list[Stream]()
     try:
         for redirection in redirections:

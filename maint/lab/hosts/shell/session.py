@@ -7,7 +7,7 @@ from threading import Event
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.commands import COMMANDS
 from maint.lab.hosts.shell.executor import Shell
-from maint.lab.hosts.shell.state import Killed, Life, Outgoing, Pipe, State, Stream
+from maint.lab.hosts.shell.state import Killed, Lifetime, Outgoing, Pipe, State, Stream
 from maint.lab.hosts.shell.syntax import Source
 
 _NUMBERS = itertools.count(4242)
@@ -23,12 +23,8 @@ class Ended:
 
 
 def execute(machine: Machine, command: str, stdin: Stream, out: Stream, err: Stream, cancelled: Event) -> int:
-    """Run a command line as a login of root does, and return its status.
-
-    Args:
-        cancelled: set when the command shall end (status 137 then).
-    """
-    state = State(streams={0: stdin, 1: out, 2: err}, life=Life(cancelled), pid=next(_NUMBERS))
+    """Run a command line as a login of root does, and return its status: 137 once `cancelled` is set."""
+    state = State(streams={0: stdin, 1: out, 2: err}, lifetime=Lifetime(cancelled), pid=next(_NUMBERS))
     machine.shells.add(state.pid)
     state.cwd = "/root" if machine.files.exists("/root") else "/"
     try:

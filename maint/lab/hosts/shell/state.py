@@ -164,30 +164,24 @@ class Outgoing(Stream):
 
 
 class Killed(Exception):
-    """The shell was told to end: by its server, or by `timeout`."""
+    """The shell has to end: by its server, or by `timeout`."""
 
 
-class Life:
-    """How long a shell may go on.
+class Lifetime:
+    """How long a shell may go on: until `cancelled` is set, or the deadline (monotonic)."""
 
-    Args:
-        cancelled: set by whoever wants it to end.
-        deadline: monotonic time at which it ends, or None.
-
-    Attributes:
-        left: set once whoever began it has gone, whether it goes on or not.
-    """
+    # `left` is set once the shell that began it has gone, whether it goes on or not.
 
     def __init__(self, cancelled: threading.Event | None = None, deadline: float | None = None) -> None:
         self.cancelled = cancelled or threading.Event()
         self.left = self.cancelled
         self.deadline = deadline
 
-    def detached(self) -> "Life":
-        """Return a life that goes on when whoever began it has gone."""
-        life = Life(deadline=self.deadline)
-        life.left = self.left
-        return life
+    def detached(self) -> "Lifetime":
+        """Return a lifetime that goes on when the caller has gone."""
+        lifetime = Lifetime(deadline=self.deadline)
+        lifetime.left = self.left
+        return lifetime
 
     def check(self) -> None:
         """Raise `Killed` when it is over."""
@@ -200,10 +194,10 @@ class Life:
         self.cancelled.wait(max(0.0, left))
         self.check()
 
-    def limited(self, seconds: float) -> "Life":
-        """Return a life that ends earlier."""
+    def limited(self, seconds: float) -> "Lifetime":
+        """Return a lifetime that ends earlier."""
         end = time.monotonic() + seconds
-        return Life(self.cancelled, end if self.deadline is None else min(end, self.deadline))
+        return Lifetime(self.cancelled, end if self.deadline is None else min(end, self.deadline))
 
 
 class Leave(Exception):
@@ -256,7 +250,7 @@ class State:
     name: str = "sh"
     status: int = 0
     pid: int = 4242
-    life: Life = field(default_factory=Life)
+    lifetime: Lifetime = field(default_factory=Lifetime)
 
     def copy(self) -> "State":
         """Return a copy for a subshell; traps are not inherited."""

@@ -156,12 +156,7 @@ class SyntaxFailure(Exception):
 
 
 class Source:
-    """Characters with look-ahead.
-
-    Args:
-        text: what is known already.
-        more: returns the next line with its end, or an empty text at the end of the script.
-    """
+    """Characters with look-ahead; `more` returns the next line with its end, "" at the end of the script."""
 
     def __init__(self, text: str, more: Callable[[], str] | None = None) -> None:
         self._text = text

@@ -124,14 +124,10 @@ def _kind(real: str) -> int:
 
 
 class Tree:
-    """A host's files.
+    """A host's files, by absolute paths of the host; with `full` writing fails with ENOSPC.
 
-    All paths are absolute paths of the host. Links, `..` and absolute link targets are followed here, one component
-    at a time and under one lock, so that nothing ever leaves `root`; the kernel only sees paths without links.
-
-    Args:
-        root: the folder that is the host's `/`; made when missing.
-        full: tells whether the disk is full now; writing then fails with ENOSPC.
+    Links, `..` and absolute link targets are followed here, one component at a time and under one lock, so that nothing
+    ever leaves `root`; the kernel only sees paths without links.
     """
 
     def __init__(self, root: Path, full: Callable[[], bool] = lambda: False) -> None:
@@ -142,14 +138,7 @@ class Tree:
         self._owned = Ownership(self.root.with_name(f".{self.root.name}.owners.jsonl"))
 
     def canonical(self, path: str, *, follow: bool = True) -> str:
-        """Return the path without links, `.` and `..`; the last component may be missing.
-
-        Args:
-            follow: whether a link in the last component is followed too.
-
-        Raises:
-            OSError: a folder on the way is missing or is none, or links go round in a circle.
-        """
+        """Return the path without links (`follow`: the last one too), `.` and `..`; the last part may be missing."""
         if "\0" in path:
             raise failure(errno.ENOENT, path)
         todo, done, links = path.split("/")[::-1], [""], 0
@@ -183,11 +172,7 @@ class Tree:
         return self.root / canonical.lstrip("/")
 
     def entry(self, path: str, *, follow: bool = True) -> Entry:
-        """Return what is known of a file.
-
-        Raises:
-            OSError: there is none.
-        """
+        """Return what is known of a file."""
         with self._lock:
             canonical = self.canonical(path, follow=follow)
             if canonical in DEVICES:
@@ -226,14 +211,7 @@ class Tree:
                 yield from self.walk(f"{path.rstrip('/')}/{name}")
 
     def open(self, path: str, flags: int, mode: int = 0o644) -> IO[bytes]:
-        """Open a regular file with the flags of `os.open` and return it unbuffered.
-
-        Args:
-            mode: mode bits, should the file be made.
-
-        Raises:
-            OSError: as the kernel would; ENOSPC when the disk is full and the file is made.
-        """
+        """Open a regular file with flags of `os.open`, unbuffered; OSError as from the kernel, ENOSPC when full."""
         with self._lock:
             canonical = self.canonical(path, follow=not flags & os.O_EXCL)
             real = self._real(canonical)
@@ -311,6 +289,14 @@ class Tree:
         """Make a symbolic link; its text may be anything, it is resolved inside the tree whenever it is followed."""
         with self._lock, _renamed(path):
             self._real(self.canonical(path, follow=False)).symlink_to(target)
+
+    def hard_link(self, old: str, new: str) -> None:
+        """Give a file a second name, which must be free; a link itself is not followed."""
+        with self._lock, _renamed(new):
+            source, target = self.canonical(old, follow=False), self.canonical(new, follow=False)
+            os.link(self._real(source), self._real(target), follow_symlinks=False)
+            if (owned := self._owned.get(source)) is not None:
+                self._owned.set(target, owned)
 
     def link_text(self, path: str) -> str:
         """Return what a symbolic link says; EINVAL where it is none."""

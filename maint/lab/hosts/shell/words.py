@@ -23,11 +23,7 @@ _OPERATORS = (":-", ":=", ":+", "##", "%%", "-", "+", "#", "%")
 
 
 class WordReader:
-    """Reads words from a source.
-
-    Args:
-        body: parses commands from a source until `)`, which is left to be taken.
-    """
+    """Reads words from a source; `body` parses commands until `)`, which is left to be taken."""
 
     def __init__(self, source: Source, body: Callable[[Source], Sequence]) -> None:
         self._source = source
@@ -153,7 +149,7 @@ def _joined(parts: list[Part]) -> Word:
 
 
 def _is_all(part: Part) -> bool:
-    """Tell `"$@"`, which is no field at all where there are no parameters."""
+    """Tell `"$@"`, which is not a field at all where there are no parameters."""
     return isinstance(part, Parameter) and part.name == "@"
 
 

@@ -57,7 +57,7 @@ class Connection(Transport):
             self.over.set()
 
     def _queue_incoming_channel(self, channel: Channel) -> None:
-        # Paramiko keeps channels for whoever accepts them. Nobody does; but the queue is what keeps a session alive.
+        # Paramiko keeps channels until they are accepted. Nobody does; but the queue is what keeps a session alive.
         place = self.forwards.pop(channel.get_id(), None)
         if place is not None:
             carry(channel, place)
@@ -65,10 +65,8 @@ class Connection(Transport):
             super()._queue_incoming_channel(channel)  # type: ignore[misc]  # the stub leaves private methods out
 
     def after_reply(self) -> threading.Event:
-        """Return an event that is set once the request now being handled has been answered.
-
-        A command that ends before the client has heard of its acceptance looks to it like a closed channel.
-        """
+        """Return an event that is set once the request now being handled has been answered."""
+        # A command that ends before the client has heard of its acceptance looks to it like a closed channel.
         event = threading.Event()
         self._waiting.append(event)
         return event
@@ -122,8 +120,6 @@ class Guest(ServerInterface):
 
 
 class _Work:
-    """One command under way."""
-
     def __init__(self, machine: Machine, connection: Connection, channel: Channel, command: str) -> None:
         self._machine, self._connection, self._channel, self._command = machine, connection, channel, command
 
@@ -136,7 +132,7 @@ class _Work:
             self._channel.send_exit_status(status)
             self._channel.shutdown_write()
         except (Killed, OSError, EOFError):
-            pass  # the client is gone: nobody is left to be told
+            pass  # the client is gone: nobody is left to answer
         finally:
             with contextlib.suppress(OSError, EOFError):  # as above
                 self._channel.close()

@@ -43,11 +43,7 @@ class Door:
     """Listens for one machine; a thread of its own takes connections in.
 
     Args:
-        machine: the host.
-        address: where to listen; port 0 is any free one.
-        host_key: the key that clients know.
         other_key: returns the key that is shown under the fault `wrong-key`.
-        admits: decides who is let in.
         leads_to: tells where a tunnel to a host and port goes, None for nowhere.
     """
 
@@ -98,7 +94,6 @@ class Door:
             connection.join(_WAIT)
 
     def _follow(self) -> None:
-        """Open or close the port as the machine's fault wants it."""
         wanted = self._machine.fault != "unreachable"
         with self._lock:
             if self._closed or wanted == self._listening:
@@ -152,20 +147,9 @@ class Door:
 
 
 class SshLab:
-    """SSH servers of several machines.
+    """SSH servers of several machines; keys in `folder` are used again, a machine without a port gets a free one."""
 
-    Args:
-        machines: the hosts.
-        folder: where keys and known hosts are kept; what is there is used again.
-        ports: port by machine name; a machine without one gets a free port.
-
-    Attributes:
-        endpoints: machine name to address and port, once started.
-        user: the one account.
-        key_file: private key of the client, 0600.
-        known_hosts_file: host keys of all endpoints.
-        password: a password that is let in beside the key, or None.
-    """
+    # endpoints: machine name to address and port, once started; password: let in beside the key, or None.
 
     def __init__(self, machines: Sequence[Machine], folder: Path, ports: Mapping[str, int] = {}) -> None:
         self._folder = folder
@@ -182,11 +166,7 @@ class SshLab:
         self._doors: list[Door] = []
 
     def start(self) -> None:
-        """Open the ports and write the known hosts.
-
-        Raises:
-            OSError: a port is taken.
-        """
+        """Open the ports and write the known hosts; OSError where a port is taken."""
         try:
             for machine in self._machines:
                 self._open(machine)

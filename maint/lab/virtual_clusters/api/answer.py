@@ -57,15 +57,11 @@ ROUTES: dict[str, Handler] = {
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that was let in.
-
-    Attributes:
-        uploads: whether its body is a form with a file.
-    """
+    """A request that was let in."""
 
     request: Request
     handler: Handler
-    uploads: bool
+    uploads: bool  # its body is a form with a file
 
 
 def admit(cluster: Cluster, gateway: Gateway, request: Request) -> Admitted | Response:

@@ -1,4 +1,4 @@
-"""Built-in export and import: a zip that only its maker understands (contract on the jobs API, section 9)."""
+"""Built-in export and import: a zip that only its maker understands (J9)."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""Runs: list, read, kill, log types, logs (contract on the jobs API, section 6)."""
+"""Runs: list, read, kill, log types, logs (J6)."""
 
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import runs
@@ -26,7 +26,7 @@ def kill(cluster: Cluster, request: Request) -> Response:
 
 
 def log_types(cluster: Cluster, request: Request) -> Response:
-    """List the logs that a run has by now, in one of three shapes (section 6.1)."""
+    """List the logs that a run has by now, in one of three shapes (J6.1)."""
     found = [] if cluster.strikes("vc-log-missing", request.call) else runs.log_types(cluster, _find(cluster, request))
     shapes: dict[str, object] = {
         "object": {"logTypes": found},
@@ -37,7 +37,7 @@ def log_types(cluster: Cluster, request: Request) -> Response:
 
 
 def read_log(cluster: Cluster, request: Request) -> Response:
-    """Send a log, once it is there (section 6.4)."""
+    """Send a log, once it is there (J6.4)."""
     run, kind = _find(cluster, request), request.word("type")
     if not kind:
         raise ApiError(400, "log type is required")

@@ -1,4 +1,4 @@
-"""Jobs: list, create, read, update, delete, run (contract on the jobs API, section 4)."""
+"""Jobs: list, create, read, update, delete, run (J4)."""
 
 import copy
 
@@ -24,7 +24,7 @@ def read(cluster: Cluster, request: Request) -> Response:
 
 
 def create(cluster: Cluster, request: Request) -> Response:
-    """Create a job; spark and airflow share one name space (section 4.3)."""
+    """Create a job; spark and airflow share one name space (J4.3)."""
     job = _definition(cluster, request.document())
     if job["name"] in cluster.jobs:
         raise ApiError(int(cluster.switches["vc-duplicate-job"]), "job with name already exists")
@@ -40,7 +40,7 @@ def create(cluster: Cluster, request: Request) -> Response:
 
 
 def update(cluster: Cluster, request: Request) -> Response:
-    """Change a job: keys that are given replace, whether others stay is a switch (section 4.1)."""
+    """Change a job: keys that are given replace, whether others stay is a switch (J4.1)."""
     before = find(cluster, request)
     given = request.document()
     if not isinstance(given, dict):
@@ -69,7 +69,7 @@ def delete(cluster: Cluster, request: Request) -> Response:
 
 
 def run(cluster: Cluster, request: Request) -> Response:
-    """Start a run, once for each requestID (sections 3.5, 4.5)."""
+    """Start a run, once for each requestID (J3.5, J4.5)."""
     job = cluster.jobs.get(request.parts["job"])
     if job is None:
         raise ApiError(404, "could not get job from storage: job not found")
@@ -96,7 +96,7 @@ def find(cluster: Cluster, request: Request) -> Doc:
 
 
 def shows(cluster: Cluster, entry: Doc) -> bool:
-    """Return whether lists show an object (section 14, pitfall 7)."""
+    """Return whether lists show an object (J14)."""
     return not entry.get("hidden") or cluster.switches["vc-hidden"] == "listed"
 
 
@@ -137,7 +137,7 @@ def _check_mounts(cluster: Cluster, job: Doc) -> None:
 
 
 def _own_schedule(cluster: Cluster, request: Request, job: Doc, before: Doc | None = None) -> None:
-    """Complete a schedule with what the server knows: its owner, and how it was created (section 7)."""
+    """Complete a schedule with what the server knows: its owner, and how it was created (J7)."""
     old = (before or {}).get("schedule") or {}
     schedule: Doc = {"enabled": False} | (job.get("schedule") or {})
     given = schedule.get("user", "") if cluster.switches["vc-schedule-user"] == "given" else ""
@@ -147,12 +147,12 @@ def _own_schedule(cluster: Cluster, request: Request, job: Doc, before: Doc | No
     elif old.get("pausedUponCreation"):
         schedule["pausedUponCreation"] = True
     if job["type"] == "airflow" and before:
-        schedule["paused"] = bool(old.get("paused"))  # only pause and unpause do that (section 4.4)
+        schedule["paused"] = bool(old.get("paused"))  # only pause and unpause do that (J4.4)
     job["schedule"] = schedule
 
 
 def act(cluster: Cluster, request: Request) -> Response:
-    """Pause or unpause a job's schedule; what became due while it was paused fires at once (section 4.4)."""
+    """Pause or unpause a job's schedule; what became due while it was paused fires at once (J4.4)."""
     job, action = find(cluster, request), request.parts["action"]
     if "parse" in (job.get("_") or {}):
         tick.parse(cluster, job)

@@ -1,4 +1,4 @@
-"""Resources: list, create, read, delete (contract on the jobs API, section 5)."""
+"""Resources: list, create, read, delete (J5)."""
 
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import definitions, tick
@@ -25,7 +25,7 @@ def read(cluster: Cluster, request: Request) -> Response:
 
 
 def create(cluster: Cluster, request: Request) -> Response:
-    """Create a resource; an environment waits for its requirements (section 5.4)."""
+    """Create a resource; an environment waits for its requirements (J5.4)."""
     try:
         found = definitions.resource(request.document(), keep=cluster.switches["vc-unknown-keys"] == "keep")
     except definitions.BadDefinition as error:
@@ -44,7 +44,7 @@ def create(cluster: Cluster, request: Request) -> Response:
 
 
 def delete(cluster: Cluster, request: Request) -> Response:
-    """Delete a resource with its files; jobs that mount it stay (section 5.5)."""
+    """Delete a resource with its files; jobs that mount it stay (J5.5)."""
     name = str(find(cluster, request)["name"])
     users = [job["name"] for job in cluster.jobs.values() if name in _mounted(job)]
     if users and cluster.switches["vc-delete-mounted"] == "refuse":

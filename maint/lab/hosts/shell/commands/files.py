@@ -55,11 +55,7 @@ def rm(call: Call) -> int:
 
 
 def _remove_below(call: Call, entry: Entry, mounted: set[str], *, one_volume: bool) -> None:
-    """Remove a folder; what is mounted in it loses its content, unless it is left alone, and is itself never removed.
-
-    Raises:
-        OSError: EBUSY, once all else is gone.
-    """
+    """Remove a folder; what is mounted in it loses its content unless left alone, and stays (EBUSY at the end)."""
     files, kept = call.files, entry.path if entry.path in mounted else ""
     if not any(f"{target}/".startswith(f"{entry.path}/") for target in mounted):
         files.remove_folder(entry.path, all_below=True)
@@ -86,7 +82,6 @@ def rmdir(call: Call) -> int:
 
 
 def _target(call: Call, operands: list[str], *, follow: bool = True) -> tuple[str, str]:
-    """Return source and final target of mv and ln."""
     if len(operands) != 2:
         raise NotSimulated("anything but one source and one target")
     source, last = operands
@@ -105,16 +100,17 @@ def mv(call: Call) -> int:
 
 
 def ln(call: Call) -> int:
-    """`ln -s [-fn] TARGET LINK`."""
+    """`ln [-sfn] TARGET LINK`."""
     options = call.options("sfn")
     text, place = _target(call, options.operands, follow="n" not in options)
-    if "s" not in options:
-        raise NotSimulated("ln without -s")
 
     def link(_: str) -> None:
         if "f" in options and call.files.exists(place, follow=False):
             call.files.remove(place)
-        call.files.link(text, place)
+        if "s" in options:
+            call.files.link(text, place)
+        else:
+            call.files.hard_link(call.path(text), place)
 
     return call.each([text], link)
 

@@ -21,7 +21,7 @@ def cat(call: Call) -> int:
 
 def _copy(call: Call, stream: Stream) -> None:
     while data := stream.read(_BLOCK):
-        call.state.life.check()
+        call.state.lifetime.check()
         call.stdout.write(data)
 
 

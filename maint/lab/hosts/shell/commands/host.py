@@ -45,7 +45,7 @@ def getenforce(call: Call) -> int:
 
 def sleep(call: Call) -> int:
     """`sleep DURATION…`."""
-    call.state.life.sleep(sum(duration(operand) for operand in call.options().operands))
+    call.state.lifetime.sleep(sum(duration(operand) for operand in call.options().operands))
     return 0
 
 

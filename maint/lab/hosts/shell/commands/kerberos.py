@@ -81,11 +81,9 @@ def kinit(call: Call) -> int:
 
 
 def _refused(call: Call, principal: str, name: str, centres: dict[str, list[str]]) -> str:
-    """Return why there is no ticket, "" where there is one.
-
-    A keytab without the principal is refused before anybody is asked; one that cannot be read only after the realm has
-    said that it knows the principal.
-    """
+    """Return why there is no ticket, "" where there is one."""
+    # A keytab without the principal is refused before anybody is asked; one that cannot be read only after the realm
+    # has said that it knows the principal.
     realm = principal.rpartition("@")[2]
     content, trouble = None, ""
     try:

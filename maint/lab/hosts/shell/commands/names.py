@@ -8,11 +8,7 @@ _TIME = 323  # chronyd's own port, on loopback alone
 
 
 def known_as(call: Call, name: str, kind: str) -> str | None:
-    """Return the name of a user or group, given as name or number; None for none.
-
-    Raises:
-        Failed: /etc/passwd or /etc/group does not know it.
-    """
+    """Return the name of a user or group, given as name or number; None for none, Failed where it is not known."""
     if name in ("", "root", "0"):
         return "root" if name else None
     for row in _database(call, kind):

@@ -48,20 +48,16 @@ def timeout(call: Call) -> int:
         raise Failed("missing operand", 125)
     state, seconds = call.state.copy(), duration(operands[0])
     if seconds:
-        state.life = call.state.life.limited(seconds)
+        state.lifetime = call.state.lifetime.limited(seconds)
     try:
         return call.runner.run_words(operands[1:], state)
     except Killed:
-        call.state.life.check()
+        call.state.lifetime.check()
         return 124
 
 
 def duration(text: str) -> float:
-    """Return seconds.
-
-    Raises:
-        Failed: it is not a duration.
-    """
+    """Return seconds; Failed where it is not a duration."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
     if not found:
         raise Failed(f"invalid time interval '{text}'", 125)
