@@ -26,10 +26,17 @@ _BROKEN = {FAIL: State.FAIL, WARN: State.WARN, INFORM: State.PASS}
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a rule says about what it saw; a state of None means "broken", as severe as the check says."""
+    """What a rule says about what it saw.
+
+    Attributes:
+        state: None for "broken", as severe as the check says.
+        observed: what was seen.
+        remedy: what mends just this; "" where the check's own remedy does.
+    """
 
     state: State | None
     observed: str
+    remedy: str = ""
 
 
 def good(observed: str) -> Verdict:
@@ -37,14 +44,14 @@ def good(observed: str) -> Verdict:
     return Verdict(State.PASS, observed)
 
 
-def broken(observed: str) -> Verdict:
-    """Return that the rule is broken."""
-    return Verdict(None, observed)
+def broken(observed: str, remedy: str = "") -> Verdict:
+    """Return that the rule is broken, and what mends it where the check's own remedy does not."""
+    return Verdict(None, observed, remedy)
 
 
-def warned(observed: str) -> Verdict:
+def warned(observed: str, remedy: str = "") -> Verdict:
     """Return that the rule is bent: a warning, whatever the severity."""
-    return Verdict(State.WARN, observed)
+    return Verdict(State.WARN, observed, remedy)
 
 
 def failed(observed: str) -> Verdict:
@@ -128,4 +135,4 @@ class Check(msgspec.Struct, frozen=True):
 
     def settled(self, verdict: Verdict) -> Verdict:
         """Return a verdict with its state decided."""
-        return verdict if verdict.state is not None else Verdict(_BROKEN[self.severity], verdict.observed)
+        return verdict if verdict.state is not None else replace(verdict, state=_BROKEN[self.severity])

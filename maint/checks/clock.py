@@ -13,10 +13,9 @@ _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?(?!\d)", re.ASCII)
 QUESTIONS = {
     "clock_begin": "date +%s.%N",
     "zone": "date +%Z%z",
-    "sync": "if command -v chronyc > /dev/null; then echo tool=chronyc; chronyc -n tracking;"
-    " elif command -v ntpq > /dev/null; then echo tool=ntpq; ntpq -pn;"
-    " elif command -v timedatectl > /dev/null; then echo tool=timedatectl;"
-    " timedatectl show -p NTPSynchronized; fi; true",
+    "sync": "command -v chronyc > /dev/null && { echo tool=chronyc; chronyc -n tracking; };"
+    " command -v ntpq > /dev/null && { echo tool=ntpq; $maint_limit ntpq -pn; };"
+    " command -v timedatectl > /dev/null && { echo tool=timedatectl; timedatectl show -p NTPSynchronized; }; true",
     "clock_end": "date +%s.%N",
 }
 
@@ -25,21 +24,26 @@ QUESTIONS = {
     id="time.sync", profiles="", severity=FAIL, asks=("sync", "units"), source="PS EXE HI",
     expected="synchronised within 100 ms, by exactly one of chronyd and ntpd",
     why="Tickets, tokens and logs of a host with its own idea of time are worthless elsewhere.",
-    remedy="systemctl enable --now chronyd",
+    remedy="chronyc sources -v, or ntpq -pn, shows which servers answer; name ones that do in its configuration",
 ).host_rule  # fmt: skip
 def sync(host: HostFacts) -> Verdict:
     """Judge time.sync."""
     running = [name for name in ("chronyd", "ntpd") if host.active(name)]
     if len(running) > 1:
-        return broken("chronyd and ntpd both run")
-    seen = host.lines("sync")
-    tool = next((line.partition("=")[2] for line in seen if line.startswith("tool=")), "")
-    if not tool:
+        return broken("chronyd and ntpd both run", "systemctl disable --now ntpd")
+    blocks = ("\n" + "\n".join(host.lines("sync"))).split("\ntool=")[1:]
+    seen = {block.splitlines()[0]: block.splitlines()[1:] for block in blocks}
+    if not seen:
         raise CouldNotTell("neither chronyc nor ntpq nor timedatectl is installed")
-    judged = {"chronyc": _chrony, "ntpq": _ntp, "timedatectl": _timedate}[tool](seen[1:])
-    if judged.state is not None and not running and tool != "timedatectl":
-        return broken("neither chronyd nor ntpd runs")
-    return judged
+    if running:
+        tool, judged = {"chronyd": ("chronyc", _chrony), "ntpd": ("ntpq", _ntp)}[running[0]]
+        if tool not in seen:
+            raise CouldNotTell(f"{running[0]} runs, but {tool} is not installed")
+        return judged(seen[tool])
+    if {"chronyc", "ntpq"} & seen.keys():
+        name = "chronyd" if "chronyc" in seen else "ntpd"
+        return broken("neither chronyd nor ntpd runs", f"systemctl enable --now {name}")
+    return _timedate(seen["timedatectl"])
 
 
 def _chrony(lines: list[str]) -> Verdict:

@@ -9,7 +9,9 @@ from maint.checks.thresholds import threshold
 
 _PROPERTIES = "/etc/cloudera-scm-server/db.properties"
 QUESTIONS = {
-    "db_properties": f"[ -r {_PROPERTIES} ] && grep -v -i password {_PROPERTIES}; true",
+    "db_properties": f"for p in /etc/cloudera-scm-server {_PROPERTIES}; do"
+    " [ -e $p ] && ! [ -r $p ] && echo denied; done;"
+    f" [ -r {_PROPERTIES} ] && grep -v -i password {_PROPERTIES}; true",
     "db_reach": f"[ -r {_PROPERTIES} ] || exit 0; h=$(sed -n 's/^com.cloudera.cmf.db.host=//p' {_PROPERTIES});"
     f" k=$(sed -n 's/^com.cloudera.cmf.db.type=//p' {_PROPERTIES});"
     " case $k in mysql) p=3306;; oracle) p=1521;; *) p=5432;;"

@@ -1,5 +1,7 @@
 """Disks: room, inodes, how data is mounted, what became read-only."""
 
+from collections.abc import Iterable, Iterator, Sequence
+
 import msgspec
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, failed, good, held, warned
@@ -16,15 +18,17 @@ FLOORS = {
     "/var/lib/cloudera-scm-agent": (5, 0),
     "/var/lib/cloudera-scm-server": (5, 0),
 }
-_ECS_FOLDERS = ("/docker", "/longhorn", "/local-path", "/var/lib/docker", "/var/lib/longhorn")
+# The usual folders of images, block storage and local volumes; the second where the first is not there.
+_ECS_FOLDERS = (("/docker", "/var/lib/docker"), ("/longhorn", "/var/lib/longhorn"), ("/local-path",))
+_SYSTEM = ("/", "/boot", "/home", "/opt", "/root", "/tmp", "/usr", "/var", "/var/lib", "/var/log", "/var/tmp")
 _EXISTING = 's=""; for p in {paths}; do [ -e $p ] && s="$s $p"; done;'
 QUESTIONS = {
     "space": f'{_EXISTING.format(paths=" ".join(PATHS))} for p in $s; do df -Pk $p | sed -n "2s|^|$p |p"; done; true',
     "inodes": f"{_EXISTING.format(paths=' '.join(PATHS[:7]))} df -Pi $s; true",
     "mounts": "cat /proc/mounts",
     "tmp": 'echo "options=$(findmnt -no OPTIONS --target /tmp)"; echo "mode=$(stat -c %a /tmp)"',
-    "ecs_folders": f"for p in {' '.join(_ECS_FOLDERS)}; do [ -d $p ] &&"
-    ' echo "$p $(findmnt -no TARGET --target $p)"; done; true',
+    "ecs_folders": f"for p in {' '.join(p for kind in _ECS_FOLDERS for p in kind)}; do [ -d $p ] &&"
+    ' echo "$p $(findmnt -no TARGET --target $p) $(df -Pk $p | sed -n 2p)"; done; true',
 }
 _REAL = ("ext2", "ext3", "ext4", "xfs", "btrfs")
 
@@ -135,13 +139,28 @@ def read_only(host: HostFacts) -> Verdict:
 ).host_rule  # fmt: skip
 def ecs_folders(host: HostFacts) -> Verdict:
     """Judge disk.ecs."""
-    rows = [line.split() for line in host.lines("ecs_folders")]
-    if not rows:
+    there = {row[0]: row for row in (line.split() for line in host.lines("ecs_folders"))}
+    rows = [next((there[path] for path in kind if path in there), None) for kind in _ECS_FOLDERS]
+    found = [row for row in rows if row is not None]
+    if not found:
         raise NotApplicable("none of the usual folders is there; their places stand in the wizard's plan")
-    wrong = [row[0] for row in rows if len(row) < 2 or row[1] == "/"]
-    return held(
-        not wrong, f"{', '.join(wrong)} on the root file system" if wrong else ", ".join(row[0] for row in rows)
-    )
+    if any(len(row) < 2 for row in found):
+        raise CouldNotTell("findmnt does not say where the folders lie")
+    wrong = list(not_alone(found))
+    return held(not wrong, "; ".join(wrong) or ", ".join(row[0] for row in found))
+
+
+def not_alone(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield which folders have no volume of their own; each row is the folder, its mount point and its device."""
+    taken: dict[str, str] = {}
+    for folder, target, *rest in rows:
+        places = {target, *(name for name in rest[:1] if name.startswith("/dev/"))}
+        others = [taken[place] for place in places if place in taken]
+        if target in _SYSTEM:
+            yield f"{folder} is on {'the root file system' if target == '/' else f'{target}, with the system'}"
+        elif others:
+            yield f"{folder} shares a volume with {others[0]}"
+        taken |= dict.fromkeys(places, folder)
 
 
 @Check(

@@ -27,14 +27,29 @@ def _acceptance(number: int, item: object) -> Accepted:
         raise ValueError(f"acceptance {number} lacks check, reason, owner or last day, or names no hosts") from None
 
 
-def judge(checks: Sequence[Check], site: SiteFacts, accepted: Sequence[Accepted] = ()) -> list[Finding]:
-    """Return one finding for each check and each host that it concerns, in the checks' and the hosts' order."""
+def judge(
+    checks: Sequence[Check], site: SiteFacts, accepted: Sequence[Accepted] = (), *, chosen: bool = False
+) -> list[Finding]:
+    """Return one finding for each check and each host that it concerns, in the checks' and the hosts' order.
+
+    A check that concerns none of the hosts is a finding too: a skip of the site.
+
+    Args:
+        checks: what is judged.
+        site: the facts.
+        accepted: deviations that count as pass until their last day.
+        chosen: whether the hosts were chosen, so that what the manager says of other hosts is left out.
+    """
     found = []
+    known = {str(host.get("hostname")) for host in site.manager.hosts} if chosen else set[str]()
+    elsewhere = known - {name for host in site.hosts for name in (host.name, host.address)}
     for check in checks:
         for name, verdict in _verdicts(check, site):
+            if name in elsewhere:
+                continue
             finding = Finding(
                 check.id, check.severity, verdict.state or State.ERROR, verdict.observed, check.expected,
-                check.reference, check.remedy, name,
+                check.reference, verdict.remedy or check.remedy, name,
             )  # fmt: skip
             found.append(_settled(finding, accepted, site.taken_at.date()))
     return found
@@ -42,10 +57,11 @@ def judge(checks: Sequence[Check], site: SiteFacts, accepted: Sequence[Accepted]
 
 def _verdicts(check: Check, site: SiteFacts) -> Iterator[tuple[str, Verdict]]:
     concerned = [host for host in site.hosts if check.concerns(host.profiles)]
+    if not concerned and check.profiles:
+        yield "", Verdict(State.SKIP, f"none of these hosts is in {' or '.join(check.groups)}")
+        return
     if check.site_rule is None:
         yield from ((host.name, check.judge(host)) for host in concerned)
-        return
-    if not concerned and check.profiles:
         return
     verdicts = _together(check, site, concerned)
     yield from verdicts.items()

@@ -97,11 +97,20 @@ class HostFacts(msgspec.Struct, frozen=True):
 
     @property
     def realm(self) -> str:
-        """The host's default realm; `NotApplicable` where krb5.conf names none."""
+        """The host's default realm.
+
+        Raises:
+            CouldNotTell: a file that may name it cannot be read.
+            NotApplicable: krb5.conf names none.
+        """
         for line in self.lines("krb5_conf"):
             name, found, value = line.partition("=")
             if found and name.strip() == "default_realm" and value.strip():
                 return value.strip()
+        if closed := [line.partition(" ")[2] for line in self.lines("krb5_conf") if line.startswith("denied ")]:
+            raise CouldNotTell(f"this account may not read {', '.join(closed)}")
+        if (words := self.answer("krb5_conf").words) and not self.lines("krb5_conf"):
+            raise CouldNotTell(f"krb5.conf cannot be read: {words}")
         raise NotApplicable("no realm in /etc/krb5.conf")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, broken, good, held
-from maint.checks.facts import HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.thresholds import JAVA, REFERRALS
 
 QUESTIONS = {
@@ -130,6 +130,8 @@ def referrals(host: HostFacts) -> Verdict:
 def jdbc(host: HostFacts) -> Verdict:
     """Judge jdbc.driver."""
     kind = host.fields("db_properties").get("com.cloudera.cmf.db.type", "")
+    if "denied" in host.lines("db_properties"):
+        raise CouldNotTell("this account may not read which database is configured")
     if not kind:
         raise NotApplicable("no database is configured here")
     there = host.lines("jdbc")

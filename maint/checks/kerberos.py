@@ -12,20 +12,32 @@ _NEWEST = (  # where folders are closed to this account, nobody knows what is in
     f" for p in {_PROCESSES} {_PROCESSES}/*; do [ -d $p ] && ! [ -r $p ] && d=denied; done; echo $d; exit 0; }};"
     ' echo "keytab=$k";'
 )
+# krb5.conf and what it includes, as MIT reads it: of a folder, names of letters, digits, - and _, or *.conf.
+_FILES = (
+    "c=/etc/krb5.conf; [ -f $c ] || exit 0; i=; x=;"
+    " for d in $(sed -n 's/^[[:space:]]*includedir[[:space:]][[:space:]]*//p' $c); do"
+    ' [ -d $d ] && ! { [ -r $d ] && [ -x $d ]; } && x="$x $d"; for f in $d/*; do'
+    ' case ${f##*/} in *.conf) ;; *[!A-Za-z0-9_-]*) continue;; esac; [ -f $f ] && i="$i $f"; done; done;'
+    " i=\"$i $(sed -n 's/^[[:space:]]*include[[:space:]][[:space:]]*//p' $c) $c\"; o=;"
+    ' for f in $i; do if [ -r $f ]; then o="$o $f"; else x="$x $f"; fi; done;'
+)
+# Every KDC that is named is tried; which of them are the realm's own is read from the whole file afterwards.
 _KDCS = (
-    "r=$(sed -n 's/^ *default_realm *= *//p' /etc/krb5.conf 2>/dev/null); [ -n \"$r\" ] || exit 0;"
-    " sed -n 's/^ *kdc *= *//p' /etc/krb5.conf;"
-    " command -v dig > /dev/null && dig +short +time=2 +tries=1 SRV _kerberos._tcp.$r |"
-    " sed 's/.* \\([0-9]*\\) \\(.*\\)\\.$/\\2:\\1/'"
+    f"{_FILES} r=$(sed -n 's/^[[:space:]]*default_realm[[:space:]]*=[[:space:]]*//p' $o | sed -n 1p);"
+    ' [ -n "$r" ] || exit 0; s=; command -v dig > /dev/null &&'
+    " s=$(dig +short +time=2 +tries=1 SRV _kerberos._tcp.$r |"
+    " sed 's/.* \\([0-9]*\\) \\(.*\\)\\.$/\\2:\\1/'); for k in $s; do echo \"srv $k\"; done;"
 )
 QUESTIONS = {
-    "krb5_conf": "[ -f /etc/krb5.conf ] && grep -v '^ *[#;]' /etc/krb5.conf; true",
+    "krb5_conf": f'{_FILES} for f in $x; do echo "denied $f"; done; for f in $o; do cat $f; echo; done |'
+    " grep -v '^[[:space:]]*[#;]'; true",
     "keytab": f'{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }}; echo "mode=$(stat -c %a $k)"; klist -kte $k',
     "kinit": f"{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }};"
     " p=$(klist -kt $k | sed -n '$s/.* //p');"
     ' case $p in *@*) KRB5CCNAME=MEMORY:maint $maint_limit kinit -r 1d -kt $k $p 2>&1; echo "status=$?";;'
     " *) command -v klist > /dev/null; echo status=no-principal-$?;; esac",
-    "kdc": f'for k in $({_KDCS}); do h=${{k%:*}}; p=${{k##*:}}; [ "$p" = "$h" ] && p=88;'
+    "kdc": f"{_KDCS} for k in $s $(sed -n 's/^[[:space:]]*kdc[[:space:]]*=[[:space:]]*//p' $o | sort -u); do"
+    ' h=${k%:*}; p=${k##*:}; [ "$p" = "$h" ] && p=88;'
     " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
     ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "$h:$p=$?"; done; true',
     "ad_rights": 'n=maint-probe-$$; command -v ldapadd > /dev/null || { echo none; exit 0; }; [ -n "$maint_ou" ] ||'
@@ -33,6 +45,13 @@ QUESTIONS = {
     '\\ncn: %s\\nsAMAccountName: %s\\n\' $n "$maint_ou" $n $n |'
     ' $maint_limit ldapadd -Q -Y GSSAPI -H "$maint_ldap"; echo "add=$?";'
     ' $maint_limit ldapdelete -Q -Y GSSAPI -H "$maint_ldap" "CN=$n,$maint_ou"; echo "delete=$?"',
+}
+_LOOK_AT_KDC = "look at the KDC, and at the way from this host to its port 88"
+# What kinit says, and what mends that: new credentials mend none of it.
+_MENDS = {
+    "cannot contact any kdc": _LOOK_AT_KDC,
+    "cannot find kdc": "name the realm's KDC in /etc/krb5.conf, or its SRV record in DNS",
+    "clock skew too great": "set the clock: chronyc makestep",
 }
 _WEAK = ("arcfour", "des-cbc", "des3-cbc", "rc4")
 
@@ -80,9 +99,12 @@ def keytab(host: HostFacts) -> Verdict:
         raise CouldNotTell("klist is not installed, or does not answer")
     if not keys:
         return failed("klist finds no key in it: it is cut off, or no keytab")
-    wrong = [f"mode {mode}"] if int(mode, 8) & 0o077 else []
-    wrong += [] if any(f"@{host.realm}" in key for key in keys) else [f"no principal of {host.realm}"]
+    wrong = [] if any(f"@{host.realm}" in key for key in keys) else [f"no principal of {host.realm}"]
     wrong += ["weak keys alone"] if all(any(weak in key.lower() for weak in _WEAK) for key in keys) else []
+    if int(mode, 8) & 0o077:
+        path = next((line.partition("=")[2] for line in lines if line.startswith("keytab=")), "KEYTAB")
+        closing = f"chmod go= {path}; new credentials, too, where somebody else may have read it"
+        return broken(", ".join([f"mode {mode}", *wrong]), closing)
     return held(not wrong, ", ".join(wrong) or f"{len(keys)} keys")
 
 
@@ -100,7 +122,32 @@ def ticket(host: HostFacts) -> Verdict:
         raise CouldNotTell("klist or kinit is not installed")
     if status == "no-principal-0":
         return broken("the keytab names no principal to try")
-    return good("a ticket came") if status == "0" else broken(said_by_kinit(lines, status))
+    if status == "0":
+        return good("a ticket came")
+    said = said_by_kinit(lines, status)
+    return broken(said, mending(said))
+
+
+def mending(said: str) -> str:
+    """Return what mends that kinit gave no ticket for another reason than the keytab; "" where that is the reason."""
+    return next((remedy for words, remedy in _MENDS.items() if words in said.lower()), "")
+
+
+def kdcs_of(lines: Sequence[str], realm: str) -> list[str]:
+    """Return the KDCs that the lines of krb5.conf name for a realm, as `HOST:PORT`."""
+    found, section, owner, depth = list[str](), "", "", 0
+    for line in lines:
+        name, _, value = (word.strip() for word in line.partition("="))
+        if line.startswith("["):
+            section, depth = line.strip("[]* "), 0
+        elif value == "{":
+            depth += 1
+            owner = name if depth == 1 else owner
+        elif line.startswith("}"):
+            depth -= 1
+        elif name == "kdc" and (section, owner, depth) == ("realms", realm, 1):
+            found.append(value if ":" in value else f"{value}:88")
+    return found
 
 
 def said_by_kinit(lines: Sequence[str], status: str) -> str:
@@ -113,7 +160,7 @@ def said_by_kinit(lines: Sequence[str], status: str) -> str:
     id="krb.kdc", profiles="K", severity=FAIL, asks=("kdc", "krb5_conf"), source="PS",
     expected="a KDC of the realm answers on its port",
     why="Without one nobody gets a ticket.",
-    remedy="look at the KDC, and at the way to its port 88",
+    remedy=_LOOK_AT_KDC,
 ).host_rule  # fmt: skip
 def kdc(host: HostFacts) -> Verdict:
     """Judge krb.kdc."""
@@ -121,10 +168,13 @@ def kdc(host: HostFacts) -> Verdict:
     seen = host.fields("kdc")
     if seen.pop("tool", "") == "none":
         raise CouldNotTell("neither nc nor bash is there to try a connection")
-    if not seen:
+    in_dns = [line.removeprefix("srv ") for line in host.lines("kdc") if line.startswith("srv ")]
+    own = [name for name in kdcs_of(host.lines("krb5_conf"), realm) or in_dns if name in seen]
+    if not own:
         raise CouldNotTell(f"neither krb5.conf nor DNS names a KDC of {realm}")
-    answering = [name for name, status in seen.items() if status == "0"]
-    return good(f"{', '.join(answering)} answers") if answering else broken(f"{', '.join(seen)} do not answer")
+    if answering := [name for name in own if seen[name] == "0"]:
+        return good(f"{', '.join(answering)} {'answers' if len(answering) == 1 else 'answer'}")
+    return broken(f"{', '.join(own)} {'does' if len(own) == 1 else 'do'} not answer")
 
 
 @Check(

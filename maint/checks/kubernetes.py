@@ -8,12 +8,14 @@ from maint.model.json import Json
 
 _SETUP = (
     "export PATH=$PATH:/var/lib/rancher/rke2/bin KUBECONFIG=${KUBECONFIG:-/etc/rancher/rke2/rke2.yaml};"
+    " for d in /etc/rancher /etc/rancher/rke2 /var/lib/rancher /var/lib/rancher/rke2; do"
+    " [ -d $d ] && ! [ -x $d ] && { echo closed $d; exit 0; }; done;"
     ' [ -e "$KUBECONFIG" ] || [ -e /var/lib/rancher/rke2/server ] || { echo agent-only; exit 0; };'
 )
 QUESTIONS = {
     "nodes": f"{_SETUP} $maint_limit kubectl get nodes -o json",
-    "vault": f"{_SETUP} p=$($maint_limit kubectl get pods -A -o name | grep 'pod/vault-0$'); "
-    f'[ -n "$p" ] || {{ echo none; exit 0; }};'
+    "vault": f"{_SETUP} p=$($maint_limit kubectl get pods -A -o name) || {{ echo refused; exit 0; }};"
+    ' case "$p" in *pod/vault-0*) ;; *) echo none; exit 0;; esac;'
     " $maint_limit kubectl exec -n vault-system vault-0 -- vault status -format=json; true",
 }
 _UNITS = {"Ki": 1 / 1024**2, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0}
@@ -23,7 +25,9 @@ _VCPU, _MEMORY = 7.0, 15.0  # what the service needs, GiB
 def _server_only(host: HostFacts, question: str) -> str:
     text = host.text(question)
     if text.startswith("agent-only"):
-        raise NotApplicable("this host is not an ECS server")
+        raise NotApplicable("this host is no ECS server")
+    if text.startswith("closed"):
+        raise CouldNotTell(f"this account may not look into {text.partition(' ')[2]}")
     return text
 
 
@@ -74,6 +78,8 @@ def kubelet_nodes(host: HostFacts) -> Verdict:
 def vault(host: HostFacts) -> Verdict:
     """Judge ecs.vault."""
     text = _server_only(host, "vault")
+    if text == "refused":
+        raise CouldNotTell(f"kubectl does not show the pods: {host.answer('vault').words or 'it said nothing'}")
     if text == "none":
         raise NotApplicable("there is no embedded vault")
     try:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, held
+from maint.checks.disks import not_alone
 from maint.checks.facts import HostFacts, NotApplicable, SiteFacts
 from maint.checks.thresholds import threshold
 from maint.model.finding import State
@@ -176,16 +177,11 @@ def _no_repository(host: HostFacts, plan: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _own_volumes(host: HostFacts) -> Iterator[str]:
-    places: dict[str, str] = {}
-    for words in (line.split() for line in host.lines("plan_folders")):
-        if words[1:] == ["missing"]:
-            yield f"{host.name}: {words[0]} is not there"
-        elif len(words) > 1 and words[1] == "/":
-            yield f"{host.name}: {words[0]} is on the root file system"
-        elif len(words) > 1 and words[1] in places:
-            yield f"{host.name}: {words[0]} shares a volume with {places[words[1]]}"
-        elif len(words) > 1:
-            places[words[1]] = words[0]
+    rows = [line.split() for line in host.lines("plan_folders")]
+    yield from (f"{host.name}: {row[0]} is not there" for row in rows if row[1:] == ["missing"])
+    yield from (f"{host.name}: findmnt does not say where {row[0]} lies" for row in rows if len(row) == 1)
+    placed = [row for row in rows if len(row) > 1 and row[1] != "missing"]
+    yield from (f"{host.name}: {words}" for words in not_alone(placed))
 
 
 CHECKS = (judged,)

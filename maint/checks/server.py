@@ -16,11 +16,11 @@ from maint.checks.check import (
     failed,
     good,
     held,
-    warned,
 )
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
+from maint.checks.tls import without_auto_tls
 from maint.model.finding import State
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
@@ -46,7 +46,8 @@ QUESTIONS = {
     ' [ "$h" = localhost ] || [ "$h" = 127.0.0.1 ] || [ "$h" = "$(hostname -f)" ] || exit 0;'
     ' g=$($maint_limit runuser -u postgres -- psql -Atd "$(v name)" -c "select guid from cm_version") &&'
     ' echo "database=$g"; true',
-    "certmanager": "d=/var/lib/cloudera-scm-server/certmanager; [ -d $d ] && ls -1 $d; true",
+    "certmanager": "s=/var/lib/cloudera-scm-server; d=$s/certmanager; for p in $s $d; do"
+    " [ -d $p ] && ! { [ -r $p ] && [ -x $p ]; } && echo denied; done; [ -d $d ] && ls -1 $d; true",
 }
 
 
@@ -90,7 +91,7 @@ def agent(host: HostFacts) -> Verdict:
 def heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge cm.agent.heartbeat."""
     known = {str(host.get("hostname")): str(host.get("lastHeartbeat") or "") for host in site.manager.must().hosts}
-    found = {}
+    found = {host.name: _unknown(host) for host in site.hosts if not {host.name, host.address} & known.keys()}
     for name, stamp in known.items():
         if not stamp:
             found[name] = broken("never")
@@ -98,6 +99,12 @@ def heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
         age = (site.taken_at - datetime.fromisoformat(stamp.replace("Z", "+00:00"))).total_seconds()
         found[name] = held(age < 60, f"{max(age, 0):.0f} s ago")
     return found
+
+
+def _unknown(host: HostFacts) -> Verdict:
+    if set("BE") & set(host.profiles):
+        return broken("the manager does not know this host", "add the host to the manager (Hosts, Add Hosts)")
+    return Verdict(State.SKIP, "the manager does not know this host, and it carries none of its roles")
 
 
 @Check(
@@ -167,7 +174,7 @@ def uuid(host: HostFacts) -> Verdict:
     if not kept:
         return broken("no /etc/cloudera-scm-server/uuid")
     if stored is None:
-        return warned(f"{kept}; its database could not be asked from here: compare with CM_VERSION.GUID there")
+        raise CouldNotTell(f"{kept}; its database could not be asked from here: compare with CM_VERSION.GUID there")
     if not stored:
         return good(f"{kept}; its database has none yet")
     return held(kept.lower() == stored.lower(), kept if kept == stored else f"{kept}, its database has {stored}")
@@ -262,8 +269,10 @@ def parcels(site: SiteFacts) -> Mapping[str, Verdict]:
 def certmanager(host: HostFacts) -> Verdict:
     """Judge cm.certmanager."""
     if not any("cm-auto-" in line for line in host.lines("tls_files")):
-        raise NotApplicable("Auto-TLS is off")
+        raise without_auto_tls(host.lines("tls_files"))
     lines = host.lines("certmanager")
+    if "denied" in lines:
+        raise CouldNotTell("this account may not look into /var/lib/cloudera-scm-server/certmanager")
     return good(f"{len(lines)} files") if lines else broken("missing or empty")
 
 

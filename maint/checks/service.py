@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, broken, failed, held, warned
+from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
-from maint.checks.kerberos import said_by_kinit
+from maint.checks.kerberos import mending, said_by_kinit
 from maint.checks.tls import until
 from maint.model.json import Json
 
@@ -106,7 +106,9 @@ def keytab(host: HostFacts) -> Verdict:
     wrong = [f"{path}: {words}" for path, lines in seen.items() if (words := _wrong(lines, realm))]
     if not wrong and any({"kinit=127", "denied"} & set(lines) for lines in seen.values()):
         raise CouldNotTell("klist or kinit is not installed, or this account may not read the keytabs")
-    return held(not wrong, "; ".join(wrong) or f"{len(blocks)} keytabs, and kinit with each works")
+    if wrong:
+        return broken("; ".join(wrong), mending("; ".join(wrong)))
+    return good(f"{len(blocks)} keytabs, and kinit with each works")
 
 
 def _wrong(lines: Sequence[str], realm: str) -> str:

@@ -1,21 +1,25 @@
 """Certificates and keys of Auto-TLS on the hosts, and the one that the manager shows."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from maint.checks.check import FAIL, Check, Verdict, broken, failed, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
 
-_FOLDER = "/var/lib/cloudera-scm-agent/agent-cert"
+_AGENT = "/var/lib/cloudera-scm-agent"
+_FOLDER = f"{_AGENT}/agent-cert"
 _CHAIN = f"{_FOLDER}/cm-auto-host_key_cert_chain.pem"
 FILES = (
     "cm-auto-host_key_cert_chain.pem", "cm-auto-host_key.pem", "cm-auto-host_keystore.jks",
     "cm-auto-global_truststore.jks", "cm-auto-in_cluster_ca_cert.pem",
 )  # fmt: skip
 _MIN_DAYS, _WARN_DAYS = 7, 30
+# Where a folder is closed to this account, nobody knows what is in it.
+_LOOK = f"for d in {_AGENT} {_FOLDER}; do [ -d $d ] && ! [ -x $d ] && echo denied; done;"
 QUESTIONS = {
-    "tls_files": f"[ -d {_FOLDER} ] && cd {_FOLDER} && for f in {' '.join(FILES)}; do"
+    "tls_files": f"{_LOOK} [ -d {_FOLDER} ] && cd {_FOLDER} && for f in {' '.join(FILES)}; do"
     ' [ -e $f ] && echo "$f $(stat -L -c "%U %a" $f)"; done; true',
-    "certificate": f"[ -e {_CHAIN} ] || exit 0; [ -r {_CHAIN} ] || {{ echo denied; exit 0; }};"
+    "certificate": f"{_LOOK} [ -e {_CHAIN} ] || exit 0; [ -r {_CHAIN} ] || {{ echo denied; exit 0; }};"
     f" openssl x509 -noout -enddate -in {_CHAIN};"
     f" openssl x509 -noout -text -in {_CHAIN} | grep -A1 'Subject Alternative Name' | grep DNS;"
     f" a={_FOLDER}/cm-auto-in_cluster_ca_cert.pem;"
@@ -38,12 +42,19 @@ def files(host: HostFacts) -> Verdict:
     """Judge tls.files."""
     rows = {row[0]: row[1:] for row in (line.split() for line in host.lines("tls_files")) if len(row) == 3}
     if not rows:
-        raise NotApplicable("Auto-TLS is off, or this account may not look into the folder")
+        raise without_auto_tls(host.lines("tls_files"))
     wrong = [f"{name} missing" for name in FILES if name not in rows]
     key = rows.get("cm-auto-host_key.pem")
     if key and int(key[1], 8) & 0o037:
         wrong.append(f"the key has mode {key[1]}")
     return held(not wrong, ", ".join(wrong) or f"{len(rows)} files")
+
+
+def without_auto_tls(lines: Sequence[str]) -> CouldNotTell | NotApplicable:
+    """Return why nothing was seen of Auto-TLS: it is off, or closed to this account."""
+    if "denied" in lines:
+        return CouldNotTell(f"this account may not read what is in {_FOLDER}")
+    return NotApplicable("Auto-TLS is off")
 
 
 def until(text: str) -> datetime:
@@ -63,10 +74,8 @@ def expiry(host: HostFacts) -> Verdict:
     shown = host.site.manager.chain if "M" in host.profiles else ""
     if shown and "expired" in shown:
         return failed(f"the manager's port: {shown}")
-    if "denied" in lines:
-        raise CouldNotTell("this account may not read the certificate")
-    if not lines:
-        raise NotApplicable("Auto-TLS is off")
+    if "denied" in lines or not lines:
+        raise without_auto_tls(lines)
     shown_end = next((line for line in lines if line.startswith("notAfter=")), "")
     if not shown_end:
         raise CouldNotTell("openssl cannot read the certificate")
@@ -102,8 +111,8 @@ def _mistakes(lines: list[str], full: str) -> list[str]:
 ).host_rule  # fmt: skip
 def match(host: HostFacts) -> Verdict:
     """Judge tls.match."""
-    if not host.lines("tls_files"):
-        raise NotApplicable("Auto-TLS is off, or this account may not look into the folder")
+    if not any("cm-auto-" in line for line in host.lines("tls_files")):
+        raise without_auto_tls(host.lines("tls_files"))
     seen = host.fields("tls_match")
     nothing = "e3b0c44298fc1c14"  # the digest of nothing: OpenSSL could not read it
     if not seen or any(value.startswith(nothing) for value in seen.values()) or len(seen) < 2:

@@ -41,12 +41,20 @@ def group(findings: Sequence[Finding]) -> list[Group]:
 
 
 def exit_code(findings: Sequence[Finding], contacts: Sequence[Contact]) -> int:
-    """Return 1 when something failed, else 7 when a host or check could not tell or there is no host, else 0."""
+    """Return 1 when something failed, else 7 when a host or check could not tell or nothing was judged, else 0."""
     states = {finding.state for finding in findings}
     if State.FAIL in states:
         return FAILED
-    unclear = State.ERROR in states or not contacts or any(not contact.reached for contact in contacts)
-    return PARTLY if unclear else PASSED
+    return PARTLY if State.ERROR in states or _unclear(findings, contacts) else PASSED
+
+
+def _unclear(findings: Sequence[Finding], contacts: Sequence[Contact]) -> bool:
+    """Return whether a host did not answer, or no check had anything to say: no result is never a pass."""
+    return _skipped(findings) or not contacts or any(not contact.reached for contact in contacts)
+
+
+def _skipped(findings: Sequence[Finding]) -> bool:
+    return all(finding.state is State.SKIP for finding in findings)
 
 
 def to_json(findings: Sequence[Finding], contacts: Sequence[Contact]) -> dict[str, Json]:
@@ -69,13 +77,17 @@ def to_json(findings: Sequence[Finding], contacts: Sequence[Contact]) -> dict[st
 
 
 def rows(findings: Sequence[Finding], *, every: bool = False) -> list[list[str]]:
-    """Return the lines of a table, the worst first: state, check, hosts, observed, expected, remedy."""
+    """Return the lines of a table, the worst first: state, check, hosts, observed, expected, remedy.
+
+    Only what is loud is shown, or skips where there is nothing else; with `every` all of it.
+    """
+    shown = (*LOUD, State.SKIP) if _skipped(findings) else LOUD
     groups = sorted(group(findings), key=lambda one: ORDER.index(one.finding.state))
     return [
         [one.finding.state.value.upper(), one.finding.check, one.where, one.finding.observed, one.finding.expected,
          one.finding.remedy]
         for one in groups
-        if every or one.finding.state in LOUD
+        if every or one.finding.state in shown
     ]  # fmt: skip
 
 
@@ -103,7 +115,7 @@ def summary(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
 def nagios(findings: Sequence[Finding], contacts: Sequence[Contact]) -> tuple[str, int]:
     """Return the plugin's output and its status: 0 to 3."""
     states = {finding.state for finding in findings}
-    states |= {State.ERROR} if not contacts or any(not contact.reached for contact in contacts) else set()
+    states |= {State.ERROR} if _unclear(findings, contacts) else set()
     status, word = next(
         (_NAGIOS[state] for state in (State.FAIL, State.ERROR, State.WARN) if state in states), (0, "OK")
     )

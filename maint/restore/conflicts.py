@@ -1,6 +1,6 @@
 """Decide what becomes of each job and resource of a snapshot in a virtual cluster, before anything is touched."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 import msgspec
@@ -185,12 +185,18 @@ def dags_of(sight: Sight, document: ClusterDocument) -> Mapping[str, Dag | None]
     return {job.name: _dag(sight, document, job, resources) for job in document.jobs if job.type == "airflow"}
 
 
-def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[str, Resource]) -> Dag | None:
+def dag_places(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield where a job's DAG file may lie: resource and path within it, for each of its mounts."""
+    path = job.file.strip("/").removeprefix("app/mount/")
     for mount in cast(Sequence[Object], job.raw.get("mounts") or ()):
-        resource = resources.get(text_of(mount, "resourceName"))
-        path = job.file.strip("/").removeprefix("app/mount/")
         prefix = text_of(mount, "dirPrefix").strip("/")
-        file = resource.file(path.removeprefix(f"{prefix}/") if prefix else path) if resource else None
+        yield text_of(mount, "resourceName"), path.removeprefix(f"{prefix}/") if prefix else path
+
+
+def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[str, Resource]) -> Dag | None:
+    for name, path in dag_places(job):
+        resource = resources.get(name)
+        file = resource.file(path) if resource else None
         stored = document.stored(file) if file else None
         if stored is None:
             continue

@@ -17,12 +17,16 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TOKEN = "maint-0011223344556677"
 
 
-def healthy(folder: Path, name: str = "wn01.example.internal", **facts: str) -> dict[str, Answered]:
-    """Return what a lab host answers to every question."""
+def healthy(
+    folder: Path, name: str = "wn01.example.internal", files: Mapping[str, tuple[str, int]] | None = None, **facts: str
+) -> dict[str, Answered]:
+    """Return what a lab host answers to every question; `files` are its own, with their modes."""
     units: dict[str, Any] = {unit: PlainUnit() for unit in ("chronyd", "nscd", "cloudera-scm-agent", "iscsid")}
     for unit in units.values():
         unit.start()
     machine = Machine(name, folder, units, facts={"dns": f"192.0.2.9 {name}", **facts}, address="192.0.2.9")
+    for path, (content, mode) in (files or {}).items():
+        machine.files.write(path, content.encode(), mode)
     furnish_host(machine)
     ended = run(machine, "exec /bin/sh -s", script(QUESTIONS, {"peers": name}, TOKEN))
     framed = parse(ended.out, TOKEN, QUESTIONS)

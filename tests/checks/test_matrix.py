@@ -86,7 +86,7 @@ def test_a_databases_version_is_judged_by_the_matrix(matrix: object, state: Stat
         ("file=ab-1\ndatabase=AB-1", State.PASS),
         ("file=ab-1\ndatabase=cd-2", State.FAIL),
         ("file=ab-1\ndatabase=", State.PASS),  # a new one
-        ("file=ab-1", State.WARN),  # nobody could look
+        ("file=ab-1", State.ERROR),  # nobody could look
         ("database=ab-1", State.FAIL),
         ("", State.FAIL),
     ],

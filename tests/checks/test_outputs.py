@@ -20,7 +20,7 @@ CASES = [
     ([], [], 7, 3, "UNKNOWN"),
     ([found(State.PASS, "wn01")], [Contact("wn01", True)], 0, 0, "OK"),
     ([found(State.WARN, "wn01")], [Contact("wn01", True)], 0, 1, "WARNING"),
-    ([found(State.SKIP, "wn01")], [Contact("wn01", True)], 0, 0, "OK"),
+    ([found(State.SKIP, "wn01")], [Contact("wn01", True)], 7, 3, "UNKNOWN"),
     ([found(State.ERROR, "wn01")], [Contact("wn01", True)], 7, 3, "UNKNOWN"),
     ([found(State.PASS, "")], [Contact(name, False, WORDS) for name in NAMES], 7, 3, "UNKNOWN"),
     ([found(State.FAIL, name) for name in NAMES], [Contact(name, True) for name in NAMES], 1, 2, "CRITICAL"),

@@ -17,6 +17,10 @@ RHEL9, RHEL8, RHEL10 = (
     'ID="rhel"\nVERSION_ID="10.0"\n',
 )
 TRACKING = "Stratum         : 3\nSystem time     : {} seconds fast of NTP time\nLeap status     : {}\n"
+TWO_REALMS = (
+    "[libdefaults]\n\tdefault_realm = A\n[realms]\n\tB = {\n\t\tkdc = other\n\t}\n"
+    "\tA = {\n\t\tnames = {\n\t\t x = y\n\t\t}\n\t\tkdc = own\n\t}\n"
+)
 END = "notAfter={}\nDNS:wn01.example.internal, DNS:localhost\n"
 NAMES = "full=wn01.example.internal\nplain=wn01.example.internal\n"
 
@@ -76,6 +80,16 @@ CASES = [
     ("time.sync", {"units": units("chronyd", "ntpd"), "sync": "tool=chronyc\n" + TRACKING.format("0.0", "Normal")}, FAIL),
     ("time.sync", {"units": units(), "sync": "tool=timedatectl\nNTPSynchronized=yes"}, PASS),
     ("time.sync", {"units": units(), "sync": ""}, ERROR),
+    ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\ntool=ntpq\n*10.0.0.1 .GPS. 1 u 3 64 377 0.1 1.2 0.1"}, PASS),
+    ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\ntool=ntpq\n 10.0.0.1 .INIT. 16 u 3 64 0 0.1 1.2 0.1"}, FAIL),
+    ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\n506 Cannot talk to daemon"}, ERROR),
+    ("disk.ecs", {"ecs_folders": "/docker /docker /dev/sdb1\n/longhorn /longhorn /dev/sdc1"}, PASS),
+    ("disk.ecs", {"ecs_folders": "/var/lib/docker /var /dev/sda3\n/var/lib/longhorn /var /dev/sda3"}, FAIL),
+    ("disk.ecs", {"ecs_folders": "/docker /data /dev/sdb1\n/longhorn /data /dev/sdb1"}, FAIL),
+    ("disk.ecs", {"ecs_folders": "/docker /docker /dev/sdb1\n/longhorn /longhorn /dev/sdb1"}, FAIL),  # bound twice
+    ("disk.ecs", {"ecs_folders": "/docker /docker /dev/sdb1\n/var/lib/docker / /dev/sda1"}, PASS),  # left over, unused
+    ("disk.ecs", {"ecs_folders": "/docker / /dev/sda1"}, FAIL),
+    ("disk.ecs", {"ecs_folders": "/docker"}, ERROR),
     ("net.nscd", {"units": units(), "nscd_conf": "", "os_release": RHEL10}, SKIP),
     ("net.nscd", {"units": units(), "nscd_conf": "", "os_release": RHEL9}, WARN),
     ("net.nscd", {"units": units("nscd", "sssd"), "nscd_conf": "enable-cache passwd yes", "os_release": RHEL9}, WARN),
@@ -115,6 +129,15 @@ CASES = [
     ("tls.expiry", {"certificate": END.format("Nov 20 00:00:00 2026 GMT"), "names": NAMES}, FAIL),
     ("tls.expiry", {"certificate": "denied", "names": NAMES}, ERROR),
     ("tls.expiry", {"certificate": "", "names": NAMES}, SKIP),
+    ("tls.files", {"tls_files": "denied"}, ERROR),
+    ("tls.files", {"tls_files": ""}, SKIP),
+    ("tls.match", {"tls_files": "denied", "tls_match": ""}, ERROR),
+    ("tls.match", {"tls_files": "", "tls_match": ""}, SKIP),
+    ("cm.certmanager", {"tls_files": "denied", "certmanager": ""}, ERROR),
+    ("cm.certmanager", {"tls_files": "cm-auto-host_key.pem cloudera-scm 440", "certmanager": "denied"}, ERROR),
+    ("cm.certmanager", {"tls_files": "cm-auto-host_key.pem cloudera-scm 440", "certmanager": ""}, WARN),
+    ("jdbc.driver", {"db_properties": "denied", "jdbc": ""}, ERROR),
+    ("cm.uuid", {"cm_uuid": "file=1-2"}, ERROR),
     ("cm.redaction", {"java_options": "file-there\n", "java_running": "running\n-Xmx2G"}, PASS),
     ("cm.redaction", {"java_options": "file-there\n-Dcom.cloudera.api.redaction=false",
                       "java_running": "running\n-Dcom.cloudera.api.redaction=false"}, FAIL),
@@ -134,6 +157,12 @@ CASES = [
     ("krb.conf", {"krb5_conf": "default_realm = A\nrenew_lifetime = 7d\nudp_preference_limit = 1\n"
                                "default_ccache_name = KEYRING:persistent:%{uid}"}, WARN),
     ("krb.kdc", {"krb5_conf": "default_realm = A", "kdc": ""}, ERROR),
+    ("krb.kdc", {"krb5_conf": TWO_REALMS, "kdc": "own:88=0\nother:88=1"}, PASS),
+    ("krb.kdc", {"krb5_conf": TWO_REALMS, "kdc": "own:88=1\nother:88=0"}, FAIL),
+    ("krb.kdc", {"krb5_conf": "default_realm = A", "kdc": "srv ad1:88\nad1:88=0\nother:88=1"}, PASS),
+    ("krb.kdc", {"krb5_conf": "denied /etc/krb5.conf.d", "kdc": ""}, ERROR),
+    ("krb.conf", {"krb5_conf": "denied /etc/krb5.conf.d"}, ERROR),
+    ("krb.conf", {"krb5_conf": Answered(0, "", "cat: Permission denied")}, ERROR),
     ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\n 2 now u@A\nkinit=0"}, PASS),
     ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\n 2 now u@A\nkinit=1"}, FAIL),
     ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\n 2 now u@B\nkinit=0"}, FAIL),
@@ -143,6 +172,9 @@ CASES = [
     ("ecs.vault", {"vault": '{"sealed": true}'}, FAIL),
     ("ecs.vault", {"vault": '{"sealed": false}'}, PASS),
     ("ecs.vault", {"vault": "agent-only"}, SKIP),
+    ("ecs.vault", {"vault": "none"}, SKIP),
+    ("ecs.vault", {"vault": Answered(0, "refused", "The connection to the server was refused")}, ERROR),
+    ("ecs.vault", {"vault": "closed /etc/rancher"}, ERROR),
     ("ecs.vault", {"vault": "oops"}, ERROR),
 ]  # fmt: skip
 
@@ -152,6 +184,28 @@ CASES = [
 )
 def test_a_rule_says_what_it_must(check: str, answers: dict[str, str], state: State) -> None:
     assert CHECKS[check].judge(host(answers)).state == state
+
+
+@pytest.mark.parametrize(
+    ("check", "answers", "words"),
+    [
+        ("krb.kinit", {"krb5_conf": "default_realm = A", "kinit": "kinit: Cannot contact any KDC for realm 'A'\nstatus=1"},
+         "look at the KDC"),
+        ("krb.kinit", {"krb5_conf": "default_realm = A", "kinit": "kinit: Preauthentication failed\nstatus=1"},
+         "generate the credentials anew"),
+        ("krb.keytab", {"krb5_conf": "default_realm = A", "keytab": "keytab=/x/h.keytab\nmode=644\nKeytab name: x\n1 h@A (aes)"},
+         "chmod go= /x/h.keytab"),
+        ("cde.keytab", {"krb5_conf": "default_realm = A",
+                        "service_keytabs": "keytab=/k\n 2 now u@A\nkinit: Cannot contact any KDC\nkinit=1"}, "look at the KDC"),
+        ("time.sync", {"units": units("chronyd", "ntpd"), "sync": ""}, "disable --now ntpd"),
+        ("time.sync", {"units": units(), "sync": "tool=chronyc\n506 Cannot talk"}, "enable --now chronyd"),
+        ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\ntool=ntpq\n x"}, "ntpq -pn"),
+    ],
+)  # fmt: skip
+def test_a_remedy_mends_what_is_wrong(check: str, answers: dict[str, str], words: str) -> None:
+    (finding,) = judge([CHECKS[check]], host(answers, profiles="BEMDKC").site)
+    assert finding.state is FAIL
+    assert words in finding.remedy
 
 
 def test_firewalld_is_a_warning_where_there_is_no_kubernetes() -> None:

@@ -16,7 +16,7 @@ from maint.checks.facts import ManagerFacts, SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.gather import Enquiry, ask_manager, gather, profiles_of, setting_of
 from maint.checks.matrix import matrix_of
-from maint.checks.registry import CHECKS, QUESTIONS, select
+from maint.checks.registry import CHECKS, QUESTIONS, must_exist, select
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.hosts.inventory import Source, choose, inventory
@@ -57,6 +57,11 @@ class CheckRequest(msgspec.Struct, frozen=True):
     def chosen(self) -> bool:
         """Whether checks were chosen by hand."""
         return bool(self.ids or self.groups or self.phase)
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether hosts were chosen by hand."""
+        return bool(self.hosts or self.hosts_in)
 
 
 @command(outputs=OUTPUTS, example="maint host check --hosts-in ecs --phase before-restore")
@@ -101,6 +106,7 @@ def check(
 
 def _show_list(flags: Flags, groups: Sequence[str], phase: str) -> int:
     """Show all checks with what they ask, expect, and why."""
+    must_exist(groups=groups, phase=phase)
     known = [
         c for c in CHECKS.values() if (not groups or set(groups) & set(c.groups)) and (not phase or phase in c.phases)
     ]
@@ -133,13 +139,14 @@ def _run(flags: Flags, screen: Screen, request: CheckRequest) -> int:
     stops: list[Interrupted] = []
     if request.facts:
         _refuse_asking(request)
-        site, checks, accepted, name = _kept(request)
+        site, checks, accepted, name, chosen = _kept(request)
     else:
         # A monitoring plugin that is ended must not look as if it had ended by itself.
         stopped = None if screen.output == "nagios" else stops.append
         site, checks, accepted, name = _gathered(flags, screen, request, stopped)
+        chosen = request.narrowed
     contacts = [Contact(host.name, host.reached, host.reason) for host in site.hosts]
-    findings = judge(checks, site, accepted)
+    findings = judge(checks, site, accepted, chosen=chosen)
     if request.report and flags.dry_run:
         screen.say(f"would write the report {request.report}")
     elif request.report:
@@ -161,7 +168,8 @@ def _refuse_asking(request: CheckRequest) -> None:
         raise UsageError(f"{given[0]} has no part in judging kept facts", hint="leave it out, or leave out --facts")
 
 
-def _kept(request: CheckRequest) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
+def _kept(request: CheckRequest) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str, bool]:
+    """Return facts, checks, accepted deviations and site's name of a file, and whether its hosts were chosen."""
     try:
         text = Path(request.facts).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -186,7 +194,7 @@ def _kept(request: CheckRequest) -> tuple[SiteFacts, Sequence[Check], Sequence[A
         ) from None
     if request.hosts:
         _only(site, request)
-    return site, checks, accepting, str(told.get("site") or "")
+    return site, checks, accepting, str(told.get("site") or ""), told.get("chosen") is True or request.narrowed
 
 
 def _listed(accepted: Json) -> Sequence[Json]:
@@ -222,7 +230,9 @@ def _gathered(
             screen.say(f"would keep in {request.save} what the hosts said")
         elif request.save:
             listed: list[Json] = [item.model_dump(mode="json") for item in settings.accepted]
-            more: dict[str, Json] = {"site": settings.name, "checks": [c.id for c in checks], "accepted": listed}
+            more: dict[str, Json] = {
+                "site": settings.name, "checks": [c.id for c in checks], "accepted": listed, "chosen": request.narrowed,
+            }  # fmt: skip
             _save(Path(request.save), to_json(site, more))
         return site, checks, settings.accepted, settings.name
 

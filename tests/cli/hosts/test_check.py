@@ -246,6 +246,25 @@ def test_hosts_and_checks_can_be_chosen(operator: Operator) -> None:
     assert operator("host", "check", "--phase", "before-restore", "-q").code == 1  # agents run
 
 
+@pytest.mark.parametrize(
+    "choice",
+    [
+        ("--host", "base-02.example.internal", "--check", "cm.server"),
+        ("--hosts-in", "ecs", "--phase", "before-backup"),
+    ],
+)
+def test_a_choice_that_asks_nothing_is_unknown_and_no_pass(operator: Operator, choice: tuple[str, ...]) -> None:
+    said = operator("host", "check", *choice)
+    assert said.code == 7
+    assert "SKIP" in said.out and "none of these hosts is in manager" in said.out
+    assert operator("host", "check", *choice, "-o", "nagios").code == 3
+
+
+def test_a_group_that_there_is_not_is_refused_in_the_list_too(operator: Operator) -> None:
+    assert operator("host", "check", "--list", "--group", "nobody").code == 2
+    assert operator("host", "check", "--check", "cm.server", "--group", "ecs").code == 2
+
+
 def test_all_checks_are_documented_without_a_config(tmp_path: Path) -> None:
     said = maint("host", "check", "--list", "-o", "json", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
     assert said.code == 0
@@ -278,7 +297,7 @@ def test_a_support_matrix_decides_which_releases_pass(operator: Operator, tmp_pa
     (tmp_path / "numbers.yaml").write_text("os: [7.9]\n")
     choice = ("host", "check", "--check", "os.release", "-o", "json")
     without = operator(*choice, "--save-facts", str(tmp_path / "facts.json"))
-    assert (without.code, {f["state"] for f in without.json["findings"]}) == (0, {"skip"})
+    assert (without.code, {f["state"] for f in without.json["findings"]}) == (7, {"skip"})
     said = operator(*choice, "--matrix", str(tmp_path / "matrix.yaml"))
     assert (said.code, {f["state"] for f in said.json["findings"]}) == (1, {"fail"})
     later = maint(*choice, "--matrix", str(tmp_path / "matrix.yaml"), "--facts", str(tmp_path / "facts.json"))

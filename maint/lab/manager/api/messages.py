@@ -151,6 +151,11 @@ def role_of(service: Doc, name: str) -> Doc:
     return one_of(roles(service), "name", name, "Role", f" in service '{service['name']}'")
 
 
+def part(field: str) -> Callable[[World, Request], list[Doc]]:
+    """Return what finds a list of the deployment."""
+    return lambda world, _: list(world.deployment.get(field) or [])
+
+
 def all_of(entries: Callable[[World, Request], list[Doc]]) -> Handler:
     """Return what answers with every entry."""
     return lambda world, request: listing(entries(world, request))

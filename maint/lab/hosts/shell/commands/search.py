@@ -10,7 +10,13 @@ from maint.lab.hosts.shell.tree import Entry
 
 
 def compiled(pattern: str, *, ignore: bool = False) -> "re.Pattern[str]":
-    """Return a basic regular expression of POSIX, compiled; Failed, or NotSimulated for classes of characters."""
+    """Return a basic regular expression of POSIX, compiled.
+
+    Raises:
+        NotSimulated: it names another class of characters than `[:space:]`.
+        Failed: it makes no sense.
+    """
+    pattern = pattern.replace("[:space:]", " \t\n\r\f\v")
     if re.search(r"\[:\w+:\]", pattern):
         raise NotSimulated(f"a class of characters in {pattern!r}")
     try:
