@@ -135,6 +135,8 @@ def up(place: Place) -> Iterator[Callable[[], None]]:
 def lacking(recorded: Any, now: Any, at: str = "") -> list[str]:
     """Return where an answer of today lacks something of a recorded one, or differs; it may have further keys."""
     if isinstance(recorded, dict) and isinstance(now, dict):
+        if (now.get("verified") or {}).get("result") == "failed":
+            recorded = {**recorded, "restorable": False}  # what a verification failed is not called restorable any more
         return [
             found
             for key, value in recorded.items()
