@@ -14,6 +14,7 @@ from maint.ports import Sight, VirtualClusterSight
 from maint.restore.dag_source import Dag, read_dag
 from maint.snapshots.catalogue import entries, find, newest_restorable, refuse_hidden
 from maint.snapshots.parts import open_object
+from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
 
 POLICIES = ("refuse", "skip", "rename", "replace")
@@ -109,8 +110,8 @@ def decide(
     Raises:
         Refused: names are taken and nobody said what to do, or a rename would break a DAG.
     """
-    there = ({one.name for one in live.resources()}, {one.name for one in live.jobs()})
     names = ([one.name for one in document.resources], [one.name for one in document.jobs])
+    there = _there(live, *names)
     resources, jobs = ([name for name in mine if name in theirs] for mine, theirs in zip(names, there, strict=True))
     alone = left_out(document, dags, accept_race=accept_race)
     if policy == "refuse":
@@ -124,6 +125,26 @@ def decide(
     new_jobs = _fresh_names(jobs, {*names[1], *there[1]})
     _refuse_broken(new_jobs, dags, alone)
     return Resolution(resource_names=new_resources, job_names=new_jobs, left_out=alone)
+
+
+def _there(live: VirtualClusterSight, resources: Sequence[str], jobs: Sequence[str]) -> tuple[set[str], set[str]]:
+    """Return the names of all resources and jobs that are there; a list leaves hidden ones out."""
+    there = ({one.name for one in live.resources()}, {one.name for one in live.jobs()})
+    with worker_pool() as (hands, _):
+        hidden = hands.map(lambda name: live.resource(name, files=False), [n for n in resources if n not in there[0]])
+        unlisted = hands.map(live.job, [name for name in jobs if name not in there[1]])
+        there[0].update(one.name for one in hidden if one is not None)
+        there[1].update(one.name for one in unlisted if one is not None)
+    return there
+
+
+def taken_names(live: VirtualClusterSight, resources: Sequence[str], jobs: Sequence[str]) -> list[str]:
+    """Return in words which of these resources and jobs are there."""
+    there = _there(live, resources, jobs)
+    return [
+        *(f"resource {name}" for name in resources if name in there[0]),
+        *(f"job {name}" for name in jobs if name in there[1]),
+    ]
 
 
 def left_out(document: ClusterDocument, dags: Mapping[str, Dag | None], *, accept_race: bool) -> list[str]:
