@@ -4,8 +4,8 @@ import base64
 import binascii
 
 _BEGIN, _END = b"-----BEGIN OPENSSH PRIVATE KEY-----\n", b"-----END OPENSSH PRIVATE KEY-----\n"
-_ALGORITHM = b"ssh-ed25519"
-_KEY_BYTES = 32
+ALGORITHM = b"ssh-ed25519"
+KEY_BYTES = 32
 _BLOCK = 8  # bytes that the secret part is padded to
 _TWICE = 4  # bytes of a number that stands there twice
 
@@ -18,32 +18,36 @@ def seed_of(content: bytes) -> tuple[bytes, bytes] | None:
         frame = base64.b64decode(content.removeprefix(_BEGIN).removesuffix(_END).replace(b"\n", b""), validate=True)
     except binascii.Error:
         return None
-    public = frame[len(_head(b"")) :][:_KEY_BYTES]
+    public = frame[len(_head(b"")) :][:KEY_BYTES]
     head = _head(public)
     secret = frame[len(head) + 4 :]
-    if frame != head + _string(secret) or secret[:_TWICE] != secret[_TWICE : 2 * _TWICE]:
+    if frame != head + ssh_string(secret) or secret[:_TWICE] != secret[_TWICE : 2 * _TWICE]:
         return None
     return _of_secret(secret[2 * _TWICE :], public)
 
 
 def _head(public: bytes) -> bytes:
-    none = _string(b"none")
-    return b"openssh-key-v1\0" + none + none + _string(b"") + (1).to_bytes(4, "big") + _string(_blob(public))
+    none = ssh_string(b"none")
+    return (
+        b"openssh-key-v1\0" + none + none + ssh_string(b"") + (1).to_bytes(4, "big") + ssh_string(public_blob(public))
+    )
 
 
-def _blob(public: bytes) -> bytes:
-    return _string(_ALGORITHM) + _string(public)
+def public_blob(public: bytes) -> bytes:
+    """Return a public key (32 bytes) in SSH's own form."""
+    return ssh_string(ALGORITHM) + ssh_string(public)
 
 
 def _of_secret(secret: bytes, public: bytes) -> tuple[bytes, bytes] | None:
-    seed = secret[len(_blob(public)) + 4 :][:_KEY_BYTES]
-    start = _blob(public) + _string(seed + public)
+    seed = secret[len(public_blob(public)) + 4 :][:KEY_BYTES]
+    start = public_blob(public) + ssh_string(seed + public)
     size = int.from_bytes(secret[len(start) : len(start) + 4], "big")
     comment = secret[len(start) + 4 :][:size]
-    known = start + _string(comment)
+    known = start + ssh_string(comment)
     padding = bytes(range(1, -(len(known) + 2 * _TWICE) % _BLOCK + 1))
     return (seed, public) if secret == known + padding else None
 
 
-def _string(content: bytes) -> bytes:
+def ssh_string(content: bytes) -> bytes:
+    """Return content with its length before it (RFC 4251, 5)."""
     return len(content).to_bytes(4, "big") + content

@@ -10,18 +10,16 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from maint.adapters.private_key import seed_of
+from maint.adapters.private_key import ALGORITHM, KEY_BYTES, public_blob, seed_of, ssh_string
 from maint.errors import Invalid, WorkFailed
 from maint.files import create, read_private
 from maint.model.secret import Secret
 
 NAMESPACE = "maint-manifest"
-_ALGORITHM = b"ssh-ed25519"
 _MAGIC = b"SSHSIG"
 _BEGIN = b"-----BEGIN SSH SIGNATURE-----\n"
 _END = b"-----END SSH SIGNATURE-----\n"
 _LINE = 70  # what ssh-keygen breaks the base64 text at
-_KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
 
 
@@ -80,10 +78,10 @@ def load_or_make_signer(key: Secret | None, folder: Path, trusted: Sequence[str]
 def load_or_make_key(folder: Path, name: str) -> Secret:
     """Return a secret of 32 random bytes in hex, kept in a file (0600) that is made when there is none."""
     path = folder / name
-    content = read_private(path) or _make(path, secrets.token_hex(_KEY_BYTES).encode() + b"\n")
+    content = read_private(path) or _make(path, secrets.token_hex(KEY_BYTES).encode() + b"\n")
     text = content.decode("ascii", "replace").strip()
-    if len(text) != 2 * _KEY_BYTES or not set(text) <= set("0123456789abcdef"):
-        raise Invalid(f"{path} does not hold a key of {_KEY_BYTES} bytes in hex", hint="put the old file back")
+    if len(text) != 2 * KEY_BYTES or not set(text) <= set("0123456789abcdef"):
+        raise Invalid(f"{path} does not hold a key of {KEY_BYTES} bytes in hex", hint="put the old file back")
     return Secret(text)
 
 
@@ -134,42 +132,34 @@ def _any_private(content: bytes) -> object | None:
 def _parse_public(line: str) -> bytes:
     words = line.split()
     try:
-        if words[:1] == [_ALGORITHM.decode()] and len(words) > 1:
+        if words[:1] == [ALGORITHM.decode()] and len(words) > 1:
             blob = base64.b64decode(words[1], validate=True)
-            raw = blob[-_KEY_BYTES:]
-            if blob == _public_blob(raw):
+            raw = blob[-KEY_BYTES:]
+            if blob == public_blob(raw):
                 return raw
     except binascii.Error:
         pass  # falls through to the one message that fits every malformed key
-    raise Invalid(f"{line!r} is no Ed25519 public key", hint="write it as in an .pub file: ssh-ed25519 AAAA…")
+    raise Invalid(f"{line!r} is not an Ed25519 public key", hint="write it as in a .pub file: ssh-ed25519 AAAA…")
 
 
 def _show_public(raw: bytes) -> str:
-    return f"{_ALGORITHM.decode()} {base64.b64encode(_public_blob(raw)).decode()}"
-
-
-def _string(content: bytes) -> bytes:
-    return len(content).to_bytes(4, "big") + content
-
-
-def _public_blob(raw: bytes) -> bytes:
-    return _string(_ALGORITHM) + _string(raw)
+    return f"{ALGORITHM.decode()} {base64.b64encode(public_blob(raw)).decode()}"
 
 
 def _to_be_signed(content: bytes) -> bytes:
     fields = (NAMESPACE.encode(), b"", b"sha512", hashlib.sha512(content).digest())
-    return _MAGIC + b"".join(map(_string, fields))
+    return _MAGIC + b"".join(map(ssh_string, fields))
 
 
 def _frame(public: bytes, signature: bytes) -> bytes:
     fields = (
-        _public_blob(public),
+        public_blob(public),
         NAMESPACE.encode(),
         b"",
         b"sha512",
-        _string(_ALGORITHM) + _string(signature),
+        ssh_string(ALGORITHM) + ssh_string(signature),
     )
-    return _MAGIC + (1).to_bytes(4, "big") + b"".join(map(_string, fields))
+    return _MAGIC + (1).to_bytes(4, "big") + b"".join(map(ssh_string, fields))
 
 
 def _armor(public: bytes, signature: bytes) -> bytes:
@@ -185,8 +175,8 @@ def _dissect(armored: bytes) -> tuple[bytes, bytes]:
         frame = base64.b64decode(armored.removeprefix(_BEGIN).removesuffix(_END))
     except (binascii.Error, ValueError):
         frame = b""
-    start = len(_MAGIC) + 4 + 4 + len(_public_blob(b""))
-    public, signature = frame[start : start + _KEY_BYTES], frame[-_SIGNATURE_BYTES:]
+    start = len(_MAGIC) + 4 + 4 + len(public_blob(b""))
+    public, signature = frame[start : start + KEY_BYTES], frame[-_SIGNATURE_BYTES:]
     if armored != _armor(public, signature):
         raise WorkFailed(
             "the signature is not in the form that ssh-keygen -Y sign writes",

@@ -108,6 +108,7 @@ COMMANDS = {
     "vc init": ("vc.status:init", "Give a virtual cluster its certificate."),
     "vc init-user": ("vc.status:init_user", "Give a user of a virtual cluster its Kerberos secrets."),
     "vc status": ("vc.status:status", "Log in to a virtual cluster, and show what its user sees."),
+    "vc undo": ("vc.backup:undo", "Bring back what a run deleted or replaced in a virtual cluster."),
     "vc smoke": ("vc.status:smoke", "Prove that a virtual cluster runs jobs."),
     "config show": ("site.config:show", "Show the configuration; secrets as their references."),
     "config validate": ("site.config:validate", "Check the configuration without touching anything it names."),

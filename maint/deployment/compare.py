@@ -79,23 +79,10 @@ def masked(
 
 # What every version of a document may hold: where one lacks it, it has none of them. A list under any other name is
 # something that the other side's version does not know.
-_COLLECTIONS = frozenset(
-    [
-        "clusters",
-        "services",
-        "roles",
-        "roleConfigGroups",
-        "roleTypeConfigs",
-        "config",
-        "hosts",
-        "users",
-        "peers",
-        "managementService",
-        "managerSettings",
-        "allHostsConfig",
-        "hostTemplates",
-    ]
-)
+_COLLECTIONS = frozenset({
+    "clusters", "services", "roles", "roleConfigGroups", "roleTypeConfigs", "config", "hosts", "users", "peers",
+    "managementService", "managerSettings", "allHostsConfig", "hostTemplates",
+})  # fmt: skip
 
 
 class _Comparer:

@@ -19,17 +19,8 @@ TLS_SETTINGS = frozenset({"WEB_TLS", "AUTO_TLS_TYPE", "KEYSTORE_PATH", "TRUSTSTO
 # Either holds the password that `GET /certs/truststorePassword` serves (M11).
 TRUSTSTORE_SETTINGS = frozenset({"TRUSTSTORE_PASSWORD", "AUTO_TLS_TRUSTSTORE_PASSWORD"})
 COUNTED = (
-    "clusters",
-    "services",
-    "roles",
-    "management_roles",
-    "groups",
-    "hosts",
-    "users",
-    "items",
-    "sensitive",
-    "redacted",
-)
+    "clusters", "services", "roles", "management_roles", "groups", "hosts", "users", "items", "sensitive", "redacted",
+)  # fmt: skip
 _HOLDERS = (*ITEM_HOLDERS, *(f"{name}[]" for name in ITEM_HOLDER_LISTS))
 # Small objects that point to something else: kept until their owner is judged.
 _KEPT = ("hostRef", "clusterRef", "serviceRef", "roleConfigGroupRef", "roleConfigGroupRefs[]", "authRoles[]", "users[]")

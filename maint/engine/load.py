@@ -140,7 +140,7 @@ def convert(kind: ParameterType, value: object, at: Position | None = None) -> J
     try:
         return readers[kind](value)
     except (ValueError, TypeError) as error:
-        raise Invalid(f"{value!r} is no {kind.value}: {error}", at=at) from None
+        raise Invalid(f"{value!r} is not of type {kind.value}: {error}", at=at) from None
 
 
 def _string(value: object) -> Json:

@@ -1,6 +1,6 @@
 """Decide what becomes of each job and resource of a snapshot in a virtual cluster, before anything is touched."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 import msgspec
@@ -14,6 +14,7 @@ from maint.ports import Sight, VirtualClusterSight
 from maint.restore.dag_source import Dag, read_dag
 from maint.snapshots.catalogue import entries, find, newest_restorable, refuse_hidden
 from maint.snapshots.parts import open_object
+from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
 
 POLICIES = ("refuse", "skip", "rename", "replace")
@@ -109,8 +110,8 @@ def decide(
     Raises:
         Refused: names are taken and nobody said what to do, or a rename would break a DAG.
     """
-    there = ({one.name for one in live.resources()}, {one.name for one in live.jobs()})
     names = ([one.name for one in document.resources], [one.name for one in document.jobs])
+    there = _there(live, *names)
     resources, jobs = ([name for name in mine if name in theirs] for mine, theirs in zip(names, there, strict=True))
     alone = left_out(document, dags, accept_race=accept_race)
     if policy == "refuse":
@@ -124,6 +125,26 @@ def decide(
     new_jobs = _fresh_names(jobs, {*names[1], *there[1]})
     _refuse_broken(new_jobs, dags, alone)
     return Resolution(resource_names=new_resources, job_names=new_jobs, left_out=alone)
+
+
+def _there(live: VirtualClusterSight, resources: Sequence[str], jobs: Sequence[str]) -> tuple[set[str], set[str]]:
+    """Return the names of all resources and jobs that are there; a list leaves hidden ones out."""
+    there = ({one.name for one in live.resources()}, {one.name for one in live.jobs()})
+    with worker_pool() as (hands, _):
+        hidden = hands.map(lambda name: live.resource(name, files=False), [n for n in resources if n not in there[0]])
+        unlisted = hands.map(live.job, [name for name in jobs if name not in there[1]])
+        there[0].update(one.name for one in hidden if one is not None)
+        there[1].update(one.name for one in unlisted if one is not None)
+    return there
+
+
+def taken_names(live: VirtualClusterSight, resources: Sequence[str], jobs: Sequence[str]) -> list[str]:
+    """Return in words which of these resources and jobs are there."""
+    there = _there(live, resources, jobs)
+    return [
+        *(f"resource {name}" for name in resources if name in there[0]),
+        *(f"job {name}" for name in jobs if name in there[1]),
+    ]
 
 
 def left_out(document: ClusterDocument, dags: Mapping[str, Dag | None], *, accept_race: bool) -> list[str]:
@@ -185,12 +206,18 @@ def dags_of(sight: Sight, document: ClusterDocument) -> Mapping[str, Dag | None]
     return {job.name: _dag(sight, document, job, resources) for job in document.jobs if job.type == "airflow"}
 
 
-def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[str, Resource]) -> Dag | None:
+def dag_places(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield where a job's DAG file may lie: resource and path within it, for each of its mounts."""
+    path = job.file.strip("/").removeprefix("app/mount/")
     for mount in cast(Sequence[Object], job.raw.get("mounts") or ()):
-        resource = resources.get(text_of(mount, "resourceName"))
-        path = job.file.strip("/").removeprefix("app/mount/")
         prefix = text_of(mount, "dirPrefix").strip("/")
-        file = resource.file(path.removeprefix(f"{prefix}/") if prefix else path) if resource else None
+        yield text_of(mount, "resourceName"), path.removeprefix(f"{prefix}/") if prefix else path
+
+
+def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[str, Resource]) -> Dag | None:
+    for name, path in dag_places(job):
+        resource = resources.get(name)
+        file = resource.file(path) if resource else None
         stored = document.stored(file) if file else None
         if stored is None:
             continue

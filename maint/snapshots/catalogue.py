@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 
 import msgspec
 from msgspec.structs import replace
 
-from maint.errors import Invalid, Refused, WorkFailed
+from maint.errors import Refused, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -146,14 +147,16 @@ def find(sight: Sight, wanted: str) -> Snapshot:
 
 
 def find_id(sight: Sight, wanted: str) -> str:
-    """Return the one id that is or begins with `wanted` (else Invalid), however its manifest looks."""
-    fitting = [one for one in _ids(sight) if wanted and one.startswith(wanted)]
+    """Return the one id that is or begins with `wanted` (else UsageError), however its manifest looks."""
+    known = _ids(sight)
+    fitting = [one for one in known if wanted and one.startswith(wanted)]
     if wanted in fitting:
         return wanted
     if len(fitting) == 1:
         return fitting[0]
     words = f"{len(fitting)} snapshots begin with {wanted}" if fitting else f"there is no snapshot {wanted or '(none)'}"
-    raise Invalid(words, detail=fitting[:5], hint="maint backup list")
+    near = fitting[:5] or get_close_matches(wanted, known, cutoff=0.4)
+    raise UsageError(words, detail=near, hint="`maint backup list` shows them all")
 
 
 def load(sight: Sight, snapshot_id: str) -> Snapshot:

@@ -125,3 +125,33 @@ def test_a_damaged_snapshot_and_a_copy_that_cannot_be_read_fail_each_on_its_own_
     lines = loaded("doctor", "-o", "json").json["checks"]
     failed = [one["label"].split()[0] for one in lines if one["state"] == "FAIL"]
     assert sorted(failed) == ["backup", "copy", "snapshots"]
+
+
+def test_an_empty_key_file_is_no_key(loaded):
+    key = next(path for path in (loaded.state / "keys").iterdir() if path.suffix != ".pub")
+    kept = key.read_bytes()
+    key.write_bytes(b"")
+    said = loaded("doctor")
+    key.write_bytes(kept)
+    assert said.code == 1
+    assert f"{key} is empty" in said.out
+
+
+def test_a_manager_whose_database_is_gone_is_not_well(lost):
+    assert lost("doctor").code == 1
+
+
+def test_what_a_killed_drill_left_in_clear_is_shown(loaded, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left = tmp_path / "maint-drill-1-x"
+    left.mkdir(mode=0o700)
+    (left / "lock").touch()
+    said = loaded("doctor")
+    assert said.code == 1
+    assert str(left) in said.out
+
+
+def test_an_unknown_snapshot_is_wrong_usage_with_the_nearest_names(loaded):
+    known = loaded("backup", "list", "-o", "json").json["snapshots"][0]["id"]
+    said = loaded("backup", "show", f"{known[:-1]}!", "-o", "json")
+    assert (said.code, said.error["detail"]) == (2, [known])

@@ -53,7 +53,7 @@ def test_a_parameter_is_read_in_its_type(kind, value, result):
     ],
 )
 def test_a_parameter_of_another_type_is_refused(kind, value):
-    with pytest.raises(Invalid, match=f"is no {kind}"):
+    with pytest.raises(Invalid, match=f"is not of type {kind}"):
         convert(ParameterType(kind), value)
 
 

@@ -276,7 +276,7 @@ def test_another_machine_keeps_what_a_begun_restore_needs(aged: Place) -> None:
     records.hold_for_restore(aged, oldest, "run-1")
     (entry, *_) = entries(aged)
     assert [one.words for one in entry.holds] == [entry.holds[0].words]
-    aged.settings = replace(aged.settings, state=aged.state / "another")
+    aged.settings = aged.settings.model_copy(update={"state": aged.state / "another"})
     assert oldest not in prune_all(aged)
     aged.clock.time += 8 * DAY
     assert oldest in prune_all(aged)

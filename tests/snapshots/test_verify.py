@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from maint.adapters.seal import AgeSeal
-from maint.errors import Invalid, Refused, WorkFailed
+from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.model.snapshot import Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find, newest_restorable
@@ -235,9 +235,9 @@ def test_a_snapshot_is_found_by_the_beginning_of_its_id(place: Any, taken: Any, 
     assert find(place, taken.id[:12]).id == taken.id
     place.clock.sleep(60)
     run(take(place))
-    with pytest.raises(Invalid, match="2 snapshots begin"):
+    with pytest.raises(UsageError, match="2 snapshots begin"):
         find(place, taken.id[:8])
-    with pytest.raises(Invalid, match="no snapshot"):
+    with pytest.raises(UsageError, match="no snapshot"):
         find(place, "1999")
 
 

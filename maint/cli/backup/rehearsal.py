@@ -135,13 +135,16 @@ def private_folder(size: int) -> Iterator[Path]:
 
 def sweep() -> int:
     """Remove what drills left that were killed; return how many folders."""
-    removed = 0
-    for place in {_MEMORY, Path(tempfile.gettempdir())}:
-        for folder in place.glob(f"{PREFIX}*"):
-            if _dead(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-                removed += 1
-    return removed
+    left = left_behind()
+    for folder in left:
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(left)
+
+
+def left_behind() -> list[Path]:
+    """Return the folders of drills that were killed."""
+    places = {_MEMORY, Path(tempfile.gettempdir())}
+    return [folder for place in places for folder in sorted(place.glob(f"{PREFIX}*")) if _dead(folder)]
 
 
 def _dead(folder: Path) -> bool:

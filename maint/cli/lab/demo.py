@@ -65,7 +65,7 @@ def _story(flags: Flags, screen: Screen, folder: Path, deployment: Path | None) 
     control.lose_database(folder)
     if names:
         control.lose_virtual_clusters(folder)
-    carry_out(on_lab, "probe", {})
+    carry_out(replace(on_lab, allow_plain=True), "probe", {})  # a fresh server has no TLS yet
     chapter("Disaster recovery: from the empty manager to the old configuration, with one command")
     try:
         carry_out(replace(on_lab, confirm=site.name), "disaster-recovery", {})

@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from maint.cli.after_run import last_drill
+from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of
@@ -89,6 +90,7 @@ def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterato
             "snapshots": lambda: _snapshots(site),
             "backup": lambda: _backup(site, max_age),
             "drill": lambda: _drill(site, drill_age),
+            "leftovers": _leftovers,
             "window": lambda: _window(site),
             "runs": lambda: _runs(site),
         }
@@ -154,7 +156,10 @@ def _keys(site: ConfiguredSite) -> Iterator[Line]:
     shared = [path for path in private if path.stat().st_mode & 0o077]
     for path in shared:
         yield Line("keys", FAIL, f"{path} can be read by others", f"chmod 600 {path}")
-    if not shared:
+    empty = [path for path in private if not path.stat().st_size]
+    for path in empty:
+        yield Line("keys", FAIL, f"{path} is empty", "put the key back from where a copy of it is kept")
+    if not shared and not empty:
         yield Line("keys", OK, f"{len(private)} private keys, each for its owner alone")
 
 
@@ -179,8 +184,11 @@ def _tools() -> Iterator[Line]:
 
 def _manager(site: ConfiguredSite) -> Iterator[Line]:
     seen, host = site.manager.presence(), site.settings.manager.host
+    account = site.manager.log_in()  # a port that answers proves nothing by itself
     yield Line("manager", OK, f"{host}: plain port {seen.plain}, TLS port {seen.tls}")
-    account = site.manager.log_in()
+    if not site.manager.clusters():
+        hint = "`maint site status`; `maint restore plan` shows the way back"
+        yield Line("manager", FAIL, f"{host} has no cluster: is its database a new one?", hint)
     state = WARN if account.bootstrap else OK
     yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
 
@@ -276,6 +284,14 @@ def _runs(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("runs", WARN, words, f"maint playbook resume {past.id}")
     if not unfinished:
         yield Line("runs", OK, "none is unfinished")
+
+
+def _leftovers() -> Iterator[Line]:
+    """Look for what drills left that were killed: a deployment in clear."""
+    left = rehearsal.left_behind()
+    for folder in left:
+        words = f"{folder} is what a killed drill left: it holds a deployment in clear"
+        yield Line("drill", FAIL, words, "`maint backup drill` clears it away, or remove the folder")
 
 
 def _existing(path: Path) -> Path:

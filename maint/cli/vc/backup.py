@@ -5,11 +5,14 @@ from typing import Annotated
 import typer
 
 from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, opened
 from maint.cli.options import VC, Flags
 from maint.cli.run_playbook import carry_out
-from maint.cli.screen import table
-from maint.cli.vc.select import chosen, ready
+from maint.cli.screen import Screen, table
+from maint.cli.vc.select import act, chosen, ready
+from maint.engine import journal
+from maint.engine.adhoc import AdhocStep
 from maint.errors import Differences
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -79,3 +82,16 @@ def restore(
         "source_gone": source_gone,
     }
     return carry_out(flags, "restore-virtual-cluster", given)
+
+
+@command(VC, example="maint vc undo 20260102T030405Z-1a2b3c4d")
+def undo(
+    flags: Flags, run: Annotated[str, typer.Argument(help="The run that deleted: its id or the beginning of it.")]
+) -> int:
+    """Bring back the jobs, resources and files that a run deleted or replaced; schedules come back paused."""
+
+    def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
+        given: dict[str, Json] = {"vc": chosen(flags), "run": journal.find(site.state, run).id}
+        return [AdhocStep("Bring it back", "vc.undo", given)]
+
+    return act(flags, "vc undo", lines)

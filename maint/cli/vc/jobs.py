@@ -6,7 +6,7 @@ import typer
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.options import VC, Flags
+from maint.cli.options import GUARDS, VC, Flags
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
 from maint.cli.vc.select import act, chosen, describe, reading, show, step, warn_of_blindness
@@ -198,8 +198,8 @@ def _pause(flags: Flags, name: str, *, paused: bool) -> int:
     return step(flags, f"job {verb}", f"{verb.title()} the schedule", "job.pause", given)
 
 
-@command(VC, example="maint vc job delete --name daily")
+@command(VC, GUARDS, example="maint vc job delete --name daily")
 def delete(flags: Flags, name: Name) -> int:
-    """Delete a job."""
-    given: dict[str, Json] = {"vc": chosen(flags), "job": name}
+    """Delete a job; `maint vc undo RUN` brings it back."""
+    given: dict[str, Json] = {"vc": chosen(flags), "job": name, "no_safety_net": flags.no_safety_net}
     return step(flags, "job delete", "Delete the job", "job.delete", given)

@@ -9,7 +9,7 @@ import typer
 
 from maint.cli.command import command
 from maint.cli.open_site import limit_of, opened
-from maint.cli.options import VC, Flags
+from maint.cli.options import GUARDS, VC, Flags
 from maint.cli.screen import table
 from maint.cli.vc.select import chosen, describe, reading, ready, show, step, warn_of_blindness
 from maint.errors import Refused, UsageError, WorkFailed
@@ -107,21 +107,21 @@ def download(
         screen.emit({"file": str(place), "bytes": size}, f"{place}: {size} bytes, as its signature says")
 
 
-@command(VC, example="maint vc resource delete --name scripts")
+@command(VC, GUARDS, example="maint vc resource delete --name scripts")
 def delete(flags: Flags, name: Name) -> int:
-    """Delete a resource with its files."""
-    given: dict[str, Json] = {"vc": chosen(flags), "resource": name}
+    """Delete a resource with its files; `maint vc undo RUN` brings it back."""
+    given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "no_safety_net": flags.no_safety_net}
     return step(flags, "resource delete", "Delete the resource", "resource.delete", given)
 
 
-@command(VC, example="maint vc resource delete-file --name scripts --resource-path old.py")
+@command(VC, GUARDS, example="maint vc resource delete-file --name scripts --resource-path old.py")
 def delete_file(
     flags: Flags,
     name: Name,
     path: Annotated[str, typer.Option("--resource-path", help="The file's path in the resource.")],
 ) -> int:
-    """Delete one file of a resource."""
-    given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "file": path}
+    """Delete one file of a resource; `maint vc undo RUN` brings it back."""
+    given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "file": path, "no_safety_net": flags.no_safety_net}
     return step(flags, "resource delete-file", "Delete the file", "resource.delete", given)
 
 

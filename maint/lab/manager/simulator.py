@@ -29,10 +29,6 @@ class Storage:
         self.folder = folder
         self._written = -1
 
-    def exists(self) -> bool:
-        """Return whether a world was saved here."""
-        return (self.folder / "state.json").exists()
-
     def save(self, world: World) -> None:
         """Write what changed; each file whole or not at all."""
         if self._written != world.edits:

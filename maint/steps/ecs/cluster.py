@@ -83,12 +83,7 @@ UNCLEANED = f"mend these hosts; or only the API calls: {_API_ONLY}"
 def _shared(sight: Sight, cluster: str) -> Mapping[str, Sequence[str]]:
     found: dict[str, Sequence[str]] = {}
     for item in items_of(sight.manager.get("/hosts?view=full")):
-        refs = item.get("roleRefs")
-        owners = {
-            str(ref.get("clusterName") or "the management service")
-            for ref in (refs if isinstance(refs, list | tuple) else ())
-            if isinstance(ref, Mapping)
-        }
+        owners = {str(ref.get("clusterName") or "the management service") for ref in objects_in(item.get("roleRefs"))}
         if cluster in owners and len(owners) > 1:
             host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
             found |= dict.fromkeys(configured_as(sight.settings.hosts, host), sorted(owners - {cluster}))
@@ -129,5 +124,9 @@ def _path(cluster: str, service: str) -> str:
 
 def items_of(value: Json) -> Iterator[Mapping[str, Json]]:
     """Yield the members of an answer's `items` that are objects."""
-    listed = value.get("items") if isinstance(value, Mapping) else None
-    yield from (one for one in listed if isinstance(one, Mapping)) if isinstance(listed, list | tuple) else ()
+    return objects_in(value.get("items") if isinstance(value, Mapping) else None)
+
+
+def objects_in(value: Json) -> Iterator[Mapping[str, Json]]:
+    """Yield the objects of a list; nothing where the value is not a list."""
+    return (one for one in value if isinstance(one, Mapping)) if isinstance(value, list | tuple) else iter(())

@@ -9,7 +9,7 @@ from maint.model.json import Json
 from maint.model.manager import Cluster
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.steps.ecs.cluster import UNCLEANED, ecs_cluster
+from maint.steps.ecs.cluster import UNCLEANED, ecs_cluster, objects_in
 from maint.steps.guards import keep, plan_to_keep, prove_cluster
 from maint.steps.hosts.fan_out import SHELL, host_list, map_hosts, map_hosts_now, output_of, run_script, script
 from maint.steps.manager.clusters import DeleteArguments, proof_words, proven
@@ -136,5 +136,4 @@ def hosts_of(action: Action) -> Mapping[str, Json]:
 
 
 def _containers(value: Json) -> list[Container]:
-    listed = value if isinstance(value, list | tuple) else ()
-    return [Container(str(one["id"]), str(one["image"]), str(one["name"])) for one in listed if isinstance(one, dict)]
+    return [Container(str(one["id"]), str(one["image"]), str(one["name"])) for one in objects_in(value)]

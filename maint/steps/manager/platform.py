@@ -5,10 +5,10 @@ from collections.abc import Generator, Iterable, Sequence
 from pydantic import Field
 
 from maint.errors import AnswerMissing, Refused, WorkFailed
-from maint.model.json import Json
 from maint.model.manager import Role
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
+from maint.steps.hosts.fan_out import texts
 from maint.steps.manager.commands import finish, polls, wait_until
 from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
 
@@ -56,7 +56,7 @@ class StartManagement(Step[RolesArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Start those that do not run, once, and wait for their states."""
-        wanted = _texts(action.arguments["roles"])
+        wanted = texts(action.arguments["roles"])
         if not wanted:
             return skipped("nothing of that kind here")
         idle = _idle(site, wanted)
@@ -130,7 +130,3 @@ def _start(site: Site, names: Sequence[str], limit: float) -> Generator[str, Non
 
 def _missing(site: Site, names: Sequence[str]) -> list[str]:
     return [f"{role.type} is {role.state}" for role in _roles(site, names) if role.state not in ("STARTED", "NA")]
-
-
-def _texts(value: Json) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list | tuple) else []

@@ -9,10 +9,10 @@ import msgspec
 from maint import files
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Refused, WorkFailed
-from maint.model.json import Json
 from maint.model.manager import Instance
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
+from maint.steps.hosts.fan_out import texts
 from maint.steps.manager import java_options
 from maint.steps.manager.server import UNIT, await_version, require_ssh
 from maint.steps.step import NoArguments, Progress, Step, done, unchanged
@@ -86,7 +86,7 @@ class OpenWindow(Step[NoArguments]):
         """Keep the originals, remember the window, edit, restart, wait."""
         window = remembered(site.state)
         if window is None:
-            contents = {host: _file(site.shell, host) for host in _hosts(action)}
+            contents = {host: _file(site.shell, host) for host in texts(action.arguments["hosts"])}
             if all(java_options.redaction_is_off(content or b"") for content in contents.values()):
                 return unchanged(
                     f"{java_options.PATH} has redaction switched off already, by somebody else: it stays so;"
@@ -104,7 +104,7 @@ class OpenWindow(Step[NoArguments]):
         if work.noted("open") is None:
             return True
         return remembered(site.state) is not None and all(
-            java_options.redaction_is_off(_file(site.shell, host) or b"") for host in _hosts(action)
+            java_options.redaction_is_off(_file(site.shell, host) or b"") for host in texts(action.arguments["hosts"])
         )
 
 
@@ -230,8 +230,3 @@ def servers(settings: SiteSettings, manager: ManagerSight) -> list[HostSettings]
 
 def _same(host: HostSettings, instance: Instance) -> bool:
     return bool({host.name, host.address} & {instance.name, instance.address} - {""})
-
-
-def _hosts(action: Action) -> list[str]:
-    hosts: Json = action.arguments["hosts"]
-    return [str(host) for host in hosts] if isinstance(hosts, list | tuple) else []

@@ -6,10 +6,13 @@ from typing import cast
 from pydantic import Field, JsonValue
 
 from maint.errors import Refused, WorkFailed
+from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import Job, Object, covers, normal_job, sendable_job
 from maint.ports import Sight, Site, VirtualClusterSight, Work
+from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.safety_net import callers_of, listed, net, seal_before, way_back
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 
 
@@ -127,26 +130,41 @@ def changed(job: Job, changes: Object) -> Object:
     return definition
 
 
-class DeleteJob(VcStep[JobArguments]):
-    """Deletes a job."""
+class DeleteJobArguments(JobArguments, Guarded):
+    """Which job, and why it is not to be sealed first."""
+
+
+class DeleteJob(VcStep[DeleteJobArguments]):
+    """Deletes a job, once its definition is sealed."""
 
     kind = "job.delete"
-    help = "Delete a job from a virtual cluster."
+    help = "Delete a job from a virtual cluster, sealed first; `maint vc undo RUN` brings it back for 30 days."
     effect = Effect.CHANGE
-    arguments = JobArguments
+    arguments = DeleteJobArguments
 
-    def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the deletion."""
-        there = sight.virtual_cluster(args.vc).job(args.job) is not None
-        words = f"delete job {args.job}" if there else f"job {args.job} is not there: nothing to delete"
-        yield self.action(f"job {args.job}", words, args.model_dump(), facts={"there": there})
+    def plan(self, args: DeleteJobArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the deletion, and name the DAGs that call the job."""
+        cluster = sight.virtual_cluster(args.vc)
+        there = cluster.job(args.job) is not None
+        callers: list[Json] = list(callers_of(cluster, args.job)) if there else []
+        words = f"delete job {args.job}{listed([str(one) for one in callers], 'call it')}{net(args.no_safety_net)}"
+        yield self.action(
+            f"job {args.job}",
+            words if there else f"job {args.job} is not there: nothing to delete",
+            args.model_dump(),
+            facts={"there": there, "called_by": callers},
+        )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Delete it."""
-        name = str(action.arguments["job"])
+        """Seal it, then delete it."""
+        cluster, name = cluster_of(action, site), str(action.arguments["job"])
+        live = cluster.job(name)
+        if live is None:
+            return unchanged(f"job {name} is not there{way_back(site.state, work.run)}")
+        words = yield from seal_before(site, work, cluster, live, str(action.arguments["no_safety_net"]))
         yield f"deleting job {name}"
-        gone = cluster_of(action, site).delete_job(name)
-        return done(f"job {name} is deleted") if gone else unchanged(f"there is no job {name}")
+        cluster.delete_job(name)
+        return done(f"job {name} is deleted{words}")
 
 
 class PauseJob(VcStep[PauseArguments]):

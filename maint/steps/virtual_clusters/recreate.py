@@ -1,6 +1,7 @@
 """Recreate a job with new files, and put the old one back when that fails."""
 
-from collections.abc import Generator, Iterable
+import json
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 from typing import cast
 
@@ -8,13 +9,14 @@ from pydantic import Field
 
 from maint.errors import MaintError, Refused, WorkFailed
 from maint.model.formatting import show_count
-from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import File, Object, Resource, covers, normal_job, sendable_job, sendable_resource
+from maint.model.virtual_cluster import Object, covers, normal_job, sendable_job, sendable_resource
 from maint.ports import Sight, Site, Undo, VirtualCluster, Work
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
+from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
 from maint.steps.virtual_clusters.jobs import JobArguments, known_job
+from maint.steps.virtual_clusters.safety_net import Sealed, create_asleep, remember, seal_download, way_back
 from maint.steps.virtual_clusters.step import VcStep, cluster_of
 from maint.steps.virtual_clusters.undo import (
     Kept,
@@ -24,14 +26,13 @@ from maint.steps.virtual_clusters.undo import (
     mark_put_back,
     old,
     read,
-    seal_file,
     seal_old,
     write,
 )
 
 
-class KeepArguments(JobArguments):
-    """Which job and which resource."""
+class KeepArguments(JobArguments, Guarded):
+    """Which job and which resource, and why its files need not be kept."""
 
     resource: str = Field(description="its name")
 
@@ -64,17 +65,37 @@ class KeepJob(VcStep[KeepArguments]):
         try:
             for file in resource.files if resource else ():
                 yield f"keeping {file.path}"
-                files.append(retry_truncated(site.clock, partial(_sealed, cluster, site.undo, resource, file)))
+                seal = partial(seal_download, cluster, site.undo, resource.name if resource else "", file)
+                files.append(retry_truncated(site.clock, seal))
                 work.note("sealed", [name for one in files for name in one.chunks])
+        except (WorkFailed, OSError) as error:
+            _drop_sealed(site, work)
+            if not (waived := str(action.arguments["no_safety_net"])):
+                raise _unsealed(error) from error
+            yield f"WARNING: no safety net, the files of the resource are not kept: {waived}"
+            files.clear()
         except MaintError:
             _drop_sealed(site, work)
             raise
         sealed = seal_old(site.undo, job.raw, resource.raw if resource else None)
-        write(site.state, work.run, Kept(before.generation + 1 if before else 1, False, sealed, tuple(files)))
+        generation = before.generation + 1 if before else 1
+        kept = Kept(generation, False, sealed, tuple(files), cluster.settings.name)
+        write(site.state, work.run, kept)
         for name in before.names if before else ():
             site.undo.drop(name)
         work.note("sealed", None)
         return done(f"the definition and {show_count(len(files), 'file')} are kept, sealed")
+
+
+def _unsealed(error: WorkFailed | OSError) -> Refused:
+    return Refused(
+        error.message if isinstance(error, WorkFailed) else str(error),
+        detail=[
+            *(error.detail if isinstance(error, WorkFailed) else ()),
+            "what cannot be sealed is not deleted: nothing was touched",
+        ],
+        hint="mend what is named, then again; `--no-safety-net REASON` goes without",
+    )
 
 
 def _drop_sealed(site: Site, work: Work) -> None:
@@ -82,11 +103,6 @@ def _drop_sealed(site: Site, work: Work) -> None:
     for name in cast(list[str], work.noted("sealed") or []):
         site.undo.drop(name)
     work.note("sealed", None)
-
-
-def _sealed(cluster: VirtualCluster, undo: Undo, resource: Resource | None, file: File) -> KeptFile:
-    with cluster.download(resource.name if resource else "", file.path) as answer:
-        return seal_file(undo, file, answer)
 
 
 class RecreateJob(VcStep[JobArguments]):
@@ -99,18 +115,34 @@ class RecreateJob(VcStep[JobArguments]):
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
         """Plan the creation."""
-        yield self.action(f"job {args.job}", f"create job {args.job} as it was defined", args.model_dump())
+        words = f"put the files back that were not replaced, and create job {args.job} as it was defined"
+        yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Create it, unless an earlier attempt did."""
-        cluster = cluster_of(action, site)
-        definition = sendable_job(old(site.undo, _kept(site, work))[0])
+        cluster, kept = cluster_of(action, site), _kept(site, work)
+        job, resource = old(site.undo, kept)
+        definition = sendable_job(job)
+        yield from _others_back(cluster, site, kept, resource)
         live = cluster.job(str(action.arguments["job"])) if work.resumed else None
         if live is not None and covers(normal_job(live.raw), normal_job(definition)):
             return unchanged(f"job {live.name} is there")
         yield f"creating job {definition['name']}"
         cluster.create_job(definition)
         return done(f"job {definition['name']} is created")
+
+
+def _others_back(
+    cluster: VirtualCluster, site: Site, kept: Kept, resource: Object | None
+) -> Generator[str, None, None]:
+    """Upload the old files that the new resource lacks."""
+    live = cluster.resource(str(resource["name"])) if resource else None
+    if live is None:
+        return
+    for file in kept.files:
+        if live.file(file.path) is None:
+            yield f"putting {file.path} back"
+            cluster.upload(live.name, file.path, content(site.undo, file))
 
 
 def _kept(site: Site, work: Work) -> Kept:
@@ -155,7 +187,7 @@ class PutBack(VcStep[JobArguments]):
         if resource is not None and not same:
             yield from _files_back(cluster, site, kept, resource)
         yield f"creating the old job {name}"
-        paused = _job_back(cluster, job)
+        paused = create_asleep(cluster, job)
         mark_put_back(site.state, work.run, kept, site.undo)
         return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{paused}")
 
@@ -179,41 +211,34 @@ def _files_back(cluster: VirtualCluster, site: Site, kept: Kept, resource: Objec
         cluster.upload(name, file.path, content(site.undo, file))
 
 
-def _job_back(cluster: VirtualCluster, job: Object) -> str:
-    """Create the old job with its schedule paused, and return in words what that means."""
-    name, definition = str(job["name"]), sendable_job(job)
-    schedule = cast(dict[str, Json], job.get("schedule", {}))
-    if job.get("type") == "airflow":
-        cluster.create_job(definition)
-        cluster.pause(name)
-        return f"; its DAG is paused: `maint vc job unpause --name {name}` lets it go on"
-    if schedule.get("enabled") is not True:
-        cluster.create_job(definition)
-        return ""
-    cluster.create_job({**definition, "schedule": {**cast(Object, definition["schedule"]), "paused": True}})
-    created = cluster.job(name)
-    if created is None or not created.paused:
-        cluster.pause(name)
-    return f"; its schedule is paused: `maint vc job unpause --name {name}` lets it go on"
-
-
 class ForgetOld(VcStep[JobArguments]):
-    """Drops what was kept, once the new job stands."""
+    """Hands what was kept over to `vc.undo`, once the new job stands."""
 
     kind = "recreate.forget"
-    help = "Forget what `recreate.keep` kept."
+    help = "End a recreation: what `recreate.keep` kept stays sealed for `maint vc undo RUN`, for 30 days."
     effect = Effect.READ
     arguments = JobArguments
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
         """Plan it."""
-        yield self.action(f"job {args.job}", "forget the old definition and files", args.model_dump())
+        yield self.action(
+            f"job {args.job}", "keep the old definition and files, sealed, for 30 days", args.model_dump()
+        )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Drop it."""
+        """Write down what comes back with `vc.undo`, then forget the recreation."""
         kept = read(site.state, work.run)
-        yield "forgetting what was kept"
+        yield "handing over what was kept"
         if kept is None:
-            return unchanged("nothing is kept")
+            return unchanged(f"nothing is kept{way_back(site.state, work.run)}")
+        if not kept.put_back:
+            job, resource = old(site.undo, kept)
+            if resource is not None:
+                remember(site, work.run, kept.vc, _removed("resource", resource, site.undo, kept.files))
+            remember(site, work.run, kept.vc, _removed("job", job, site.undo))
         forget(site.state, work.run, site.undo)
-        return done("the old definition and files are forgotten")
+        return done(f"the old definition and files are kept{way_back(site.state, work.run)}")
+
+
+def _removed(what: str, raw: Object, undo: Undo, files: Sequence[KeptFile] = ()) -> Sealed:
+    return Sealed(what, str(raw["name"]), undo.keep(json.dumps(dict(raw)).encode()), files)

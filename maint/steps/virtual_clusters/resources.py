@@ -8,11 +8,14 @@ from pydantic import Field, JsonValue
 
 from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_count, show_size
+from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import Object, covers, normal_resource
 from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
+from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 
 
@@ -37,8 +40,8 @@ class UploadArguments(ResourceArguments):
     path: str = Field("", description="the folder in the resource; for a single file, its path")
 
 
-class DeleteResourceArguments(ResourceArguments):
-    """With a file: only that one."""
+class DeleteResourceArguments(ResourceArguments, Guarded):
+    """With a file: only that one; and why it is not to be sealed first."""
 
     file: str = Field("", description="only this one")
 
@@ -155,26 +158,44 @@ class UploadFiles(VcStep[UploadArguments]):
 
 
 class DeleteResource(VcStep[DeleteResourceArguments]):
-    """Deletes a resource with its files, or one file of it."""
+    """Deletes a resource with its files, or one file of it, once they are sealed."""
 
     kind = "resource.delete"
-    help = "Delete a resource with its files, or one file of it."
+    help = (
+        "Delete a resource with its files, or one file of it, sealed first; `maint vc undo RUN` brings them back for "
+        "30 days."
+    )
     effect = Effect.CHANGE
     arguments = DeleteResourceArguments
 
     def plan(self, args: DeleteResourceArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the deletion."""
-        live = sight.virtual_cluster(args.vc).resource(args.resource)
+        """Plan the deletion, and name the jobs that mount the resource."""
+        cluster = sight.virtual_cluster(args.vc)
+        live = cluster.resource(args.resource)
         there = live is not None and (not args.file or live.file(args.file) is not None)
         what = f"{args.resource}/{args.file}" if args.file else f"resource {args.resource}"
         count = f" with {show_count(len(live.files), 'file')}" if live is not None and not args.file else ""
-        words = f"delete {what}{count}" if there else f"{what} is not there: nothing to delete"
-        yield self.action(f"resource {args.resource}", words, args.model_dump(), facts={"there": there})
+        users: list[Json] = list(users_of(cluster, args.resource)) if there else []
+        words = f"delete {what}{count}{listed([str(one) for one in users], 'mount it')}{net(args.no_safety_net)}"
+        yield self.action(
+            f"resource {args.resource}",
+            words if there else f"{what} is not there: nothing to delete",
+            args.model_dump(),
+            facts={"there": there, "mounted_by": users},
+        )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Delete it."""
+        """Seal it, then delete it."""
         cluster, name, file = cluster_of(action, site), str(action.arguments["resource"]), str(action.arguments["file"])
         what = f"{name}/{file}" if file else f"resource {name}"
+        live = cluster.resource(name)
+        if live is None or (file and live.file(file) is None):
+            return unchanged(f"{what} is not there{way_back(site.state, work.run)}")
+        paths, waived = [file] if file else [], str(action.arguments["no_safety_net"])
+        words = yield from seal_before(site, work, cluster, live, waived, paths)
         yield f"deleting {what}"
-        gone = cluster.delete_file(name, file) if file else cluster.delete_resource(name)
-        return done(f"{what} is deleted") if gone else unchanged(f"there is no {what}")
+        if file:
+            cluster.delete_file(name, file)
+        else:
+            cluster.delete_resource(name)
+        return done(f"{what} is deleted{words}")

@@ -33,6 +33,7 @@ from maint.restore.conflicts import (
     decide,
     definition_of,
     refuse_second_life,
+    taken_names,
 )
 from maint.restore.dag_source import Dag, in_order
 from maint.retry import delays
@@ -53,6 +54,7 @@ _BUILD = 3600.0  # seconds that builds may take in all (J5.4 knows of 6 minutes)
 _PARSING = 90.0  # seconds until a DAG file is surely read (about 30: J4.4)
 _PARSED = 45.0  # seconds after which a DAG that starts by itself surely shows the run that it started
 _FAILED = "failed"
+_INTENT = "intent"  # the note that what is made from now on was absent
 Words = Generator[str, None, None]
 
 
@@ -109,6 +111,7 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
     snapshot = chosen_cluster(site, str(action.arguments["snapshot"]), cluster.settings.name)
     document = read_document(site, snapshot, cluster.settings.name)
     bringing = ClusterRestorer(site, cluster, document, decided, work)
+    bringing.note_intent()
     yield from bringing.resources()
     yield from bringing.spark_jobs()
     jobs = {job.name: job for job in document.jobs}
@@ -237,7 +240,29 @@ class ClusterRestorer:
         self._site, self._cluster, self._document = site, cluster, document
         self._decided, self._work = decided, work
         self._dags: dict[str, float] = {}  # those that were paused, and when no run of theirs can appear any more
+        self._resumed = False  # whether an earlier attempt noted what it was about to make
         self.left: list[str] = []
+
+    def note_intent(self) -> None:
+        """Note that this run is to make what is absent now; from then on an equal thing of that name is its own.
+
+        Raises:
+            Conflict: something that was absent when this was planned is there now.
+        """
+        if self._work.noted(_INTENT) is not None:
+            self._resumed = True
+            return
+        resources = [one.name for one in self._document.resources if self._made_anew(one)]
+        jobs = [self._decided.job(one.name) for one in self._document.jobs if self._created(one)]
+        if taken := taken_names(self._cluster, [self._decided.resource(name) for name in resources], jobs):
+            raise _taken(taken[0])
+        self._work.note(_INTENT, True)
+
+    def _made_anew(self, one: Resource) -> bool:
+        return one.name not in (*self._decided.skipped_resources, *self._decided.replaced_resources)
+
+    def _created(self, one: Job) -> bool:
+        return self._wanted(one) and one.name not in self._decided.replaced_jobs
 
     def resources(self) -> Words:
         """Create resources with their files, environments last, and wait until those are built."""
@@ -266,13 +291,26 @@ class ClusterRestorer:
             live = None
         if live is None:
             self._cluster.create_resource(definition)
-        elif not replaced and not self._work.resumed:
-            raise _taken(f"resource {name}")
+        elif not replaced:
+            self._refuse_foreign(live, resource, definition)
         here = {file.path: file.signature for file in live.files} if live is not None else {}
         if replaced:
             for path in sorted(set(here) - {file.path for file in resource.files}):
                 self._cluster.delete_file(name, path)
         return [(resource, file) for file in resource.files if here.get(file.path) != file.signature]
+
+    def _refuse_foreign(self, live: Resource, resource: Resource, definition: Mapping[str, Json]) -> None:
+        """Refuse a resource that an earlier attempt cannot have made: other in definition, or with other files.
+
+        Raises:
+            Conflict: it is somebody else's.
+        """
+        wanted = {(file.path, file.signature) for file in resource.files}
+        other = [file.path for file in live.files if (file.path, file.signature) not in wanted]
+        if not self._resumed or not covers(normal_resource(live.raw), normal_resource(definition)):
+            raise _taken(f"resource {live.name}")
+        if other:
+            raise _taken(f"resource {live.name} with {other[0]}")
 
     def _uploaded(self, resource: Resource, file: File) -> str:
         """Upload a file and hold it against its signature; return why it could not be, else nothing."""
@@ -372,9 +410,9 @@ class ClusterRestorer:
         name, replaced = str(definition["name"]), job.name in self._decided.replaced_jobs
         live = self._cluster.job(name)
         if live is not None and not replaced:
-            if not self._work.resumed:
-                raise _taken(f"job {name}")
-            return  # an earlier attempt made it; if somebody else did, the comparison tells
+            if self._resumed and covers(normal_job(live.raw, pauses=False), normal_job(definition, pauses=False)):
+                return  # an earlier attempt made it
+            raise _taken(f"job {name}")
         if live is not None:
             if covers(normal_job(live.raw, pauses=False), normal_job(definition, pauses=False)):
                 return
@@ -426,8 +464,10 @@ def _starts_by_itself(job: Job) -> bool:
 
 def _taken(what: str) -> MaintError:
     return Conflict(
-        f"{what} is there, and was not when this was planned",
-        hint="what is there was left as it is; plan the restore anew",
+        f"{what} is there, and this run did not make it: it was not there when this was planned",
+        detail=["what is there was left as it is"],
+        hint="`maint vc job list` and `maint vc resource describe` show it; is it somebody else's? "
+        "Then plan the restore anew, with `--on-conflict`",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a recreation keeps of the old job: sealed bytes, and a record that says how far it is."""
+"""Files sealed in pieces, and the record of what a recreation keeps of the old job and how far it is."""
 
 import hashlib
 import io
@@ -37,12 +37,14 @@ class Kept(msgspec.Struct, frozen=True):
         put_back: whether all is as it was before.
         old: name of the sealed definitions; empty once they were put back.
         files: the files of the old resource.
+        vc: the virtual cluster.
     """
 
     generation: int
     put_back: bool
     old: str
     files: Sequence[KeptFile]
+    vc: str = ""
 
     @property
     def names(self) -> Iterator[str]:
@@ -63,7 +65,7 @@ def read(state: Path, run: str) -> Kept | None:
     except FileNotFoundError:
         return None
     files = [KeptFile(file["path"], file["size"], tuple(file["chunks"])) for file in found["files"]]
-    return Kept(found["generation"], found["put_back"], found["old"], tuple(files))
+    return Kept(found["generation"], found["put_back"], found["old"], tuple(files), str(found.get("vc", "")))
 
 
 def write(state: Path, run: str, kept: Kept) -> None:
@@ -85,13 +87,13 @@ def generation(state: Path, run: str) -> int:
 
 
 def forget(state: Path, run: str, undo: Undo) -> None:
-    """Drop all that a run keeps."""
+    """Drop the record of a recreation and the sealed definitions; the files were handed over."""
     kept = read(state, run)
     if kept is None:
         return
-    for name in kept.names:
-        undo.drop(name)
     files.remove(_path(state, run))
+    if kept.old:
+        undo.drop(kept.old)
 
 
 def seal_file(undo: Undo, file: File, answer: Answer) -> KeptFile:

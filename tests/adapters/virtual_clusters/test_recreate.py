@@ -1,5 +1,6 @@
 """Recreating a job: the seed's order of operations, and the way back when it fails."""
 
+import re
 import signal
 
 import pytest
@@ -43,17 +44,42 @@ def test_the_order_is_that_of_the_contract(there):
         "DELETE /resources/code",
         "POST /resources",
         "PUT /resources/code/new.py",
+        *(f"PUT /resources/code/{path}" for path in ("empty", "lib/data.bin", "old.py")),
         "POST /jobs",
         "POST /jobs/etl/run",
     ]
-    assert there.api.files["code"] == {"new.py": b'print("new")\n'}
     job = there.api.jobs["etl"]
     assert (job["spark"]["future"], job["schedule"]["enabled"], job["schedule"].get("paused", False)) == (
         [1],
         True,
         False,
     )
-    assert there.sealed == []
+
+
+OLD = {"old.py": b"old\r\n", "lib/data.bin": b"\0" * 1000, "empty": b""}
+NEW = {**OLD, "new.py": b'print("new")\n'}
+
+
+def test_files_that_are_not_replaced_stay_and_those_that_are_come_back_for_a_month(there):
+    path = written(there.folder, "old.py", b"newer")
+    given = ["job=etl", "resource=code", f"files={path}"]
+    words_ = [word for pair in given for word in ("--set", pair)]
+    said = there.maint("playbook", "run", "recreate-job", "--yes", *words_)
+    assert said.code == 0, said.err
+    assert there.api.files["code"] == {**OLD, "old.py": b"newer"}
+    run = re.search(r"`maint vc undo (\S+)` brings it back", said.err)
+    assert run, said.err
+    back = there("undo", run[1], "--yes")
+    assert back.code == 0, back.err
+    assert there.api.files["code"] == OLD
+    assert there.api.jobs["etl"]["schedule"]["enabled"] is True
+
+
+def test_the_plan_names_the_other_jobs_that_use_the_resource(there):
+    for name in ("report", "daily"):
+        there.api.jobs[name] = {"name": name, "type": "spark", "mounts": [{"resourceName": "code"}]}
+    said = there.maint(*words(there), "--dry-run")
+    assert "delete resource code with 3 files; 3 jobs mount it: daily, etl, report" in said.out, said.out
 
 
 def test_a_failure_brings_the_old_job_back_with_its_schedule_paused(there):
@@ -73,9 +99,8 @@ def test_a_run_that_was_put_back_is_taken_up_from_its_start(there):
     there.api.switches.states = ("starting", "succeeded")
     said = there.maint("playbook", "resume")
     assert said.code == 0, said.err
-    assert there.api.files["code"] == {"new.py": b'print("new")\n'}
+    assert there.api.files["code"] == NEW
     assert [run["job"] for run in there.api.runs] == ["etl", "etl"]
-    assert there.sealed == []
 
 
 @pytest.mark.parametrize(
@@ -87,7 +112,7 @@ def test_a_killed_recreation_is_taken_up(there, when):
     assert killed_when(there, lambda: when in there.api.writes(), *words(there, "wait=true")) == -signal.SIGKILL
     said = there.maint("playbook", "resume")
     assert said.code == 0, said.err
-    assert there.api.files["code"] == {"new.py": b'print("new")\n'}
+    assert there.api.files["code"] == NEW
     assert (list(there.api.jobs), len(there.api.runs)) == (["etl"], 1)
 
 
@@ -102,9 +127,11 @@ def test_a_file_that_is_not_what_its_signature_says_keeps_all_as_it_is(there, mo
 
     monkeypatch.setattr(Api, "_file", lying)
     said = there.maint(*words(there))
-    assert said.code == 1
-    assert "could not be put back as it was" in said.err
+    assert said.code == 5
+    assert "could not be put back as it was" in said.err and "--no-safety-net" in said.err
     assert (there.api.writes(), there.sealed) == ([], [])
+    assert there.maint(*words(there), "--no-safety-net", "it is in git").code == 0
+    assert there.api.files["code"] == {"new.py": b'print("new")\n'}
 
 
 def test_an_unknown_job_is_refused_before_anything_is_touched(there):
@@ -117,4 +144,4 @@ def test_pages_of_a_proxy_after_every_write_do_not_disturb_it(there):
     there.api.switches.write_fails = -1
     said = there.maint(*words(there))
     assert said.code == 0, said.err
-    assert (there.api.files["code"], len(there.api.runs)) == ({"new.py": b'print("new")\n'}, 1)
+    assert (there.api.files["code"], len(there.api.runs)) == (NEW, 1)

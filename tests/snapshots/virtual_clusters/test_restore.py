@@ -203,6 +203,61 @@ def test_a_job_that_appears_after_the_plan_is_not_overwritten(
     assert api.jobs["pi-estimate"] == theirs
 
 
+def test_what_somebody_else_made_is_not_overwritten_on_resume_either(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
+) -> None:
+    action = plan(ground)
+    api.add_file("etl-scripts", "basket.py", b"theirs")
+    for _ in range(2):
+        with pytest.raises(Conflict, match="resource etl-scripts"):
+            run(RestoreCluster().apply(action, ground, work))
+        work.resumed = True
+    assert api.files["etl-scripts"] == {"basket.py": b"theirs"}
+    assert api.writes() == []
+
+
+@pytest.mark.parametrize("other", ["file", "definition", "job"])
+def test_what_appears_after_a_kill_and_is_other_than_what_is_sent_is_left_alone(
+    ground: Ground,
+    api: Api,
+    run: Run,
+    work: Notes,
+    snapshot: Snapshot,
+    monkeypatch: pytest.MonkeyPatch,
+    other: str,
+) -> None:
+    action = plan(ground)
+    _die_after(monkeypatch, ground, "create_resource", [0], 0)
+    with pytest.raises((Killed, MaintError)):
+        run(RestoreCluster().apply(action, ground, work))
+    monkeypatch.undo()
+    work.resumed = True
+    for table in (api.resources, api.files, api.sent):
+        table.clear()
+    if other == "file":
+        api.add_file("etl-scripts", "basket.py", b"theirs")
+    elif other == "definition":
+        api.resources["etl-scripts"] = {"name": "etl-scripts", "type": "python-env", "status": "ready"}
+        api.files["etl-scripts"] = {}
+    else:
+        api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": True}}
+    held = (dict(api.files.get("etl-scripts", {})), dict(api.jobs))
+    with pytest.raises(Conflict):
+        run(RestoreCluster().apply(action, ground, work))
+    theirs = {name: api.jobs[name] for name in held[1]}
+    assert ({} if other == "job" else dict(api.files["etl-scripts"]), theirs) == held
+    assert not any("pi-estimate" in one for one in api.writes())
+
+
+def test_a_hidden_resource_of_that_name_is_a_conflict_too(
+    ground: Ground, api: Api, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.add_file("etl-scripts", "basket.py", b"theirs", hidden=True)
+    monkeypatch.setattr(ground.clients[VC], "resources", lambda *_: [], raising=False)
+    with pytest.raises(Refused, match="is taken"):
+        plan(ground)
+
+
 @pytest.mark.parametrize("policy", ["refuse", "replace"])
 @pytest.mark.parametrize("at", [0, 1, 4, 7, 11, 16, 19, 22, 24, 25])
 def test_killed_after_any_change_a_restore_ends_the_same(

@@ -290,13 +290,13 @@ class Tree:
         with self._lock, _renamed(path):
             self._real(self.canonical(path, follow=False)).symlink_to(target)
 
-    def hard_link(self, old: str, new: str) -> None:
-        """Give a file a second name, which must be free; a link itself is not followed."""
-        with self._lock, _renamed(new):
-            source, target = self.canonical(old, follow=False), self.canonical(new, follow=False)
-            os.link(self._real(source), self._real(target), follow_symlinks=False)
-            if (owned := self._owned.get(source)) is not None:
-                self._owned.set(target, owned)
+    def hard_link(self, target: str, path: str) -> None:
+        """Give a regular file a second name."""
+        with self._lock, _renamed(path):
+            old, new = self.canonical(target, follow=False), self.canonical(path, follow=False)
+            os.link(self._real(old), self._real(new), follow_symlinks=False)
+            if owned := self._owned.get(old):
+                self._owned.set(new, owned)
 
     def link_text(self, path: str) -> str:
         """Return what a symbolic link says; EINVAL where it is none."""

@@ -29,6 +29,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def full(self) -> bool:
+        """Whether the full view was asked for."""
         return self.query.get("view", "summary").lower().startswith("full")
 
     def flag(self, name: str) -> bool:
@@ -36,6 +37,7 @@ class Request(msgspec.Struct, frozen=True):
         return self.query.get(name, "").lower() == "true"
 
     def content(self) -> bytes:
+        """Return the whole body."""
         return self.body.read_bytes() if self.body else b""
 
     def document(self, what: str) -> Doc:
@@ -78,6 +80,7 @@ class Response(msgspec.Struct, frozen=True):
         return self if self.value is None else msgspec.structs.replace(self, text=self.body(), value=None)
 
     def body(self) -> bytes:
+        """Return the bytes of the body."""
         if self.text is not None:
             return self.text
         if self.value is None:
@@ -96,6 +99,7 @@ class ApiError(Exception):
         self._headers, self._remark = headers or {}, remark
 
     def response(self) -> Response:
+        """Return the answer."""
         return Response(self.status, {"message": self.message}, headers=self._headers, remark=self._remark)
 
 
@@ -149,6 +153,11 @@ def service_of(world: World, request: Request) -> tuple[Doc | None, Doc]:
 def role_of(service: Doc, name: str) -> Doc:
     """Return a role of a service."""
     return one_of(roles(service), "name", name, "Role", f" in service '{service['name']}'")
+
+
+def part(field: str) -> Callable[[World, Request], list[Doc]]:
+    """Return what finds a list of the deployment."""
+    return lambda world, _: list(world.deployment.get(field) or [])
 
 
 def all_of(entries: Callable[[World, Request], list[Doc]]) -> Handler:

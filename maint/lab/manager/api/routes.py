@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import msgspec
 
 from maint.lab.manager.api import clusters, commands, hosts, manager, security, services
-from maint.lab.manager.api.messages import Handler, all_of, one, settings_of
+from maint.lab.manager.api.messages import Handler, all_of, one, part, settings_of
 
 READ, OPERATE, ADMINISTER, FULL, PRIVILEGED = "read", "operate", "administer", "full", "privileged"
 
@@ -24,6 +24,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 _REAL_CALLS = Path(__file__).parents[2] / "data" / "management-api.txt"
+_AUTH_ROLES, _MAPPINGS = part("authRoles"), part("externalUserMappings")
 _PARCEL = "clusters/{cluster}/parcels/products/{product}/versions/{version}"
 
 # The calls of a service: one of a cluster, or the management service.
@@ -91,11 +92,11 @@ ROUTES: dict[str, Route] = {
     "GET hosts/{host}/config": Route(settings_of(hosts.named)),
     "POST hosts/removeHostsFromCluster": Route(hosts.remove_all_from_cluster, ADMINISTER, 40, takes_json=True),
     "DELETE hosts/{host}": Route(hosts.delete, ADMINISTER),
-    "GET authRoles": Route(all_of(security.roles), since=18),
+    "GET authRoles": Route(all_of(_AUTH_ROLES), since=18),
     "GET authRoles/metadata": Route(all_of(security.roles_metadata), since=18),
-    "GET authRoles/{uuid}": Route(one(security.roles, "Role", "uuid"), since=18),
-    "GET externalUserMappings": Route(all_of(security.mappings), since=19),
-    "GET externalUserMappings/{uuid}": Route(one(security.mappings, "External user mapping", "uuid"), since=19),
+    "GET authRoles/{uuid}": Route(one(_AUTH_ROLES, "Role", "uuid"), since=18),
+    "GET externalUserMappings": Route(all_of(_MAPPINGS), since=19),
+    "GET externalUserMappings/{uuid}": Route(one(_MAPPINGS, "External user mapping", "uuid"), since=19),
     "GET users": Route(security.read_users),
     "GET users/sessions": Route(security.sessions, FULL, 30),
     "GET users/{user}": Route(security.read_user),

@@ -130,23 +130,13 @@ def read_user(world: World, request: Request) -> Response:
     return Response(value=_account(one_of(users(world.deployment), "name", request.parts["user"], "User"), request.api))
 
 
-def roles(world: World, _request: Request) -> list[Doc]:
-    """Return the roles that accounts can have."""
-    return list(world.deployment.get("authRoles") or [])
-
-
-def roles_metadata(world: World, request: Request) -> list[Doc]:
+def roles_metadata(world: World, _request: Request) -> list[Doc]:
     """Return what is known of each role, without who has it."""
     return [
         {"displayName": each.get("displayName"), "uuid": each.get("uuid"), "role": each.get("name"),
          "authorities": [], "allowedScopes": []}
-        for each in roles(world, request)
+        for each in world.deployment.get("authRoles") or []
     ]  # fmt: skip
-
-
-def mappings(world: World, _request: Request) -> list[Doc]:
-    """Return what maps groups of a directory to roles."""
-    return list(world.deployment.get("externalUserMappings") or [])
 
 
 def sessions(world: World, _request: Request) -> Response:

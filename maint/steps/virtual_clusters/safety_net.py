@@ -1,0 +1,417 @@
+"""What protects others from a deletion: who uses what is deleted, what is sealed before, and how it comes back."""
+
+import json
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import msgspec
+from msgspec.structs import replace
+from pydantic import Field
+
+from maint import files
+from maint.errors import Refused, WorkFailed
+from maint.model.formatting import show_count
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.model.virtual_cluster import (
+    File,
+    Job,
+    Object,
+    Resource,
+    covers,
+    normal_job,
+    normal_resource,
+    part_of,
+    sendable_job,
+    sendable_resource,
+    text_of,
+)
+from maint.ports import Sight, Site, Undo, VirtualCluster, VirtualClusterSight, Work
+from maint.ports.streams import Answer
+from maint.restore.conflicts import dag_places
+from maint.restore.dag_source import Dag, read_dag
+from maint.snapshots.virtual_clusters.blobs import retry_truncated
+from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix
+from maint.steps.virtual_clusters.undo import KeptFile, content, old, read, seal_file
+
+KEPT_FOR = timedelta(days=30)
+_LONGEST_DAG = 4 * 1024 * 1024  # bytes
+_SHOWN = 10
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """A job or a resource that was sealed.
+
+    Attributes:
+        what: `job` or `resource`.
+        name: its name.
+        definition: name of its sealed definition, which lists the sealed files with their signatures.
+        files: the files of a resource, in pieces.
+    """
+
+    what: str
+    name: str
+    definition: str
+    files: Sequence[KeptFile] = ()
+
+    @property
+    def names(self) -> Iterator[str]:
+        """The names of all that is sealed."""
+        yield self.definition
+        for file in self.files:
+            yield from file.chunks
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """What a run deleted or replaced in a virtual cluster.
+
+    Attributes:
+        vc: the virtual cluster.
+        until: when it may be dropped, ISO 8601.
+        objects: what it was, in the order of its sealing.
+    """
+
+    vc: str
+    until: str
+    objects: Sequence[Sealed] = ()
+
+
+def _path(state: Path, run: str) -> Path:
+    return state / "vc-undo" / f"{run}.json"
+
+
+def removed(state: Path, run: str) -> Removed | None:
+    """Return what of a run's deletions is still sealed, None where nothing is.
+
+    Raises:
+        WorkFailed: the record is damaged.
+    """
+    path = _path(state, run)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Removed)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise WorkFailed(
+            f"{path} is damaged: what run {run} deleted is not known",
+            detail=[str(error)],
+            hint="move the file away; snapshots of the virtual cluster may hold it: `maint backup list`",
+        ) from None
+
+
+def _write(state: Path, run: str, record: Removed) -> None:
+    if record.objects:
+        files.replace(_path(state, run), msgspec.json.encode(record))
+    else:
+        files.remove(_path(state, run))
+
+
+def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
+    """Write down what a run is about to delete, and return in words how it comes back; old records go."""
+    now = site.clock.now()
+    expire(site.state, site.undo, now)
+    before = removed(site.state, run)
+    record = Removed(vc, (now + KEPT_FOR).isoformat(timespec="seconds"), (*(before.objects if before else ()), one))
+    _write(site.state, run, record)
+    return way_back(site.state, run)
+
+
+def way_back(state: Path, run: str) -> str:
+    """Return in words how what a run deleted comes back; empty where nothing is sealed."""
+    record = removed(state, run)
+    return f"; `maint vc undo {run}` brings it back until {record.until[:10]}" if record else ""
+
+
+def expire(state: Path, undo: Undo, now: datetime) -> None:
+    """Drop what was kept for its time."""
+    for path in sorted(_path(state, "x").parent.glob("*.json")):
+        try:
+            record = removed(state, path.stem)
+        except WorkFailed:
+            continue  # its own undo says so
+        if record is not None and datetime.fromisoformat(record.until) < now:
+            for one in record.objects:
+                _drop(undo, one)
+            files.remove(path)
+
+
+def _drop(undo: Undo, one: Sealed) -> None:
+    for name in one.names:
+        undo.drop(name)
+
+
+def resources_of(job: Job) -> set[str]:
+    """Return the names of all resources that a job uses."""
+    found = {*job.mounts, text_of(job.raw, "runtimeImageResourceName")}
+    for kind in ("spark", "airflow"):
+        inner = part_of(job.raw, kind)
+        found.add(text_of(inner, "pythonEnvResourceName"))
+        mounts = inner.get("fileMounts")
+        if isinstance(mounts, list):
+            found.update(text_of(one, "resourceName") for one in mounts if isinstance(one, Mapping))
+    return found - {""}
+
+
+def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:
+    """Return the names of the jobs that use a resource."""
+    return [job.name for job in cluster.jobs() if resource in resources_of(job)]
+
+
+def callers_of(cluster: VirtualClusterSight, name: str) -> list[str]:
+    """Return the airflow jobs whose DAGs call a job, and those of which nobody can tell."""
+    found = []
+    for job in cluster.jobs():
+        if job.type != "airflow" or job.name == name:
+            continue
+        dag = _dag(cluster, job)
+        if dag is not None and name in dag.calls:
+            found.append(job.name)
+        elif dag is None or dag.unclear:
+            found.append(f"{job.name} (what its DAG calls cannot be told)")
+    return found
+
+
+def _dag(cluster: VirtualClusterSight, job: Job) -> Dag | None:
+    for resource, path in dag_places(job):
+        live = cluster.resource(resource)
+        if live is not None and live.file(path) is not None:
+            with cluster.download(resource, path) as answer:
+                return read_dag(_whole(answer))
+    return None
+
+
+def _whole(answer: Answer) -> bytes:
+    found = b""
+    while len(found) < _LONGEST_DAG and (block := answer.read(_LONGEST_DAG - len(found))):
+        found += block
+    return found
+
+
+def listed(names: Collection[str], words: str) -> str:
+    """Return in words who is concerned, empty where there is nobody.
+
+    Args:
+        names: the jobs.
+        words: what they do, such as `mount it`.
+    """
+    if not names:
+        return ""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    verb = words if len(names) > 1 else words.replace("mount", "mounts").replace("call", "calls")
+    return f"; {show_count(len(names), 'job')} {verb}: {', '.join(list(names)[:_SHOWN])}{more}"
+
+
+def net(waived: str) -> str:
+    """Return in words whether what is deleted is sealed before."""
+    return f"; WARNING: without a safety net ({waived})" if waived else "; sealed first"
+
+
+def seal_before(
+    site: Site, work: Work, cluster: VirtualCluster, live: Job | Resource, waived: str, paths: Collection[str] = ()
+) -> Generator[str, None, str]:
+    """Seal what is about to be deleted or replaced, and return in words how it comes back.
+
+    Temporary objects of this site are exempt, and so is what the run's recreation keeps.
+
+    Args:
+        site: the site.
+        work: of the action.
+        cluster: where it is.
+        live: what is there, a resource with its files.
+        waived: why it is not to be sealed; empty: it is.
+        paths: the files that go; empty: all, with the resource.
+
+    Raises:
+        Refused: it could not be sealed.
+    """
+    what = f"{'job' if isinstance(live, Job) else 'resource'} {live.name}"
+    if live.name.startswith(own_prefix(site.state)) or _kept_by_recreation(site, work, live):
+        return ""
+    if waived:
+        yield f"WARNING: no safety net, {what} is not kept: {waived}"
+        return f" without a safety net ({waived})"
+    try:
+        return (yield from _sealed(site, work, cluster, live, paths))
+    except (WorkFailed, OSError) as error:
+        raise Refused(
+            f"{what} could not be sealed, so it is not touched",
+            detail=[getattr(error, "message", str(error)), *getattr(error, "detail", ())],
+            hint="mend what is named, then again; `--no-safety-net REASON` goes without",
+        ) from error
+
+
+def _kept_by_recreation(site: Site, work: Work, live: Job | Resource) -> bool:
+    """Whether `recreate.keep` sealed this very definition, with these very files."""
+    kept = read(site.state, work.run)
+    if kept is None or kept.put_back:
+        return False
+    job, resource = old(site.undo, kept)
+    if isinstance(live, Job):
+        return job == live.raw
+    if resource is None or text_of(resource, "name") != live.name:
+        return False
+    complete = len(kept.files) == len(live.files)
+    return complete and signatures(resource) == signatures(live.raw)
+
+
+def signatures(resource: Object) -> dict[str, str]:
+    """Return the signatures of a resource's files by path."""
+    return {file.path: file.signature for file in Resource(resource).files}
+
+
+def _sealed(
+    site: Site, work: Work, cluster: VirtualCluster, live: Job | Resource, paths: Collection[str]
+) -> Generator[str, None, str]:
+    drop_unfinished(site, work)
+    raw, kept = dict(live.raw), list[KeptFile]()
+    if isinstance(live, Resource):
+        going = [file for file in live.files if not paths or file.path in paths]
+        raw["files"] = [dict(file.raw) for file in going]
+        if _known(site, work, "resource", raw):
+            return way_back(site.state, work.run)
+        for file in going:
+            yield f"sealing {live.name}/{file.path}"
+            kept.append(retry_truncated(site.clock, partial(seal_download, cluster, site.undo, live.name, file)))
+            work.note("sealed", [name for one in kept for name in one.chunks])
+    elif _known(site, work, "job", raw):
+        return way_back(site.state, work.run)
+    one = Sealed(
+        "job" if isinstance(live, Job) else "resource", live.name, site.undo.keep(json.dumps(raw).encode()), kept
+    )
+    words = remember(site, work.run, cluster.settings.name, one)
+    work.note("sealed", None)
+    return words
+
+
+def _known(site: Site, work: Work, what: str, raw: Object) -> bool:
+    """Whether an earlier attempt sealed this very thing."""
+    record = removed(site.state, work.run)
+    return record is not None and any(
+        one.what == what and one.name == raw.get("name") and json.loads(site.undo.fetch(one.definition)) == raw
+        for one in record.objects
+    )
+
+
+def drop_unfinished(site: Site, work: Work) -> None:
+    """Drop what an attempt sealed that was killed before it was written down."""
+    record = removed(site.state, work.run)
+    known = {name for one in (record.objects if record else ()) for name in one.names}
+    for name in cast(list[str], work.noted("sealed") or []):
+        if name not in known:
+            site.undo.drop(name)
+    work.note("sealed", None)
+
+
+def seal_download(cluster: VirtualClusterSight, undo: Undo, resource: str, file: File) -> KeptFile:
+    """Seal a file of a resource as it arrives."""
+    with cluster.download(resource, file.path) as answer:
+        return seal_file(undo, file, answer)
+
+
+def create_asleep(cluster: VirtualCluster, job: Object) -> str:
+    """Create an old job with its schedule paused, and return in words what that means."""
+    name, definition = str(job["name"]), sendable_job(job)
+    schedule = cast(dict[str, Json], job.get("schedule", {}))
+    if job.get("type") == "airflow":
+        cluster.create_job(definition)
+        cluster.pause(name)
+        return f"; its DAG is paused: `maint vc job unpause --name {name}` lets it go on"
+    if schedule.get("enabled") is not True:
+        cluster.create_job(definition)
+        return ""
+    cluster.create_job({**definition, "schedule": {**cast(Object, definition["schedule"]), "paused": True}})
+    created = cluster.job(name)
+    if created is None or not created.paused:
+        cluster.pause(name)
+    return f"; its schedule is paused: `maint vc job unpause --name {name}` lets it go on"
+
+
+class UndoArguments(VcArguments):
+    """Which run's deletions come back."""
+
+    run: str = Field(description="id of the run that deleted")
+
+
+class UndoDeletions(VcStep[UndoArguments]):
+    """Brings back what a run deleted or replaced; what stands in its place is sealed first."""
+
+    kind = "vc.undo"
+    help = "Bring back the jobs, resources and files that a run deleted or replaced; schedules come back paused."
+    effect = Effect.CHANGE
+    arguments = UndoArguments
+
+    def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the way back, resources before the jobs that mount them."""
+        record = removed(sight.settings.state, args.run)
+        if record is None or (args.vc and args.vc != record.vc):
+            raise Refused(
+                f"nothing that run {args.run} deleted is kept",
+                hint=f"it is kept for {KEPT_FOR.days} days; `maint playbook history` lists the runs",
+            )
+        cluster = sight.virtual_cluster(record.vc)
+        latest = {(one.what, one.name, *(file.path for file in one.files)): one for one in record.objects}
+        for one in sorted(latest.values(), key=lambda one: one.what == "job"):
+            live = cluster.job(one.name) if one.what == "job" else cluster.resource(one.name, files=False)
+            there = live is not None
+            count = f" with {show_count(len(one.files), 'file')}" if one.files else ""
+            words = f"bring back {one.what} {one.name}{count}"
+            words += "; what is there under its name is sealed and REPLACED where it differs" if there else ""
+            words += "; schedule paused" if one.what == "job" else ""
+            arguments: dict[str, Json] = {"vc": record.vc, "run": args.run, "object": one.definition}
+            yield self.action(f"{one.what} {one.name}", words, arguments, facts={"there": there})
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        """Look, seal what is in the way, bring back, and drop the sealed copy."""
+        run, name = str(action.arguments["run"]), str(action.arguments["object"])
+        record = removed(site.state, run)
+        one = next((one for one in record.objects if one.definition == name), None) if record else None
+        if record is None or one is None:
+            return unchanged("it is back already")
+        raw, cluster = cast(Object, json.loads(site.undo.fetch(one.definition))), cluster_of(action, site)
+        back = self._job_back if one.what == "job" else self._resource_back
+        words = yield from back(site, work, cluster, raw, one)
+        _write(site.state, run, replace(record, objects=[each for each in record.objects if each is not one]))
+        _drop(site.undo, one)
+        return done(f"{one.what} {one.name} is back{words}{way_back(site.state, work.run)}")
+
+    @staticmethod
+    def _job_back(
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+    ) -> Generator[str, None, str]:
+        live = cluster.job(one.name)
+        wanted = normal_job(sendable_job(raw), pauses=False)
+        if live is not None and covers(normal_job(live.raw, pauses=False), wanted):
+            return ", as it was"
+        if live is not None:
+            yield from seal_before(site, work, cluster, live, "")
+            cluster.delete_job(one.name)
+        yield f"creating job {one.name}"
+        return create_asleep(cluster, raw)
+
+    @staticmethod
+    def _resource_back(
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+    ) -> Generator[str, None, str]:
+        live, wanted = cluster.resource(one.name), signatures(raw)
+        here = signatures(live.raw) if live is not None else {}
+        other = live is not None and not covers(normal_resource(live.raw), normal_resource(sendable_resource(raw)))
+        going = [path for path in wanted if path in here and here[path] != wanted[path]]
+        if live is not None and (other or going):
+            yield from seal_before(site, work, cluster, live, "", () if other else going)
+        if live is not None and other:
+            cluster.delete_resource(one.name)
+        if live is None or other:
+            yield f"creating resource {one.name}"
+            cluster.create_resource(sendable_resource(raw))
+            here = {}
+        for file in one.files:
+            if here.get(file.path) == wanted.get(file.path, ""):
+                continue
+            yield f"uploading {file.path}"
+            if cluster.upload(one.name, file.path, content(site.undo, file)) != wanted.get(file.path):
+                raise WorkFailed(f"{one.name}/{file.path} is not what was sealed", hint="then again: it stays sealed")
+        return f" with {show_count(len(one.files), 'file')}"
