@@ -214,7 +214,7 @@ def python(host: HostFacts) -> Verdict:
 def users(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge os.users."""
     hosts = {h.name: _accounts(h) for h in site.answering("accounts") if "B" in h.profiles}
-    known = {*ACCOUNTS, *(f"group {name}" for name in ACCOUNTS)}
+    known = {*ACCOUNTS, *(f"group {name}" for name in ACCOUNTS)}.union(*hosts.values())
     usual = {name: _usual([a[name] for a in hosts.values() if name in a]) for name in known}
     found = {}
     for host, accounts in hosts.items():

@@ -59,7 +59,7 @@ def check_reference(text: str) -> str:
 
 
 _EMPTY = "put the secret there, or let the reference name the place that holds it"
-_REFERENCES = f"write it as one of {FORMS}; `maint help config` explains each"
+_REFERENCES = f"write it as one of {FORMS}; `maint help configuration` explains each"
 
 
 class ReferencedSecrets:

@@ -368,3 +368,9 @@ def test_an_accepted_deviation_passes(sick: Operator, tmp_path: Path) -> None:
     said = maint("host", "check", "--config", str(sick.lab.folder / "accepting.yaml"), "-o", "json")
     assert (said.code, loud(said)) == (0, {})
     assert "no check 'os.swapiness'" in said.err
+
+
+def test_the_status_of_a_site_says_when_the_managers_certificate_ends(operator: Operator) -> None:
+    said = operator("site", "status", "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["tls_certificate_ends"].endswith("UTC")
