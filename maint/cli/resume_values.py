@@ -55,7 +55,7 @@ def checked(site: ConfiguredSite, past: RunState, said: Said) -> dict[str, dict[
     """Return what is new in what was said, once nothing speaks against it; nothing is written down yet.
 
     Args:
-        site: the site; it looks where earlier lives of the run were told to, from now on.
+        site: the site; it looks where earlier attempts of the run were pointed to, from now on.
         past: the run.
         said: by virtual cluster.
 

@@ -1,17 +1,17 @@
 """The report of a run: Markdown and HTML for people, rendered from the same values as its JSON."""
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from maint import files
 from maint.model.json import Json
 from maint.model.plan import Plan
 from maint.render import from_file
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """One action of a run as the report shows it."""
 
     name: str
@@ -22,8 +22,7 @@ class Line:
     partly: bool = False  # done, but for what the detail says is left
 
 
-@dataclass(frozen=True, slots=True)
-class Back:
+class Back(msgspec.Struct, frozen=True):
     """How one part of a platform came back."""
 
     name: str  # the part, such as a virtual cluster
@@ -32,8 +31,7 @@ class Back:
     told: str  # what was found, in words
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(msgspec.Struct, frozen=True):
     """All that the report of a run says."""
 
     id: str
@@ -59,23 +57,19 @@ class RunReport:
             "ended": self.ended,
             "state": self.state,
             "reason": self.reason,
-            "actions": [{name: getattr(line, name) for name in Line.__slots__} for line in self.lines],
+            "actions": [{name: getattr(line, name) for name in Line.__struct_fields__} for line in self.lines],
             "left": list(self.left),
             "lists": {heading: list(items) for heading, items in self.lists.items()},
             "no_safety_net": self.waived,
-            "back": [{name: getattr(part, name) for name in Back.__slots__} for part in self.back],
+            "back": [{name: getattr(part, name) for name in Back.__struct_fields__} for part in self.back],
         }
 
 
 def write(report: RunReport, folder: Path) -> Mapping[str, Path]:
     """Write the report as Markdown and HTML, private to the owner; return the files by kind."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     values: dict[str, object] = {"report": report.to_json()}
-    files = {"md": folder / f"{report.id}.md", "html": folder / f"{report.id}.html"}
-    for kind, path in files.items():
+    paths = {"md": folder / f"{report.id}.md", "html": folder / f"{report.id}.html"}
+    for kind, path in paths.items():
         text = from_file(f"run.{kind}.j2", values, html=kind == "html")
-        staged = path.with_name(f".{path.name}")
-        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(text)
-        staged.rename(path)
-    return files
+        files.replace(path, text.encode())
+    return paths

@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -33,8 +32,7 @@ class Phase(msgspec.Struct, frozen=True):
     seconds: float
 
 
-@dataclass(slots=True)
-class Drilled:
+class Drilled(msgspec.Struct):
     """What a drill found."""
 
     snapshot: str
@@ -43,7 +41,7 @@ class Drilled:
     passed: bool = False  # the configuration came back whole
     reason: str = ""  # in words; the server's own where it was the server that said no
     detail: Sequence[str] = ()  # further lines
-    phases: list[Phase] = field(default_factory=list)  # in order; the last one is where it ended
+    phases: list[Phase] = msgspec.field(default_factory=list)  # in order; the last one is where it ended
     rto_seconds: float | None = None  # from opening the snapshot to the configuration read back
     comparison: Comparison | None = None  # what the read-back differs in
 

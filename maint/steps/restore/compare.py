@@ -12,9 +12,8 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.restore.payload import Edit, outgoing, planned_edit
 from maint.restore.preview import tree_of_server
-from maint.restore.select_snapshot import chosen
+from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.restore.subset import same_places
-from maint.snapshots.catalogue import find
 from maint.steps.restore.deployment import EditedArguments
 from maint.steps.step import Progress, Step, done
 
@@ -44,10 +43,11 @@ class CompareDeployment(Step[CompareArguments]):
             f"manager {sight.settings.manager.host}",
             f"compare {f'cluster {part}' if part else 'the configuration'} with snapshot {snapshot.id}",
             {"snapshot": snapshot.id, "edit": edit.to_json()},
+            facts=manifest_fact(snapshot),
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        snapshot = find(site, str(action.arguments["snapshot"]))
+        snapshot = planned(site, action)
         out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
         yield "reading the configuration back"
         site.manager.forget_login()

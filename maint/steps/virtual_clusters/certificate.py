@@ -15,6 +15,7 @@ import msgspec
 
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import Invalid, Refused
+from maint.files import write_all
 from maint.model.certificate import covers, end_of, first_of
 from maint.model.secret import SecretBytes
 from maint.ports import Secrets, Site, Work
@@ -77,7 +78,7 @@ def _serving(chain: bytes, key: SecretBytes, path: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     handle = os.memfd_create("maint-pair")
     try:
-        os.write(handle, chain.rstrip() + b"\n" + key.reveal())
+        write_all(handle, chain.rstrip() + b"\n" + key.reveal())
         # A key under a password asks for it on the terminal unless an answer is at hand.
         context.load_cert_chain(f"/proc/self/fd/{handle}", password=b"")
     except (ssl.SSLError, ValueError, OSError) as error:

@@ -125,7 +125,7 @@ def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_ane
     waiting.forget_requests()
     said = resume(waiting, first_base_url=address, second_skip="true")
     assert said.code == 5, said.err
-    assert "no fresh virtual cluster" in said.err and "maint playbook resume" in said.err
+    assert "not a fresh virtual cluster" in said.err and "maint playbook resume" in said.err
     assert (jobs(waiting, FIRST), waiting.sent) == (held, [])
     assert waiting.lab.service
     waiting.lab.service.delete(FIRST)
