@@ -54,9 +54,9 @@ def warned(observed: str, remedy: str = "") -> Verdict:
     return Verdict(State.WARN, observed, remedy)
 
 
-def failed(observed: str) -> Verdict:
+def failed(observed: str, remedy: str = "") -> Verdict:
     """Return that the rule is broken so badly that it fails, whatever the severity."""
-    return Verdict(State.FAIL, observed)
+    return Verdict(State.FAIL, observed, remedy)
 
 
 def held(kept: bool, observed: str) -> Verdict:

@@ -124,6 +124,10 @@ def mysql(host: HostFacts) -> Verdict:
     shown = f"{seen.get('version')}, {seen.get('flush')}, {seen.get('connections')} connections"
     if re.match(r"5\.[0-6]\.", seen.get("version", "")):
         return broken(shown)
+    known = supported(host.site.setting.matrix, "mysql", seen.get("version", "").partition("-")[0])
+    if known is False:
+        return broken(f"{shown}; the support matrix does not list this version")
+    shown += f"; {UNKNOWN}" if known is None else ""
     kept = seen.get("flush") == "O_DIRECT" and int(seen.get("connections") or 0) >= 250
     return good(shown) if kept else warned(shown)
 

@@ -45,6 +45,7 @@ def to_json(site: SiteFacts, more: Mapping[str, Json]) -> dict[str, Json]:
         },
         "manager": {
             "reason": site.manager.reason, "release": site.manager.release, "chain": site.manager.chain,
+            "ends": site.manager.ends,
             "hosts": [dict(host) for host in site.manager.hosts],
             "clusters": [dict(cluster) for cluster in site.manager.clusters],
         },
@@ -81,7 +82,7 @@ def _site(data: Mapping[str, Json], name: str) -> SiteFacts:
     setting = _whole(data.get("setting"), "setting", _SETTING)
     if setting["matrix"] is not None:
         matrix_of(setting["matrix"], name)
-    manager = _whole(data.get("manager"), "manager", _MANAGER)
+    manager = _whole({"ends": "", **_mapping(data.get("manager"), "manager")}, "manager", _MANAGER)
     site = SiteFacts(taken_at.astimezone(UTC), Setting(**setting), ManagerFacts(**manager))
     for place, one in enumerate(_list(data.get("hosts"), "hosts")):
         host = _whole(one, f"host {place + 1}", _HOST)
@@ -190,8 +191,17 @@ _SETTING: Mapping[str, _Read] = {
     "manager": _text, "plain_port": _number, "tls_port": _number, "app_domain": _text, "endpoints": _texts,
     "phase": _phase, "plan": _maybe, "matrix": _maybe,
 }  # fmt: skip
+
+
+def _moment(value: Json, where: str) -> str:
+    text = _text(value, where)
+    if text and datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError(f"{where} names no time zone")
+    return text
+
+
 _MANAGER: Mapping[str, _Read] = {
-    "reason": _text, "release": _text, "chain": _text,
+    "reason": _text, "release": _text, "chain": _text, "ends": _moment,
     "hosts": _each(dict.fromkeys(("hostname", "lastHeartbeat", "cluster"), _maybe_text)),
     "clusters": _each(
         {"name": _text, "type": _maybe_text,

@@ -121,6 +121,8 @@ def ask_manager(manager: ManagerSight, *, full: bool) -> ManagerFacts:
     try:
         presence = manager.presence()
         chain = presence.chain or ""
+        end = manager.certificate_end()
+        ends = end.isoformat() if end else ""
     except MaintError as failure:
         return ManagerFacts(failure.message)
     try:
@@ -130,8 +132,8 @@ def ask_manager(manager: ManagerSight, *, full: bool) -> ManagerFacts:
         hosts = [_host(item) for item in items if isinstance(item, Mapping)] if isinstance(items, Sequence) else []
         clusters = [_cluster(manager, cluster.name, cluster.type, full) for cluster in manager.clusters()]
     except MaintError as failure:
-        return ManagerFacts(failure.message, chain=chain)
-    return ManagerFacts("", release, chain, hosts, clusters)
+        return ManagerFacts(failure.message, chain=chain, ends=ends)
+    return ManagerFacts("", release, chain, hosts, clusters, ends)
 
 
 def _host(item: Mapping[str, Json]) -> Mapping[str, Json]:

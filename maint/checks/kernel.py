@@ -16,7 +16,8 @@ QUESTIONS = {
     "thp": f"for d in {_THP} /sys/kernel/mm/redhat_transparent_hugepage; do for f in enabled defrag; do"
     ' [ -f $d/$f ] && echo "$f=$(cat $d/$f)"; done; done; true',
     "cmdline": "cat /proc/cmdline",
-    "rc_local": "[ -x /etc/rc.d/rc.local ] && grep -c transparent_hugepage /etc/rc.d/rc.local; true",
+    "rc_local": "[ -x /etc/rc.d/rc.local ] && grep -v '^[[:space:]]*#' /etc/rc.d/rc.local |"
+    " grep transparent_hugepage; true",
     "tuned": 'for n in $(cat /etc/tuned/active_profile 2>/dev/null); do echo "profile=$n";'
     " for d in /etc/tuned /usr/lib/tuned /usr/lib/tuned/profiles; do"
     " [ -f $d/$n/tuned.conf ] && grep -h -e '^ *vm.swappiness' -e transparent_hugepage $d/$n/tuned.conf;"
@@ -113,7 +114,7 @@ def huge_pages_persist(host: HostFacts) -> Verdict:
     """Judge os.thp.persist."""
     if "transparent_hugepage=never" in host.text("cmdline"):
         return good("on the kernel's command line")
-    if any(line not in ("", "0") for line in host.lines("rc_local")):
+    if any("never" in line for line in host.lines("rc_local")):
         return good("in rc.local")
     if any(re.match(r"transparent_hugepages?\s*=\s*never", line) for line in host.lines("tuned")):
         return good("in the tuned profile")

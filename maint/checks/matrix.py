@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from maint.errors import Invalid
 from maint.model.json import Json
 
-SUBJECTS = ("os", "python", "postgresql")
+SUBJECTS = ("os", "python", "postgresql", "mysql")
 UNKNOWN = "whether it is supported, only a support matrix says (--matrix FILE)"
 
 

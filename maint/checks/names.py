@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from maint.checks.check import FAIL, Check, Verdict, broken, good, held, warned
-from maint.checks.facts import CouldNotTell, HostFacts, SiteFacts
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 
+_DIRECTORY_MOST = 15  # characters of a computer account's name
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 QUESTIONS = {
     "names": 'echo "full=$(hostname -f)"; echo "short=$(hostname -s)"; echo "plain=$(hostname)";'
@@ -43,7 +44,17 @@ def hostname(host: HostFacts) -> Verdict:
         wrong.append("not a valid name")
     if plain != full:
         wrong.append(f"`hostname` says {plain or 'nothing'}")
+    short = full.partition(".")[0]
+    if not wrong and len(short) > _DIRECTORY_MOST and _has_realm(host):
+        return warned(f"{full}: {len(short)} characters before the first dot, of which Active Directory takes 15")
     return held(not wrong, ": ".join([full or "no name", *([", ".join(wrong)] if wrong else [])]))
+
+
+def _has_realm(host: HostFacts) -> bool:
+    try:
+        return bool(host.realm)
+    except (CouldNotTell, NotApplicable):
+        return False
 
 
 def _entries(host: HostFacts) -> list[tuple[str, list[str]]]:

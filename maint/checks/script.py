@@ -9,6 +9,7 @@ from maint.checks.facts import Answered
 from maint.render import from_file
 
 FORMAT = 1
+_VALUES = ("domain", "peers", "endpoints", "authorities", "folders", "repository", "ou", "ldap")  # `$maint_NAME`
 _LIMIT = 20  # seconds that a question may take which is known to hang at times
 _MOST = 1_000_000  # characters of one answer
 _WORDS = 300  # characters of what a command says on its error output
@@ -24,9 +25,7 @@ class Framed(msgspec.Struct, frozen=True):
 
 def script(questions: Mapping[str, str], values: Mapping[str, str], token: str) -> bytes:
     """Return the script that asks questions; a random token marks answers: no output is taken for a mark."""
-    filled = {
-        name: values.get(name, "") for name in ("domain", "peers", "endpoints", "folders", "repository", "ou", "ldap")
-    }
+    filled = {name: values.get(name, "") for name in _VALUES}
     text = from_file(
         "host-facts.sh.j2",
         {"questions": questions, "values": filled, "token": token, "format": FORMAT, "limit": _LIMIT},

@@ -8,9 +8,16 @@ from maint.checks.kerberos import mending, said_by_kinit
 from maint.checks.tls import until
 from maint.model.json import Json
 
+_TRUST = (
+    "put the authority of the certificate (the virtual cluster's `ca`) into /etc/pki/ca-trust/source/anchors of the"
+    " host, then update-ca-trust; nothing is wrong with the certificate where that authority is the right one"
+)
 QUESTIONS = {
     "endpoints": 'for e in $maint_endpoints; do echo "endpoint=$e"; $maint_limit openssl s_client -connect $e'
-    ' -servername ${e%:*} -verify_hostname ${e%:*} -verify_return_error < /dev/null > /dev/null; echo "status=$?";'
+    " -servername ${e%:*} -verify_hostname ${e%:*} -verify_return_error < /dev/null > /dev/null; s=$?;"
+    ' echo "status=$s"; [ $s = 0 ] || [ -z "$maint_authorities" ] || { printf "%s\\n" "$maint_authorities" |'
+    " $maint_limit openssl s_client -connect $e -servername ${e%:*} -verify_hostname ${e%:*} -verify_return_error"
+    ' -CAfile /dev/stdin > /dev/null; echo "configured=$?"; };'
     " $maint_limit openssl s_client -connect $e -servername ${e%:*} < /dev/null | openssl x509 -noout -enddate -text |"
     " grep -e notAfter= -e DNS: ; done; true",
     "service_keytabs": "for d in /opt/cloudera/cde /etc/security/keytabs; do [ -d $d ] && ! [ -r $d ] &&"
@@ -78,9 +85,12 @@ def endpoint(host: HostFacts) -> Verdict:
     ]
     if uncovered:
         return broken(f"{', '.join(uncovered)} is in no certificate")
-    strange = [block.splitlines()[0] for block in blocks if "\nstatus=0" not in block]
+    strange = [block.splitlines()[0] for block in blocks if not {"status=0", "configured=0"} & set(block.splitlines())]
     if strange:
-        return broken(f"{', '.join(strange)}: the host does not trust the chain")
+        return broken(f"{', '.join(strange)}: the host does not trust the chain", _TRUST)
+    foreign = [block.splitlines()[0] for block in blocks if "\nstatus=0" not in block]
+    if foreign:
+        return warned(f"{', '.join(foreign)}: the configured `ca` vouches for the chain, this host does not", _TRUST)
     return warned(f"ends in {days:.0f} days") if days < 30 else held(True, f"{len(ends)} endpoints, {days:.0f} days")
 
 

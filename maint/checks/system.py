@@ -24,7 +24,7 @@ QUESTIONS = {
     "packages_32bit": "command -v rpm > /dev/null || exit 127; rpm -qa --qf '%{ARCH}\\n' | grep -c 'i[3-6]86'; true",
     "reboot": "needs-restarting -r > /dev/null",
     "python": 'for p in python3 python2; do command -v $p > /dev/null && echo "$p=$($p --version 2>&1)"; done; true',
-    "accounts": f"getent passwd {' '.join(ACCOUNTS)}; true",
+    "accounts": f"getent passwd {' '.join(ACCOUNTS)}; getent group {' '.join(ACCOUNTS)} | sed 's/^/group /'; true",
     "machine": 'echo "cpus=$(nproc)"; echo "virt=$(systemd-detect-virt)"; grep MemTotal /proc/meminfo',
 }
 
@@ -207,22 +207,20 @@ def python(host: HostFacts) -> Verdict:
 
 @Check(
     id="os.users", profiles="B", severity=WARN, asks=("accounts",), source="HI",
-    expected="cloudera-scm and the services' users, with the same numbers on all hosts",
+    expected="cloudera-scm and the services' users and groups, with the same numbers on all hosts",
     why="Files on shared volumes belong to numbers, not to names.",
     remedy="create the missing users with the numbers of the other hosts",
 ).cross_rule  # fmt: skip
 def users(site: SiteFacts) -> Mapping[str, Verdict]:
     """Judge os.users."""
     hosts = {h.name: _accounts(h) for h in site.answering("accounts") if "B" in h.profiles}
-    known = {name for accounts in hosts.values() for name in accounts}
+    known = {*ACCOUNTS, *(f"group {name}" for name in ACCOUNTS)}.union(*hosts.values())
     usual = {name: _usual([a[name] for a in hosts.values() if name in a]) for name in known}
     found = {}
     for host, accounts in hosts.items():
         wrong = [f"{name} missing" for name in sorted(known - accounts.keys())]
         wrong += [f"{n} is {u}, elsewhere {usual[n]}" for n, u in sorted(accounts.items()) if usual[n] != u]
-        missing = [] if "cloudera-scm" in accounts else ["cloudera-scm missing"]
-        wrong = list(dict.fromkeys(missing + wrong))
-        found[host] = held(not wrong, ", ".join(wrong) or f"{len(accounts)} users")
+        found[host] = held(not wrong, ", ".join(wrong) or f"{len(accounts)} users and groups")
     return found
 
 
@@ -232,7 +230,7 @@ def _accounts(host: HostFacts) -> dict[str, str]:
 
 
 def _usual(values: list[str]) -> str:
-    return max(sorted(set(values)), key=values.count)
+    return max(sorted(set(values)), key=values.count, default="")
 
 
 @Check(

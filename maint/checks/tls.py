@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from maint.checks.check import FAIL, Check, Verdict, broken, failed, held, warned
+from maint.checks.check import FAIL, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+from maint.model.finding import State
 
 _AGENT = "/var/lib/cloudera-scm-agent"
 _FOLDER = f"{_AGENT}/agent-cert"
@@ -14,6 +15,8 @@ FILES = (
     "cm-auto-global_truststore.jks", "cm-auto-in_cluster_ca_cert.pem",
 )  # fmt: skip
 _MIN_DAYS, _WARN_DAYS = 7, 30
+_OWNER = "cloudera-scm"
+_RENEW_PORT = "give the server a new certificate (Auto-TLS: Administration, Security), then restart it"
 # Where a folder is closed to this account, nobody knows what is in it.
 _LOOK = f"for d in {_AGENT} {_FOLDER}; do [ -d $d ] && ! [ -x $d ] && echo denied; done;"
 QUESTIONS = {
@@ -34,7 +37,7 @@ QUESTIONS = {
 
 @Check(
     id="tls.files", profiles="", severity=FAIL, asks=("tls_files",), source="FX EXE",
-    expected="all five files of Auto-TLS; the key readable by its owner and group alone",
+    expected="all five files of Auto-TLS, of cloudera-scm; the key with mode 0400 or 0440",
     why="Every role of the host reads them when it starts.",
     remedy="let the manager make the host's certificate anew (Hosts, Generate certificates)",
 ).host_rule  # fmt: skip
@@ -43,11 +46,14 @@ def files(host: HostFacts) -> Verdict:
     rows = {row[0]: row[1:] for row in (line.split() for line in host.lines("tls_files")) if len(row) == 3}
     if not rows:
         raise without_auto_tls(host.lines("tls_files"))
-    wrong = [f"{name} missing" for name in FILES if name not in rows]
+    missing = [f"{name} missing" for name in FILES if name not in rows]
+    owners = [f"{name} belongs to {row[0]}" for name, row in rows.items() if row[0] != _OWNER]
     key = rows.get("cm-auto-host_key.pem")
-    if key and int(key[1], 8) & 0o037:
-        wrong.append(f"the key has mode {key[1]}")
-    return held(not wrong, ", ".join(wrong) or f"{len(rows)} files")
+    modes = [f"the key has mode {key[1]}"] if key and int(key[1], 8) & ~0o440 else []
+    wrong = ", ".join([*missing, *owners, *modes])
+    if missing or not wrong:
+        return held(not wrong, wrong or f"{len(rows)} files")
+    return broken(wrong, f"in {_FOLDER}: chown {_OWNER} the files, chmod 0440 the key")
 
 
 def without_auto_tls(lines: Sequence[str]) -> CouldNotTell | NotApplicable:
@@ -70,18 +76,45 @@ def until(text: str) -> datetime:
 ).host_rule  # fmt: skip
 def expiry(host: HostFacts) -> Verdict:
     """Judge tls.expiry."""
+    port = _port(host) if "M" in host.profiles else None
+    if port is not None and port.state is State.FAIL:
+        return port
+    try:
+        own = _own(host)
+    except NotApplicable:
+        if port is None:
+            raise
+        return port
+    return port if port is not None and own.state is State.PASS else own
+
+
+def _port(host: HostFacts) -> Verdict | None:
+    """Return what the certificate of the manager's TLS port says; None where none was seen."""
+    manager = host.site.manager
+    if "expired" in manager.chain:
+        return failed(f"the manager's port: {manager.chain}", _RENEW_PORT)
+    if not manager.ends:
+        return None
+    words, days = _term(datetime.fromisoformat(manager.ends), host)
+    words = f"the manager's port: {words}"
+    if days < _MIN_DAYS:
+        return failed(words, _RENEW_PORT)
+    return warned(words, _RENEW_PORT) if days < _WARN_DAYS else good(words)
+
+
+def _term(end: datetime, host: HostFacts) -> tuple[str, float]:
+    days = (end - host.site.taken_at).total_seconds() / 86400
+    return f"{'ends' if days >= 0 else 'ended'} {end:%Y-%m-%d}", days
+
+
+def _own(host: HostFacts) -> Verdict:
     lines = host.lines("certificate")
-    shown = host.site.manager.chain if "M" in host.profiles else ""
-    if shown and "expired" in shown:
-        return failed(f"the manager's port: {shown}")
     if "denied" in lines or not lines:
         raise without_auto_tls(lines)
     shown_end = next((line for line in lines if line.startswith("notAfter=")), "")
     if not shown_end:
         raise CouldNotTell("openssl cannot read the certificate")
-    end = until(shown_end)
-    days = (end - host.site.taken_at).total_seconds() / 86400
-    words = f"ends {end:%Y-%m-%d}" if days >= 0 else f"ended {end:%Y-%m-%d}"
+    words, days = _term(until(shown_end), host)
     if days < _MIN_DAYS:
         return failed(words)
     full = host.fields("names").get("full", "")

@@ -58,6 +58,10 @@ def check_reference(text: str) -> str:
     return text
 
 
+_EMPTY = "put the secret there, or let the reference name the place that holds it"
+_REFERENCES = f"write it as one of {FORMS}; `maint help configuration` explains each"
+
+
 class ReferencedSecrets:
     """Resolves references; implements `ports.Secrets`.
 
@@ -94,7 +98,7 @@ class ReferencedSecrets:
         try:
             check_reference(reference)
         except ValueError as error:
-            raise Invalid(f"a secret's reference {error}") from None
+            raise Invalid(f"a secret's reference {error}", hint=_REFERENCES) from None
         kind, _, rest = reference.partition(":")
         readers: dict[str, Callable[[str], Secret]] = {
             "file": self._file,
@@ -118,11 +122,11 @@ class ReferencedSecrets:
         try:
             check_reference(reference)
         except ValueError as error:
-            raise Invalid(f"a secret's reference {error}") from None
+            raise Invalid(f"a secret's reference {error}", hint=_REFERENCES) from None
         if kind in readers:
             content, what = readers[kind](rest)
             if not content:
-                raise Invalid(f"{what} is empty")
+                raise Invalid(f"{what} is empty", hint=_EMPTY)
             return SecretBytes(content)
         if kind not in ("env", "keyring"):
             raise Invalid(f"{kind}: gives no bytes, and a file is wanted here", hint="file:PATH or credential:NAME")
@@ -199,10 +203,10 @@ def _text(content: bytes, what: str) -> Secret:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise Invalid(f"{what} is not UTF-8 text") from None
+        raise Invalid(f"{what} is not UTF-8 text", hint="a secret is one line of text; write it there anew") from None
     text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
     if not text:
-        raise Invalid(f"{what} is empty")
+        raise Invalid(f"{what} is empty", hint=_EMPTY)
     return Secret(text)
 
 

@@ -60,10 +60,13 @@ def fold(names: Iterable[str]) -> str:
     return " ".join(item if isinstance(item, str) else _spelled(item, sorted(families[item])) for item in order)
 
 
+_MOST_DIGITS = 18  # of a number in a name; more than that is not a count of hosts
+
+
 def _family(name: str) -> tuple[tuple[str, str, int] | None, int]:
     short, dot, domain = name.partition(".")
     found = re.fullmatch(r"(.*?)(\d+)(\D*)", short)
-    if found is None or (dot and not short):
+    if found is None or (dot and not short) or len(found[2]) > _MOST_DIGITS:
         return None, 0
     before, digits, after = found.groups()
     if not before and not after and re.fullmatch(r"[\d.]+", domain):  # an address

@@ -186,7 +186,7 @@ def signature_of(content: bytes) -> str:
 def joint_signature(files: Iterable[tuple[str, str]]) -> str:
     """Return a resource's signature from paths and signatures of its files; empty for none (J5.3)."""
     ordered = [signature for _, signature in sorted(files, key=lambda pair: pair[0].encode())]
-    return hashlib.sha1("".join(ordered).encode(), usedforsecurity=False).hexdigest() if ordered else ""
+    return signature_of("".join(ordered).encode()) if ordered else ""
 
 
 ZERO_TIME = "0001-01-01T00:00:00Z"

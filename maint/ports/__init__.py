@@ -70,6 +70,9 @@ class ManagerSight(Protocol):
     def presence(self) -> Presence:
         """Knock on both ports without credentials; never raises for a closed one."""
 
+    def certificate_end(self) -> datetime | None:
+        """Return when the certificate of the TLS port ends, trusted or not; None where none is shown."""
+
     def log_in(self) -> Account:
         """Find the account that is let in, and keep to it until `forget_login`."""
 

@@ -254,7 +254,7 @@ def _moved(raw: Json, key: str, resolution: Resolution) -> Json:
     return {**raw, key: resolution.resource(str(raw[key]))}
 
 
-def refuse_second_life(document: ClusterDocument, live: VirtualClusterSight, *, source_gone: bool) -> None:
+def refuse_live_source(document: ClusterDocument, live: VirtualClusterSight, *, source_gone: bool) -> None:
     """Refuse while the source still answers at another address: two live copies double every scheduled job (J14)."""
     if source_gone or document.base_url.rstrip("/") == live.settings.base_url.rstrip("/"):
         return

@@ -137,12 +137,7 @@ def _copies(sight: Sight) -> Sequence[str]:
 
 
 def find(sight: Sight, wanted: str) -> Snapshot:
-    """Return a snapshot by its id or the beginning of it.
-
-    Raises:
-        Invalid: none or several begin so.
-        WorkFailed: its manifest cannot be believed.
-    """
+    """Return a snapshot by its id or the beginning of it; raises as `find_id` and `load` do."""
     return load(sight, find_id(sight, wanted))
 
 

@@ -126,7 +126,6 @@ def fill(document: Document, values: Callable[[str], Scalar | None]) -> tuple[in
 
 
 def _objects(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Document]]:  # Any: part of a document
-    """Yield every object with its path, spelled as comparisons spell it."""
     if isinstance(node, dict):
         yield path, node
         for key, child in node.items():

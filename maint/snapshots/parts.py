@@ -128,7 +128,6 @@ def _read_small(sight: Sight, name: str, largest: int) -> bytes:
 
 
 def _bounded(file: BinaryIO, most: int) -> Iterator[bytes]:
-    """Yield the blocks of a file, not more than `most` bytes."""
     while most > 0 and (block := file.read(min(BLOCK, most))):
         yield block
         most -= len(block)

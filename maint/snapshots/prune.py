@@ -193,7 +193,6 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
 
 
 def _sound(other: Site) -> set[str]:
-    """Return the snapshots of a copy that could be restored from there, as far as anyone has looked."""
     return {one.id for one in entries(other) if one.offered and one.proven is not None}
 
 

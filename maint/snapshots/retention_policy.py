@@ -79,7 +79,7 @@ def decide(
         minimum: how many good ones stay whatever the policy says; at least one.
         holds: by id; those that have run out do not count.
         frozen: why nothing may go now, None where nothing stands against it.
-        damaged: the operator's word that snapshots which cannot be believed may go, once they are old enough.
+        damaged: the operator's word that damaged ones may go, once they are old enough.
     """
     if policy is None or not any(_count(policy, name) for name in ("last", *_PERIODS)):
         raise Refused(
@@ -128,8 +128,6 @@ def _first_of_each(good: Sequence[Candidate], period: Callable[[datetime], tuple
 
 
 class _Newer(msgspec.Struct, frozen=True):
-    """Tells why a snapshot stays that nobody counts."""
-
     good: Sequence[Candidate]
     floor: int
     now: datetime

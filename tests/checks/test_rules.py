@@ -7,6 +7,7 @@ import pytest
 from maint.checks.evaluate import judge
 from maint.checks.facts import Answered, ManagerFacts
 from maint.checks.registry import CHECKS
+from maint.checks.tls import FILES
 from maint.model.finding import State
 from tests.checks.facts import host, site
 
@@ -36,6 +37,10 @@ def units(*active: str) -> str:
 
 def thp(enabled: str, defrag: str = "always [never]") -> str:
     return f"enabled={enabled}\ndefrag={defrag}\n"
+
+
+def tls_files(owner: str, mode: int) -> str:
+    return "\n".join(f"{name} {owner} {mode if name.endswith('key.pem') else 444}" for name in FILES)
 
 
 CASES = [
@@ -112,6 +117,11 @@ CASES = [
     ("net.hostname", {"names": "full=WN01.example.internal\nplain=WN01.example.internal\n", "krb5_conf": ""}, FAIL),
     ("net.hostname", {"names": "full=wn01\nplain=wn01\n", "krb5_conf": ""}, FAIL),
     ("net.hostname", {"names": NAMES, "krb5_conf": ""}, PASS),
+    ("net.hostname", {"names": NAMES.replace("wn01", "a-worker-node-001"), "krb5_conf": ""}, PASS),
+    ("net.hostname", {"names": NAMES.replace("wn01", "a-worker-node-001"), "krb5_conf": "default_realm = A"}, WARN),
+    ("os.thp.persist", {"cmdline": "ro quiet", "rc_local": "", "tuned": ""}, WARN),
+    ("os.thp.persist", {"cmdline": "ro", "rc_local": "echo never > /sys/kernel/mm/transparent_hugepage/enabled", "tuned": ""}, PASS),
+    ("os.thp.persist", {"cmdline": "ro", "rc_local": "echo always > /sys/kernel/mm/transparent_hugepage/enabled", "tuned": ""}, WARN),
     ("net.dns.fwd", {"forward": "name=a.b\nnss 192.0.2.7\n", "own_addresses": "2: eth0 inet 192.0.2.9/24 scope"}, FAIL),
     ("net.dns.fwd", {"forward": "name=a.b\nnss 192.0.2.9\ndns 192.0.2.7\n", "own_addresses": "inet 192.0.2.9/24"}, FAIL),
     ("net.dns.fwd", {"forward": "name=a.b\nnss 192.0.2.9\n", "own_addresses": "2: eth0 inet 192.0.2.9/24 scope"}, PASS),
@@ -130,6 +140,9 @@ CASES = [
     ("tls.expiry", {"certificate": "denied", "names": NAMES}, ERROR),
     ("tls.expiry", {"certificate": "", "names": NAMES}, SKIP),
     ("tls.files", {"tls_files": "denied"}, ERROR),
+    ("tls.files", {"tls_files": tls_files("cloudera-scm", 440)}, PASS),
+    ("tls.files", {"tls_files": tls_files("cloudera-scm", 640)}, FAIL),
+    ("tls.files", {"tls_files": tls_files("root", 400)}, FAIL),
     ("tls.files", {"tls_files": ""}, SKIP),
     ("tls.match", {"tls_files": "denied", "tls_match": ""}, ERROR),
     ("tls.match", {"tls_files": "", "tls_match": ""}, SKIP),
@@ -184,6 +197,28 @@ CASES = [
 )
 def test_a_rule_says_what_it_must(check: str, answers: dict[str, str], state: State) -> None:
     assert CHECKS[check].judge(host(answers)).state == state
+
+
+def test_a_chain_of_the_configured_authority_bends_the_rule_and_needs_no_new_certificate() -> None:
+    said = "endpoint=vc.x.org:443\nstatus=1\nconfigured=0\nnotAfter=Jan  1 00:00:00 2099 GMT\nDNS:vc.x.org\n"
+    known = site(endpoints=["vc.x.org:443"])
+    (finding,) = judge([CHECKS["cde.endpoint"]], host({"endpoints": said}, profiles="C", site=known).site)
+    assert finding.state is WARN
+    assert "update-ca-trust" in finding.remedy and "new certificate" not in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [("2026-11-26", FAIL), ("2026-12-10", WARN), ("2027-12-01", PASS), ("", PASS)],
+)
+def test_the_managers_own_certificate_is_judged_beside_the_agents(ends: str, state: State) -> None:
+    known = site(ManagerFacts("", ends=f"{ends}T00:00:00+00:00" if ends else ""))
+    fine = {"certificate": END.format("Dec 31 00:00:00 2027 GMT"), "names": NAMES}
+    found = CHECKS["tls.expiry"].judge(host(fine, profiles="M", site=known))
+    assert found.state is state
+    assert ("the manager's port" in found.observed) is bool(ends)
+    alone = CHECKS["tls.expiry"].judge(host({"certificate": "", "names": NAMES}, profiles="M", site=known))
+    assert alone.state is (state if ends else SKIP)
 
 
 @pytest.mark.parametrize(
@@ -275,10 +310,27 @@ def test_hosts_that_differ_from_the_others_are_named() -> None:
     assert {name: verdict.state for name, verdict in verdicts.items()} == {"a": PASS, "b": PASS, "c": WARN}
 
 
+def accounts(number: int) -> str:
+    others = "".join(f"{name}:x:1:1::/:/x\ngroup {name}:x:1:\n" for name in ("hdfs", "hive", "yarn", "zookeeper"))
+    return f"cloudera-scm:x:{number}:990::/:/sbin/nologin\ngroup cloudera-scm:x:990:\n{others}"
+
+
+def test_users_and_groups_that_every_host_lacks_are_missing() -> None:
+    known = host({"accounts": accounts(990).replace("hdfs:", "other:")}).site
+    assert CHECKS["os.users"].judge_all(known)["wn01"].observed == "group hdfs missing, hdfs missing"
+
+
+@pytest.mark.parametrize(("listed", "state"), [(["8.0"], PASS), (["5.7"], FAIL), (None, PASS)])
+def test_a_version_of_mysql_is_held_against_the_support_matrix(listed: list[str] | None, state: State) -> None:
+    known = site(matrix=None if listed is None else {"mysql": listed})
+    said = {"db_mysql": "version=8.0.36-log\nflush=O_DIRECT\nconnections=500"}
+    assert CHECKS["db.mysql"].judge(host(said, site=known)).state is state
+
+
 def test_users_with_other_numbers_are_named() -> None:
     known = site()
     for name, number in (("a", 990), ("b", 990), ("c", 991)):
-        host({"accounts": f"cloudera-scm:x:{number}:990::/:/sbin/nologin"}, name=name, site=known)
+        host({"accounts": accounts(number)}, name=name, site=known)
     assert CHECKS["os.users"].judge_all(known)["c"].observed == "cloudera-scm is 991, elsewhere 990"
 
 

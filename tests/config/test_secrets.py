@@ -89,8 +89,9 @@ def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("content", "words"), [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "not UTF-8")])
 def test_a_file_without_a_usable_text_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
     private(tmp_path / "p", content)
-    with pytest.raises(Invalid, match=words):
+    with pytest.raises(Invalid, match=words) as refused:
         secrets(tmp_path).resolve("file:p")
+    assert refused.value.hint
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

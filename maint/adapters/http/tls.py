@@ -4,6 +4,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,17 @@ def remedy(error: ssl.SSLCertVerificationError, *, authority: str, name: str) ->
 
 def presented(place: tuple[str, int], name: str, timeout: float) -> tuple[str, ...]:
     """Return in words what a server shows for a name, trusted or not; nothing if it shows none in time (seconds)."""
+    shown = _presented(place, name, timeout)
+    return _lines(shown) if shown else ()
+
+
+def presented_end(place: tuple[str, int], name: str, timeout: float) -> datetime | None:
+    """Return when the certificate ends that a server shows, trusted or not; None if it shows none in time (seconds)."""
+    end = _presented(place, name, timeout).get("notAfter")
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(end), UTC) if isinstance(end, str) else None
+
+
+def _presented(place: tuple[str, int], name: str, timeout: float) -> dict[str, Any]:  # Any: ssl's shape
     with contextlib.suppress(OSError, ValueError):
         raw = presented_der(place, name, timeout)
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -78,8 +90,8 @@ def presented(place: tuple[str, int], name: str, timeout: float) -> tuple[str, .
             socket.create_connection(place, timeout) as plain,
             trusting.wrap_socket(plain, server_hostname=name) as tls,
         ):
-            return _lines(tls.getpeercert() or {})
-    return ()
+            return tls.getpeercert() or {}
+    return {}
 
 
 def presented_der(place: tuple[str, int], name: str, timeout: float = _LIMIT) -> bytes:

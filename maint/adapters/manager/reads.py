@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 
 from maint.adapters.http.answers import Streamed, decode, unexpected
 from maint.adapters.manager import decoding
@@ -31,6 +32,10 @@ class Reads:
     def presence(self) -> Presence:
         """Probe both ports without credentials; never raises for a closed one."""
         return self._calls.session.presence()
+
+    def certificate_end(self) -> datetime | None:
+        """Return when the certificate of the TLS port ends, trusted or not; None where none is shown."""
+        return self._calls.session.certificate_end()
 
     def allow_plain(self, use: PlainUse) -> None:
         """Let passwords go in clear to a manager for which TLS is configured."""

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from msgspec import Struct
 
 from maint.adapters.http.answers import Reply
 from maint.adapters.http.request import Basic, Call
+from maint.adapters.http.tls import presented_end
 from maint.adapters.http.transport import Transport
 from maint.adapters.manager.probe import address, probe
 from maint.adapters.manager.refusals import refusal
@@ -66,6 +68,13 @@ class ManagerSession:
         if _settled(found):
             self._presence = found
         return found
+
+    def certificate_end(self) -> datetime | None:
+        """Return when the certificate of the TLS port ends; None where none is shown."""
+        if self.presence().door is not Door.TLS:
+            return None
+        settings = self._settings
+        return presented_end((settings.host, settings.tls_port), settings.host, self._transport.timeouts.connect)
 
     def forget(self) -> None:
         """Forget port, account and version."""

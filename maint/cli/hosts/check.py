@@ -23,7 +23,7 @@ from maint.cli.hosts.inventory import Source, choose, inventory
 from maint.cli.open_site import limit_of, opened
 from maint.cli.options import Flags
 from maint.cli.screen import Screen, table
-from maint.config.schema import Accepted
+from maint.config.schema import Accepted, SiteSettings
 from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError
 from maint.files import replace as write_file
@@ -223,7 +223,8 @@ def _gathered(
             screen.warn(f"accepted: there is no check {strange!r}, so this accepts nothing; --list shows all checks")
         setting = setting_of(settings, request.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
-        enquiry = Enquiry(hosts, checks, setting, profiles, request.more or {})
+        values = {"authorities": _authorities(settings), **(request.more or {})}
+        enquiry = Enquiry(hosts, checks, setting, profiles, values)
         site = _asked(configured, enquiry, limit_of(flags), Teller(screen, len(hosts)), stopped)
         _warn_of_logins(screen, site)
         if request.save and flags.dry_run:
@@ -292,6 +293,18 @@ def _warn_of_logins(screen: Screen, site: SiteFacts) -> None:
 def _unreadable(path: str, error: OSError | UnicodeDecodeError) -> Invalid:
     why = error.strerror if isinstance(error, OSError) else "it is not text"
     return Invalid(f"{path} cannot be read: {why}", hint="is it the right file?")
+
+
+def _authorities(settings: SiteSettings) -> str:
+    """Return the certificates of the authorities that the virtual clusters of a site are configured with."""
+    paths = dict.fromkeys(cluster.ca for cluster in settings.virtual_clusters if cluster.ca)
+    try:
+        return "\n".join(path.read_text("ascii").strip() for path in paths)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(
+            f"a virtual cluster's `ca` cannot be read: {getattr(error, 'strerror', None) or 'it is not PEM'}",
+            hint="`ca` must name a PEM file that this account may read",
+        ) from None
 
 
 def _loaded(path: str) -> object:

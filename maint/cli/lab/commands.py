@@ -26,7 +26,7 @@ _LOSSES = {  # what can be lost → what becomes of it, and what makes it so
         "lose_virtual_clusters",
     ),
 }
-Folder = Annotated[str, typer.Option("--folder", help="Where the lab lives; else MAINT_LAB, else your state folder.")]
+Folder = Annotated[str, typer.Option("--folder", help="Where the lab is; else MAINT_LAB, else your state folder.")]
 Deployment = Annotated[str, typer.Option("--deployment", help="An export to load; else the example.")]
 
 

@@ -41,11 +41,13 @@ def _facts(site: ConfiguredSite) -> dict[str, Json]:
     """Return the facts, in the order in which they are shown; asking stops where nobody is let in."""
     presence = site.manager.presence()
     chain = presence.chain or ("verified" if presence.door is Door.TLS else "no TLS")
+    end = site.manager.certificate_end()
     facts: dict[str, Json] = {
         "manager": site.settings.manager.host,
         "plain_port": presence.plain,
         "tls_port": presence.tls,
         "tls_chain": "NOT verified (--insecure)" if site.settings.manager.insecure else chain,
+        "tls_certificate_ends": f"{end:%Y-%m-%d %H:%M} UTC" if end else "no certificate is shown",
     }
     account = site.manager.log_in()
     facts["account"] = account.name + (" (bootstrap)" if account.bootstrap else "")

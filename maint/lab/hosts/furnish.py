@@ -73,6 +73,7 @@ COMMIT
 COMMIT
 """
 _PROCESSES = "/var/run/cloudera-scm-agent/process"
+_CERTIFICATES = "/var/lib/cloudera-scm-agent/agent-cert"
 _CDE_KEYTABS = "/opt/cloudera/cde"
 _FIRST = 101  # the number of the first process folder
 _FOLDERS = [
@@ -203,6 +204,11 @@ def furnish_kerberos(machines: Mapping[str, Machine], blueprint: Doc, realm: Rea
     """Write keytabs, krb5.conf and the PEM certificates of trusted authorities on all hosts of the blueprint."""
     for name, machine in machines.items():
         machine.files.write(TRUSTED, authorities, 0o444)
+        for entry in machine.files.walk(_CERTIFICATES) if machine.files.exists(_CERTIFICATES) else ():
+            if machine.files.entry(entry).is_folder:
+                continue
+            closed = 0o400 if entry.endswith(("key.pem", "key.pw", "chain.pem", "keystore.jks")) else 0o444
+            machine.files.own(entry, closed, "cloudera-scm", "cloudera-scm")
         full = machine.fact("fqdn")
         domain = (full.partition(".")[2] or "example.internal").upper()
         for number, (service, kind) in enumerate(_roles(blueprint, name), _FIRST):

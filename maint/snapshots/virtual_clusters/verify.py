@@ -17,12 +17,7 @@ from maint.snapshots.virtual_clusters.document import ClusterDocument, clusters_
 
 
 def read_document(sight: Sight, snapshot: Snapshot, cluster: str) -> ClusterDocument:
-    """Return a virtual cluster from a snapshot.
-
-    Raises:
-        Refused: no private key is at hand, or the snapshot does not hold it.
-        WorkFailed: it is damaged.
-    """
+    """Return a virtual cluster from a snapshot; Refused without a key or where it is not in it, WorkFailed: damaged."""
     name = part_name(cluster)
     if not snapshot.has(name):
         held = ", ".join(clusters_in(snapshot)) or "none"

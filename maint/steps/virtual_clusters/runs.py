@@ -1,7 +1,7 @@
 """Runs of a virtual cluster: start one once, wait for its end, read its output, kill it; one-off jobs (J3.5, J6)."""
 
 import secrets
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -21,6 +21,7 @@ from maint.steps.virtual_clusters.resources import local, placed, refuse_other_b
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix, temporary
 from maint.steps.virtual_clusters.undo import generation
 
+_NO_ROOM = ("cannot fit", "not enough resources", "insufficient", "unschedulable", "exceeded quota")
 _FIRST, _LONGEST = 1.0, 5.0  # seconds between two looks; faster ones are throttled (J6.3)
 _LATE = 60.0  # seconds that a log may come after its run has ended (J6.4)
 LONGEST_LOG = 64 * 1024 * 1024  # bytes
@@ -189,10 +190,22 @@ def output(cluster: VirtualClusterSight, clock: Clock, run_id: int, kind: str, *
 
 def failure_of(cluster: VirtualClusterSight, run: Run) -> WorkFailed:
     """Return the failure that a run stands for, with the last lines of what it left."""
+    words = last_words(cluster, run.id)
     return WorkFailed(
         f"run {run.id} of job {run.job} ended as {run.status}",
-        detail=last_words(cluster, run.id),
-        hint="`maint vc run logs` with its id and a type shows more",
+        detail=words,
+        hint=room_hint(words) or "`maint vc run logs` with its id and a type shows more",
+    )
+
+
+def room_hint(words: Sequence[str]) -> str:
+    """Return what helps a run that found no room; "" where its last words tell something else."""
+    said = " ".join(words).lower()
+    if not any(each in said for each in _NO_ROOM):
+        return ""
+    return (
+        "let the job ask for less (executors, cores, memory), wait for other runs to end, or raise the virtual"
+        " cluster's quota; then run it again"
     )
 
 

@@ -13,7 +13,7 @@ from maint.model.virtual_cluster import Object
 from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.runs import OUTPUT, last_words, once, output, succeeded
+from maint.steps.virtual_clusters.runs import OUTPUT, last_words, once, output, room_hint, succeeded
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate, own_prefix, temporary
 
 APPLICATION = "smoke.py"
@@ -172,7 +172,7 @@ def ended_badly(cluster: VirtualClusterSight, number: int, status: str) -> WorkF
     started = any(kind.startswith("driver/") for kind in cluster.log_types(number))
     said = " ".join(words).lower()
     missing = not started or any(word in said for word in _KERBEROS)
-    hint = user_hint(cluster.settings) if missing else "its logs tell more: `maint vc run logs`"
+    hint = room_hint(words) or (user_hint(cluster.settings) if missing else "its logs tell more: `maint vc run logs`")
     return WorkFailed(f"run {number} of the smoke test ended as {status}", detail=words, hint=hint)
 
 
