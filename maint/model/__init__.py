@@ -1,1 +1,1 @@
-"""The nouns of maint: frozen dataclasses that need nothing but the standard library."""
+"""The nouns of maint: frozen records."""

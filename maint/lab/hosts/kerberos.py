@@ -6,8 +6,10 @@ import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.lab.files import write_whole
 
@@ -22,8 +24,7 @@ class NoKeytab(ValueError):
     """The bytes do not begin as a keytab does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One key of a principal (`NAME[/NAME…]@REALM`), of an encryption type, written at a time (seconds since 1970)."""
 
     principal: str

@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from maint.lab.hosts.shell.tree import Tree
 
@@ -16,7 +18,7 @@ KeystoreOpens = Callable[[bytes, str], Sequence[str] | None]
 _NOBODY = "not found in Kerberos database"
 
 
-class Shown(NamedTuple):
+class Shown(msgspec.Struct, frozen=True):
     """What a TLS port shows: its certificate (PEM); number and words of what OpenSSL finds wrong, 0 for nothing."""
 
     certificate: bytes

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import sandbox
@@ -30,8 +31,7 @@ class CannotRun(Exception):
     """The submitter gives up; the message is what its log says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(msgspec.Struct, frozen=True):
     """A process to be started."""
 
     command: list[str]  # its words; the application lies below the mount

@@ -4,9 +4,10 @@ import base64
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
 
 from maint.lab.hosts.kerberos import new_keytab
 from maint.lab.manager.document import Doc
@@ -21,8 +22,7 @@ Secret = Mapping[str, bytes]
 _PRINCIPAL, _KEYTAB = "-krb5-principal", "-krb5-secret"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """What a virtual cluster is called."""
 
     name: str  # by people

@@ -7,8 +7,9 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from maint.lab.files import write_whole
 from maint.lab.hosts.kerberos import new_keytab

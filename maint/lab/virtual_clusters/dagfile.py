@@ -2,10 +2,11 @@
 
 import ast
 import re
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
+
+import msgspec
 
 _JOB_RUN = re.compile(r"cde.*operator$", re.IGNORECASE)  # two generations of one class name
 _NOTHING = re.compile(r"(Empty|Dummy)Operator$")
@@ -16,20 +17,18 @@ class BadDag(ValueError):
     """The file does not hold a DAG that can be understood."""
 
 
-@dataclass(slots=True)
-class Task:
+class Task(msgspec.Struct):
     """A task of a DAG."""
 
     id: str
     job: str = ""  # "" for a task that does nothing
-    variables: dict[str, str] = field(default_factory=dict)
-    overrides: dict[str, Any] = field(default_factory=dict)  # Any: what JSON can spell
+    variables: dict[str, str] = msgspec.field(default_factory=dict)
+    overrides: dict[str, Any] = msgspec.field(default_factory=dict)  # Any: what JSON can spell
     unsupported: str = ""  # the operator's name where it does not run jobs
-    after: list[str] = field(default_factory=list)  # ids of the tasks that must have succeeded before
+    after: list[str] = msgspec.field(default_factory=list)  # ids of the tasks that must have succeeded before
 
 
-@dataclass(slots=True)
-class Dag:
+class Dag(msgspec.Struct):
     """A DAG as its file tells it."""
 
     id: str
@@ -38,7 +37,7 @@ class Dag:
     end: datetime | None = None
     catchup: bool = True
     paused: bool = False
-    tasks: list[Task] = field(default_factory=list)
+    tasks: list[Task] = msgspec.field(default_factory=list)
 
     def order(self) -> list[Task]:
         """Return the tasks, each after those that it waits for; BadDag where they wait for each other."""

@@ -7,8 +7,9 @@ import hmac
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+import msgspec
 
 from maint.lab import http_server
 from maint.lab.manager.document import Doc
@@ -47,13 +48,14 @@ class TokenSigner:
         return _plain(hmac.new(self._secret, body.encode(), hashlib.sha256).digest())
 
 
-@dataclass(slots=True)
-class User:
+class User(msgspec.Struct):
     """A user of the directory."""
 
     name: str
     password: str
-    roles: list[str] = field(default_factory=list)  # resource roles on the environment; without one, nothing is seen
+    roles: list[str] = msgspec.field(
+        default_factory=list
+    )  # resource roles on the environment; without one, nothing is seen
     principal: str = ""  # the Kerberos principal that jobs run with
     local: bool = False  # a local administrator, who gets no tokens at all
 
@@ -85,8 +87,7 @@ class Users:
         return next(iter(self._people.values()), None) if fits else None
 
 
-@dataclass(frozen=True, slots=True)
-class Gateway:
+class Gateway(msgspec.Struct, frozen=True):
     """What gives tokens.
 
     Attributes:

@@ -3,9 +3,10 @@
 import re
 import ssl
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import BinaryIO, Protocol
 from urllib.parse import parse_qs, urlsplit
+
+from msgspec.structs import replace
 
 from maint.lab import http_server
 from maint.lab.http_server import Listener, RequestLog

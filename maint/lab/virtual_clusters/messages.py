@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters.store import Staged
@@ -11,15 +13,14 @@ from maint.lab.virtual_clusters.store import Staged
 JSON, TEXT, BYTES, ZIP = "application/json", "text/plain; charset=utf-8", "application/octet-stream", "application/zip"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """A request."""
 
     method: str
     path: str
-    parts: Mapping[str, str] = field(default_factory=dict)  # values of the path's placeholders
-    query: Mapping[str, Sequence[str]] = field(default_factory=dict)  # all values of each name
-    headers: Mapping[str, str] = field(default_factory=dict)  # by lower-case name
+    parts: Mapping[str, str] = msgspec.field(default_factory=dict)  # values of the path's placeholders
+    query: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)  # all values of each name
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)  # by lower-case name
     user: str = ""  # "" before that is known
     sees: bool = True  # whether the user has a role
     content: bytes = b""  # the body, but for uploads
@@ -48,8 +49,7 @@ class Request:
             raise ApiError(400, f"invalid character in body: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """What is sent back."""
 
     status: int = 200
@@ -58,7 +58,7 @@ class Response:
     stream: BinaryIO | None = None  # a body of `length` bytes, sent piece by piece
     length: int = 0
     content_type: str = JSON
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     damage: str = ""  # "flip" lets the last byte be wrong, "cut" ends in the middle
     lost: bool = False  # the connection ends without this answer
 

@@ -3,11 +3,12 @@
 import copy
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
+
+import msgspec
 
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import times
@@ -20,13 +21,12 @@ FINAL = (SUCCEEDED, FAILED, KILLED, UNKNOWN)
 JOBS_API, SUBMITTER = "submitter/jobs_api", "submitter/stderr"
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """What is asked of a run."""
 
     user: str
-    variables: Mapping[str, str] = field(default_factory=dict)
-    overrides: Mapping[str, Any] = field(default_factory=dict)  # Any: what JSON can spell
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    overrides: Mapping[str, Any] = msgspec.field(default_factory=dict)  # Any: what JSON can spell
     request_id: str = ""
     logical: datetime | None = None  # the logical date of a scheduled run, None for one by hand
 

@@ -1,7 +1,8 @@
 """When schedules fire (J4.4 and J7)."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+import msgspec
 
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import times
@@ -23,8 +24,7 @@ _HORIZON = 366 * 9  # days: a 29th of February is found even across 2100
 _DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Cron:
+class Cron(msgspec.Struct, frozen=True):
     """When something recurs."""
 
     minutes: tuple[int, ...]

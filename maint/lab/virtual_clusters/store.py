@@ -8,9 +8,10 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from maint.lab.manager.document import Doc
 
@@ -92,8 +93,7 @@ _BETWEEN = "\0"
 PIECE = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(msgspec.Struct, frozen=True):
     """Content that arrived whole and belongs to no resource yet."""
 
     path: Path

@@ -65,7 +65,7 @@ class Api:
         admitted = admit(self.cluster, self.gateway, request)
         if isinstance(admitted, Response):
             return Answer(admitted.status, admitted.body(), admitted)
-        fields = {name: getattr(admitted.request, name) for name in Request.__dataclass_fields__}
+        fields = {name: getattr(admitted.request, name) for name in Request.__struct_fields__}
         if upload is not None:
             fields["upload"] = self.cluster.files.stage([upload])
         response = handle(self.cluster, Admitted(Request(**fields), admitted.handler, admitted.uploads))

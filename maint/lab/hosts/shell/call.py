@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.state import Device, FileStream, State, Stream, decode, encode
@@ -63,8 +65,7 @@ class Options:
         return self._found.get(name, [])
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """A command being run, under the name it was called by; it does not change the calling shell's state."""
 
     machine: Machine

@@ -1,8 +1,9 @@
 """Run one command line on a lab host."""
 
 import itertools
-from dataclasses import dataclass
 from threading import Event
+
+import msgspec
 
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.commands import COMMANDS
@@ -13,8 +14,7 @@ from maint.lab.hosts.shell.syntax import Source
 _NUMBERS = itertools.count(4242)
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """How a command line ended."""
 
     status: int

@@ -5,9 +5,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from tempfile import SpooledTemporaryFile
 from typing import IO
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.lab.hosts.shell.syntax import Command
 from maint.lab.hosts.shell.tree import Tree, failure
@@ -234,23 +236,22 @@ DEFAULT_ENVIRONMENT: Mapping[str, str] = {
 }
 
 
-@dataclass(slots=True)
-class State:
+class State(msgspec.Struct):
     """The inner state of one shell; a subshell works on a copy."""
 
-    variables: dict[str, str] = field(default_factory=lambda: {**DEFAULT_ENVIRONMENT, "IFS": " \t\n"})
-    exported: set[str] = field(default_factory=lambda: set(DEFAULT_ENVIRONMENT))
-    positional: list[str] = field(default_factory=list)
-    functions: dict[str, Command] = field(default_factory=dict)
-    options: set[str] = field(default_factory=set)
-    traps: dict[str, str] = field(default_factory=dict)
-    streams: dict[int, Stream] = field(default_factory=dict)
+    variables: dict[str, str] = msgspec.field(default_factory=lambda: {**DEFAULT_ENVIRONMENT, "IFS": " \t\n"})
+    exported: set[str] = msgspec.field(default_factory=lambda: set(DEFAULT_ENVIRONMENT))
+    positional: list[str] = msgspec.field(default_factory=list)
+    functions: dict[str, Command] = msgspec.field(default_factory=dict)
+    options: set[str] = msgspec.field(default_factory=set)
+    traps: dict[str, str] = msgspec.field(default_factory=dict)
+    streams: dict[int, Stream] = msgspec.field(default_factory=dict)
     cwd: str = "/root"
     umask: int = 0o022
     name: str = "sh"
     status: int = 0
     pid: int = 4242
-    lifetime: Lifetime = field(default_factory=Lifetime)
+    lifetime: Lifetime = msgspec.field(default_factory=Lifetime)
 
     def copy(self) -> "State":
         """Return a copy for a subshell; traps are not inherited."""

@@ -1,19 +1,18 @@
 """The tree that a shell script is parsed into, and its text, fetched line by line so that commands may read on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """Characters as they stand; quoted ones are neither split nor globbed."""
 
     text: str
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """`$name`, or `${name OPERATOR argument}`."""
 
     name: str
@@ -22,16 +21,14 @@ class Parameter:
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Substitution:
+class Substitution(msgspec.Struct, frozen=True):
     """`$(…)`."""
 
     body: "Sequence"
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(msgspec.Struct, frozen=True):
     """`$((…))`."""
 
     expression: "Word"
@@ -42,8 +39,7 @@ Part = Text | Parameter | Substitution | Arithmetic
 Word = tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Redirection:
+class Redirection(msgspec.Struct, frozen=True):
     """`fd OPERATOR target`."""
 
     fd: int
@@ -51,8 +47,7 @@ class Redirection:
     target: Word
 
 
-@dataclass(frozen=True, slots=True)
-class Simple:
+class Simple(msgspec.Struct, frozen=True):
     """Assignments, words and redirections of one command."""
 
     assignments: tuple[tuple[str, Word], ...]
@@ -60,16 +55,14 @@ class Simple:
     redirections: tuple[Redirection, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(msgspec.Struct, frozen=True):
     """Commands joined by `|`, possibly after `!`."""
 
     commands: "tuple[Command, ...]"
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AndOr:
+class AndOr(msgspec.Struct, frozen=True):
     """Pipelines joined by `&&` and `||`."""
 
     first: Pipeline
@@ -77,37 +70,32 @@ class AndOr:
     background: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(msgspec.Struct, frozen=True):
     """Commands one after the other."""
 
     items: tuple[AndOr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Subshell:
+class Subshell(msgspec.Struct, frozen=True):
     """`( … )`."""
 
     body: Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """`{ …; }`."""
 
     body: Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class If:
+class If(msgspec.Struct, frozen=True):
     """`if`, its `elif` arms, and `else`."""
 
     arms: tuple[tuple[Sequence, Sequence], ...]
     otherwise: Sequence | None
 
 
-@dataclass(frozen=True, slots=True)
-class For:
+class For(msgspec.Struct, frozen=True):
     """`for name in words`; words is None where the positional parameters are meant."""
 
     name: str
@@ -115,8 +103,7 @@ class For:
     body: Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class While:
+class While(msgspec.Struct, frozen=True):
     """`while`, or `until`."""
 
     condition: Sequence
@@ -124,28 +111,25 @@ class While:
     until: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """`case word in pattern) … ;; esac`."""
 
     word: Word
     arms: tuple[tuple[tuple[Word, ...], Sequence], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(msgspec.Struct, frozen=True):
     """`name() body`."""
 
     name: str
     body: "Command"
 
 
-@dataclass(frozen=True, slots=True)
-class Redirected:
+class Redirected(msgspec.Struct, frozen=True):
     """A compound command with redirections."""
 
     body: "Command"
-    redirections: tuple[Redirection, ...] = field(default=())
+    redirections: tuple[Redirection, ...] = ()
 
 
 Command = Simple | Subshell | Group | If | For | While | Case | Function | Redirected

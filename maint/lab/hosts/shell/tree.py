@@ -8,16 +8,16 @@ import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+import msgspec
 
 DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"})
 _LINKS_AT_MOST = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """What `lstat` or `stat` tells of one file."""
 
     path: str
@@ -44,8 +44,7 @@ class Entry:
         return self.kind == stat.S_IFREG
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(msgspec.Struct, frozen=True):
     """Mode bits (without the file type) and the names of user and group."""
 
     mode: int

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from urllib.parse import unquote
+
+import msgspec
+from msgspec.structs import replace
 
 from maint.lab.virtual_clusters.api import archives, job_runs, jobs, resources
 from maint.lab.virtual_clusters.cluster import Cluster
@@ -55,8 +57,7 @@ ROUTES: dict[str, Handler] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """A request that was let in."""
 
     request: Request

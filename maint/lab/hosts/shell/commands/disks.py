@@ -1,7 +1,8 @@
 """df, du, sync, mount, umount, findmnt: one file system per line of the host's /proc/mounts."""
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from maint.lab.hosts.shell.call import Call, Failed, NotSimulated
 
@@ -10,8 +11,7 @@ _VOLUMES = "/dev/.volumes"  # where the content of a volume lies while it is not
 _BUSY = "/run/k3s/.busy"  # while it is there, pods that nobody supervises hold their volumes
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True):
     """A mounted file system."""
 
     source: str

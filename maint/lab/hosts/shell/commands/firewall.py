@@ -1,6 +1,6 @@
 """iptables, iptables-save, iptables-restore: the tables of a lab host, kept as `iptables-save` prints them."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from maint.lab.hosts.shell.call import Call, Failed, NotSimulated, lines_of
 
@@ -14,13 +14,12 @@ _TABLES = {
 }
 
 
-@dataclass(slots=True)
-class Table:
+class Table(msgspec.Struct):
     """One table: chains of the kernel with their policies, chains of others, and rules."""
 
     policies: dict[str, str]
-    chains: list[str] = field(default_factory=list)
-    rules: list[str] = field(default_factory=list)
+    chains: list[str] = msgspec.field(default_factory=list)
+    rules: list[str] = msgspec.field(default_factory=list)
 
     def listed(self) -> list[str]:
         """Return what `-S` prints."""

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from maint.lab.hosts.shell.call import Call, Failed, NotSimulated, lines_of
 from maint.lab.hosts.shell.commands.search import compiled
@@ -12,8 +13,7 @@ _LAST = 1 << 62
 _ADDRESS = re.compile(r"(?:(\d+|\$)(?:,(\d+|\$))?)?[ \t]*([^\s;])")
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(msgspec.Struct, frozen=True):
     """A command for lines from `first` to `last`; `change` returns a text and whether it changed."""
 
     first: int
