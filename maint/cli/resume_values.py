@@ -18,9 +18,9 @@ from maint.model.json import Json
 from maint.steps.restore.send_deployment import ANSWER
 
 API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
-FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "skip")
+FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "confirmed", "skip")
 _FINDS = "vc.find"  # the step kind that an address is told to
-_SWITCHES = (ANSWER, "source_gone", "initialised", "skip")
+_SWITCHES = (ANSWER, "source_gone", "initialised", "confirmed", "skip")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 _FORM = "vc.NAME.base_url=https://HOST/dex/api/v1"
 

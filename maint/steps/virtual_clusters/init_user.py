@@ -50,6 +50,7 @@ from maint.steps.virtual_clusters.kubernetes_secrets import (
     put_back,
     record_of,
 )
+from maint.steps.virtual_clusters.locate import refuse_other_name, trust_own
 
 _APPLY, _SCRIPT = "server-side apply", "the utility script"
 _PRINCIPAL = re.compile(r"[^@/\s\\]+(/[^@/\s\\]+)*@[^@/\s\\]+")
@@ -304,6 +305,9 @@ class InitUser(Step[InitUserArguments]):
         address, names, host = address_of(settings), names_of(user), master_of(site)
         identity = identity_of(user_of(settings, user), site.secrets)
         yield f"the keytab holds a usable key of {identity.principal}; {identity.tried}"
+        if action.arguments["later"] is True:  # it was not there when this was planned: is it the right one?
+            trust_own(site, settings.name)
+            refuse_other_name(site, work, site.virtual_cluster(settings.name))
         found = look(site.shell, host, address, settings.utility)
         sweep(site.shell, host, site.state)
         change = _Change(site, address, names, Cabinet(host, address.namespace), identity)

@@ -12,6 +12,7 @@ from maint.errors import CannotReach, LoginRefused, MaintError, Refused, Unfinis
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
+from maint.model.virtual_cluster import text_of
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.restore.conflicts import Resolution, beside, chosen_cluster, dags_of, decide, left_out
 from maint.restore.select_snapshot import chosen
@@ -21,6 +22,9 @@ from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.restore import ClusterRestorer, bring_back, order_of, words_of
 from maint.steps.virtual_clusters.smoke import mended
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate
+
+CONFIRMED = "confirmed"  # the answer that says that another virtual cluster is to take the lost one's place
+_SHOWN = 10
 
 
 class FindArguments(VcArguments):
@@ -54,7 +58,12 @@ class FindCluster(VcStep[FindArguments]):
             )
         source = read_document(sight, snapshot, settings.name).base_url
         self.refuse_living(sight, settings.name, source, source_gone=args.source_gone)
-        arguments: dict[str, Json] = {"vc": settings.name, "source": source, "source_gone": args.source_gone}
+        arguments: dict[str, Json] = {
+            "vc": settings.name,
+            "snapshot": snapshot.id,
+            "source": source,
+            "source_gone": args.source_gone,
+        }
         yield self.action(
             f"virtual cluster {settings.name}",
             f"find it at {settings.base_url}, or else wait until its new address is given",
@@ -76,10 +85,33 @@ class FindCluster(VcStep[FindArguments]):
         if held and settings.base_url.rstrip("/") == source.rstrip("/") and work.noted("fresh") is not True:
             words = f"it was not lost: {held} at {settings.base_url} stay as they are"
             return unchanged(words, {"fresh": False, "bare": False, "users": False})
+        if held is not None and work.noted("address") != settings.base_url:
+            self._refuse_foreign(action, site, work, cluster, held)
+        work.note("address", settings.base_url)  # what it holds from now on may be this run's own
         work.note("fresh", True)  # what this run brings back there does not make it the old one
         words = " without a certificate that `ca` accepts" if held is None else ""
         value: dict[str, Json] = {"bare": held is None and not done_already, "users": not done_already}
         return done(f"it answers at {settings.base_url}{words}", {"fresh": True, **value})
+
+    @staticmethod
+    def _refuse_foreign(action: Action, site: Site, work: Work, cluster: VirtualCluster, held: str) -> None:
+        """Refuse a virtual cluster of another name, or that holds other things than the snapshot.
+
+        Raises:
+            Refused: it is another one, and the operator did not confirm it.
+        """
+        refuse_other_name(site, work, cluster, str(action.arguments["snapshot"]))
+        if not held:
+            return
+        document = _document(action, site, cluster)
+        dags = left_out(document, dags_of(site, document), accept_race=False)
+        if _same_already(site, work, cluster, document, Resolution(left_out=dags)):
+            return
+        known = {*(job.name for job in document.jobs), *(one.name for one in document.resources)}
+        there = [*(job.name for job in cluster.jobs()), *(one.name for one in cluster.resources())]
+        others = [name for name in there if name not in known]
+        if others and work.answers.get(CONFIRMED) is not True:
+            raise _other(cluster, f"it holds what the snapshot does not know: {', '.join(others[:_SHOWN])}")
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         """Whether what was found still stands: somebody may have given it a certificate since."""
@@ -213,6 +245,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
         cluster = cluster_of(action, site)
         if work.noted("began") is None:
             try:
+                refuse_other_name(site, work, cluster, str(action.arguments["snapshot"]))
                 found = yield from self._in_the_way(action, site, work, cluster)
             except CannotReach as error:
                 raise mended(error, cluster.settings, site.state) from None
@@ -234,14 +267,61 @@ class RecoverCluster(VcStep[RecoverArguments]):
         document = _document(action, site, cluster)
         decided = Resolution.from_json(action.arguments["decided"])
         yield f"looking whether {urlsplit(cluster.settings.base_url).hostname} holds anything of that name already"
-        try:
-            decide(document, cluster, "refuse", {}, accept_race=True)
-        except Refused as taken:
-            bringing = ClusterRestorer(site, cluster, document, decided, work)
-            if bringing.differences() or bringing.left:
-                raise _not_fresh(taken, cluster) from None
+        if _same_already(site, work, cluster, document, decided):
             return f"it is as the snapshot has it already: {words_of(document, decided)}"
         return None
+
+
+def _same_already(
+    site: Site, work: Work, cluster: VirtualCluster, document: ClusterDocument, decided: Resolution
+) -> bool:
+    """Whether a virtual cluster is as the snapshot has it; False where none of the names is there.
+
+    Raises:
+        Refused: names are taken, and by something else.
+    """
+    try:
+        decide(document, cluster, "refuse", {}, accept_race=True)
+    except Refused as taken:
+        restorer = ClusterRestorer(site, cluster, document, decided, work)
+        if restorer.differences() or restorer.left:
+            raise _not_fresh(taken, cluster) from None
+        return True
+    return False
+
+
+def refuse_other_name(site: Sight, work: Work, cluster: VirtualCluster, snapshot: str = "") -> None:
+    """Refuse a virtual cluster that calls itself otherwise than the one that is to come back (J8).
+
+    Args:
+        site: the site.
+        work: whose answers may confirm it.
+        cluster: the virtual cluster.
+        snapshot: id of the snapshot that knows how it called itself; empty: as the config does.
+
+    Raises:
+        Refused: it is another one, and the operator did not confirm it.
+    """
+    settings = cluster.settings
+    if work.answers.get(CONFIRMED) is True:
+        return
+    expected = {settings.name}
+    if snapshot:
+        document = read_document(site, chosen_cluster(site, snapshot, settings.name), settings.name)
+        expected.add(text_of(document.info, "appName") or settings.name)
+    found = text_of(cluster.info(), "appName")
+    if found not in expected:
+        raise _other(cluster, f"it calls itself {found or 'nothing'}")
+
+
+def _other(cluster: VirtualCluster, why: str) -> Refused:
+    settings = cluster.settings
+    return Refused(
+        f"what answers at {settings.base_url} is not virtual cluster {settings.name}: {why}",
+        detail=["none of its jobs, resources and users' secrets was touched"],
+        hint=f"`--set vc.{settings.name}.base_url=…` names the right one; where this one is to take its place, "
+        f"`--set vc.{settings.name}.{CONFIRMED}=true` says so",
+    )
 
 
 def _document(action: Action, site: Sight, cluster: VirtualCluster) -> ClusterDocument:

@@ -148,6 +148,44 @@ def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_ane
     assert (said.code, list(jobs(waiting, SECOND))) == (0, ["report"]), said.err
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_the_address_of_another_virtual_cluster_changes_nothing_in_it(waiting: Operator, loaded: bool) -> None:
+    config = Path(waiting.config).read_text()
+    address = create(waiting, "spare", loaded=loaded, initialised=True)
+    Path(waiting.config).write_text(config)  # which does not know it
+    secrets = dict(cluster(waiting, "spare").secrets)
+    held = jobs(waiting, "spare")
+    waiting.forget_requests()
+    said = resume(waiting, first_base_url=address, second_skip="true")
+    assert (said.code, "it calls itself spare" in said.err) == (5, True), said.err
+    assert f"--set vc.{FIRST}.confirmed=true" in said.err
+    assert (jobs(waiting, "spare"), waiting.sent) == (held, [])
+    assert dict(cluster(waiting, "spare").secrets) == secrets
+
+
+def test_one_of_another_name_that_nobody_can_look_into_yet_keeps_its_users_secrets(waiting: Operator) -> None:
+    config = Path(waiting.config).read_text()
+    address = create(waiting, "spare")
+    Path(waiting.config).write_text(config)
+    cluster(waiting, "spare").put_secret("etl---user-krb5-secret", {"etl---user-krb5-secret": b"theirs"})
+    secrets = dict(cluster(waiting, "spare").secrets)
+    said = resume(waiting, first_base_url=address, second_skip="true")
+    assert (said.code, "it calls itself spare" in said.err) == (5, True), said.err
+    assert (dict(cluster(waiting, "spare").secrets), jobs(waiting, "spare")) == (secrets, {})
+
+
+def test_a_virtual_cluster_of_that_name_that_holds_something_else_wants_the_operators_word(waiting: Operator) -> None:
+    address = create(waiting, FIRST, initialised=True)
+    cluster(waiting, FIRST).jobs.put("theirs", {"name": "theirs", "type": "spark", "schedule": {"enabled": False}})
+    waiting.forget_requests()
+    said = resume(waiting, first_base_url=address, second_skip="true")
+    assert (said.code, "it holds what the snapshot does not know: theirs" in said.err) == (5, True), said.err
+    assert (list(jobs(waiting, FIRST)), waiting.sent) == (["theirs"], [])
+    said = resume(waiting, first_confirmed="true")
+    assert said.code == 7, said.err
+    assert len(jobs(waiting, FIRST)) == 9
+
+
 def test_a_virtual_cluster_that_was_not_lost_is_left_as_it_is(standing: Operator) -> None:
     held = jobs(standing, FIRST)
     standing.forget_requests()
@@ -169,6 +207,9 @@ def test_a_new_address_in_the_config_needs_no_stop_but_proof_that_the_source_is_
     assert (said.code, standing.sent) == (5, []), said.err
     assert "still answers" in said.err and "--source-gone" in said.err and "--manager-only" in said.err
     said = standing(*RESTORE, "--source-gone")
+    assert (said.code, jobs(standing, "spare")) == (5, {}), said.err
+    assert "it calls itself spare" in said.err
+    said = resume(standing, first_confirmed="true")
     assert said.code == 0, said.err
     assert len(jobs(standing, "spare")) == 8
     assert awake(standing, "spare") == []
