@@ -4,8 +4,7 @@ import re
 
 from maint.checks.check import FAIL, INFORM, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
-from maint.checks.matrix import UNKNOWN, supported
-from maint.checks.thresholds import threshold
+from maint.checks.thresholds import UNKNOWN, supported, threshold
 
 _PROPERTIES = "/etc/cloudera-scm-server/db.properties"
 QUESTIONS = {

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from maint.checks.check import PHASES, PROFILES
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
-from maint.checks.matrix import matrix_of
+from maint.checks.thresholds import matrix_of
 from maint.errors import Invalid
 from maint.model.json import Json
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from maint.checks.check import FAIL, INFORM, WARN, Check, Verdict, broken, failed, good, held
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
-from maint.checks.matrix import UNKNOWN, supported
+from maint.checks.thresholds import UNKNOWN, supported
 from maint.model.finding import State
 
 UNITS = (

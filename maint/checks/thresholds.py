@@ -1,9 +1,13 @@
-"""Thresholds that differ by release, as data: the newest entry that is not newer than the release counts."""
+"""What differs by release: thresholds as data, and the support matrix that the operator supplies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from maint.errors import Invalid
+from maint.model.json import Json
 
 Release = tuple[int, ...]
 
+# The newest entry that is not newer than the release counts.
 # subject → (since which release, value); releases are the manager's, but for those that say otherwise.
 THRESHOLDS: dict[str, Sequence[tuple[Release, int]]] = {
     "swappiness.best": [((0,), 1)],
@@ -37,3 +41,36 @@ def threshold(subject: str, release: str = "") -> int:
     """Return a threshold for a release such as `7.13.1`; without a release, the newest one."""
     wanted = tuple(int(part) for part in release.split(".") if part.isdigit()) or (10**6,)
     return [value for since, value in THRESHOLDS[subject] if since <= wanted][-1]
+
+
+SUBJECTS = ("os", "python", "postgresql", "mysql")
+UNKNOWN = "whether it is supported, only a support matrix says (--matrix FILE)"
+
+
+def matrix_of(data: object, name: str) -> Mapping[str, Json]:
+    """Return the matrix of a file `name`, or raise `Invalid`."""
+    hint = "`maint help checks` describes the file"
+    if not isinstance(data, Mapping) or not data:
+        raise Invalid(f"{name} is not a support matrix: a mapping is expected", hint=hint)
+    for subject, releases in data.items():
+        if subject not in SUBJECTS:
+            raise Invalid(f"{name}: a support matrix knows no {subject!r}", detail=[f"it has {', '.join(SUBJECTS)}"])
+        if not isinstance(releases, Sequence) or isinstance(releases, str) or not releases:
+            raise Invalid(f"{name}: {subject} is not a list of releases", hint=hint)
+        for release in releases:
+            if not isinstance(release, str):  # 8.10 without quotes would be the number 8.1
+                raise Invalid(f"{name}: {subject} holds {release!r}, which is not a text", hint="put it in quotes")
+    return {str(subject): list(releases) for subject, releases in data.items()}
+
+
+def supported(matrix: Mapping[str, Json] | None, subject: str, release: str) -> bool | None:
+    """Return whether a release is listed (`rhel 8` covers `rhel 8.10`), None where its subject is not in the matrix."""
+    listed = (matrix or {}).get(subject)
+    if not isinstance(listed, Sequence) or isinstance(listed, str):
+        return None
+    said = _plain(release)
+    return any(said == _plain(str(one)) or said.startswith(f"{_plain(str(one))}.") for one in listed)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())

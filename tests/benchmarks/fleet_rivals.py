@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from maint.checks.gather import script
 from maint.checks.registry import CHECKS, QUESTIONS
-from maint.checks.script import script
 
 IDS = (
     "os.swappiness", "os.overcommit", "os.somaxconn", "os.entropy", "os.umask", "net.hosts", "net.localhost",

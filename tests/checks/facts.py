@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
+from maint.checks.gather import parse, script
 from maint.checks.registry import QUESTIONS
-from maint.checks.script import parse, script
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.session import run

@@ -6,8 +6,8 @@ import pytest
 
 from maint.checks.evaluate import judge
 from maint.checks.facts import Answered, HostFacts
+from maint.checks.gather import parse, script
 from maint.checks.registry import select
-from maint.checks.script import parse, script
 from maint.model.finding import Finding, State
 from tests.checks.facts import healthy, host, site
 

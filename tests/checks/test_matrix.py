@@ -4,8 +4,8 @@ import pytest
 
 from maint.checks.evaluate import judge
 from maint.checks.facts_file import from_json, to_json, with_matrix
-from maint.checks.matrix import matrix_of, supported
 from maint.checks.registry import CHECKS
+from maint.checks.thresholds import matrix_of, supported
 from maint.errors import Invalid
 from maint.model.finding import State
 from tests.checks.facts import host, site

@@ -6,11 +6,10 @@ from datetime import date
 
 import pytest
 
-from maint.checks.check import PHASES
+from maint.checks.check import PHASES, SOURCES
 from maint.checks.evaluate import acceptances, judge
+from maint.checks.gather import script
 from maint.checks.registry import CHECKS, QUESTIONS, select
-from maint.checks.script import script
-from maint.checks.sources import SOURCES
 from maint.checks.thresholds import THRESHOLDS, threshold
 from maint.config.schema import Accepted
 from maint.errors import UsageError

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from maint.checks.facts import Answered, CouldNotTell, HostFacts, SiteFacts
-from maint.checks.script import parse, script
+from maint.checks.gather import parse, script
 
 QUESTIONS = {
     "plain": "echo fine",

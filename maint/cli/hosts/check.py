@@ -15,8 +15,8 @@ from maint.checks.evaluate import acceptances, judge
 from maint.checks.facts import ManagerFacts, SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.gather import Enquiry, ask_manager, gather, profiles_of, setting_of
-from maint.checks.matrix import matrix_of
 from maint.checks.registry import CHECKS, QUESTIONS, must_exist, select
+from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.hosts.inventory import Source, choose, inventory

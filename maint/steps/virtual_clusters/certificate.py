@@ -49,8 +49,6 @@ def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[
     """Return the certificate that the config names, once it has proven fit; None where it names none.
 
     Args:
-        settings: the virtual cluster.
-        secrets: resolves the key.
         names: what it must cover: the virtual cluster's host and the gateway's; none: nobody knows them yet.
 
     Raises:

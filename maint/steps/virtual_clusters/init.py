@@ -246,11 +246,7 @@ def _call(site: Site, found: Found, settings: VirtualClusterSettings, address: A
 def _verify(
     address: Address, host: str, pair: Pair | None, held: Mapping[str, bytes], before: Mapping[str, Json]
 ) -> None:
-    """See that Kubernetes holds what was to be installed.
-
-    Raises:
-        WorkFailed: it does not.
-    """
+    """See that Kubernetes holds what was to be installed."""
     hint = f"on {host}: kubectl get secret {address.certificate_secret} -n {address.service_namespace}"
     own = held.get(address.certificate_secret)
     if own is None or SHARED_SECRET not in held:
@@ -279,11 +275,7 @@ def _trusted(site: Site, settings: VirtualClusterSettings, held: Mapping[str, by
 def _served(
     site: Site, settings: VirtualClusterSettings, address: Address, held: Mapping[str, bytes]
 ) -> Generator[str, None, tuple[str, bool]]:
-    """Wait until both names show what Kubernetes holds; return that in words, and whether it was seen.
-
-    Raises:
-        WorkFailed: something else is shown.
-    """
+    """Wait until both names show what Kubernetes holds; return that in words, and whether it was seen."""
     wanted = {address.host: held[address.certificate_secret], address.gateway: held[SHARED_SECRET]}
     cluster, begun = site.virtual_cluster(settings.name), site.clock.monotonic()
     while True:

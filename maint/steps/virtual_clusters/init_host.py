@@ -145,8 +145,6 @@ def look(shell: ShellSight, host: str, address: Address, utility: str | None) ->
     """Ask the master about a virtual cluster; changes nothing.
 
     Args:
-        shell: the hosts.
-        host: the master.
         address: the virtual cluster.
         utility: where the script lies, None: look for it.
 

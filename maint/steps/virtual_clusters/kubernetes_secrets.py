@@ -60,7 +60,6 @@ class Cabinet:
     """The secrets of one namespace, asked for and changed with kubectl on the master.
 
     Args:
-        host: the master.
         space: the namespace.
     """
 
@@ -197,8 +196,6 @@ def keep(path: Path, undo: Undo, names: Sequence[str], live: Mapping[str, Manife
     what is there now may be half of a change.
 
     Args:
-        path: the record.
-        undo: seals.
         names: both secrets.
         live: what is there now.
         fresh: digest of the secrets that are to be written.
@@ -249,8 +246,6 @@ def put_back(kept: OldSecrets, cabinet: Cabinet, shell: Shell, *, apply: bool) -
 
     Args:
         kept: what they were.
-        cabinet: where they are.
-        shell: the hosts.
         apply: whether server-side apply is to be had.
 
     Raises:

@@ -95,11 +95,7 @@ class FindCluster(VcStep[FindArguments]):
 
     @staticmethod
     def _refuse_foreign(action: Action, site: Site, work: Work, cluster: VirtualCluster, held: str) -> None:
-        """Refuse a virtual cluster of another name, or that holds other things than the snapshot.
-
-        Raises:
-            Refused: it is another one, and the operator did not confirm it.
-        """
+        """Refuse a virtual cluster of another name, or that holds other things than the snapshot."""
         refuse_other_name(site, work, cluster, str(action.arguments["snapshot"]))
         if not held:
             return
@@ -123,8 +119,6 @@ class FindCluster(VcStep[FindArguments]):
         """Refuse while the source still answers at another address (J14).
 
         Args:
-            sight: the site.
-            name: the virtual cluster.
             source: where it was when the snapshot was taken.
             source_gone: whether it does no harm.
             again: whether this is a run that is taken up.
@@ -147,10 +141,6 @@ def trust_own(site: Site, name: str) -> str:
     """Accept the certificate that this site's `vc.init` had made, where the virtual cluster shows that very one.
 
     It was read from Kubernetes, over a way that is trusted; the `ca` of the config cannot know it yet.
-
-    Args:
-        site: the site.
-        name: the virtual cluster.
 
     Returns:
         The file that holds it, empty where there is none.
@@ -259,11 +249,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
     def _in_the_way(
         self, action: Action, site: Site, work: Work, cluster: VirtualCluster
     ) -> Generator[str, None, str | None]:
-        """Return in words that it is as the snapshot has it already, None where it is empty enough.
-
-        Raises:
-            Refused: names are taken, and by something else.
-        """
+        """Return in words that it is as the snapshot has it already, None where it is empty enough."""
         document = _document(action, site, cluster)
         decided = Resolution.from_json(action.arguments["decided"])
         yield f"looking whether {urlsplit(cluster.settings.base_url).hostname} holds anything of that name already"
@@ -275,11 +261,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
 def _same_already(
     site: Site, work: Work, cluster: VirtualCluster, document: ClusterDocument, decided: Resolution
 ) -> bool:
-    """Whether a virtual cluster is as the snapshot has it; False where none of the names is there.
-
-    Raises:
-        Refused: names are taken, and by something else.
-    """
+    """Whether a virtual cluster is as the snapshot has it; False where none of the names is there."""
     try:
         decide(document, cluster, "refuse", {}, accept_race=True)
     except Refused as taken:
@@ -294,9 +276,7 @@ def refuse_other_name(site: Sight, work: Work, cluster: VirtualCluster, snapshot
     """Refuse a virtual cluster that calls itself otherwise than the one that is to come back (J8).
 
     Args:
-        site: the site.
         work: whose answers may confirm it.
-        cluster: the virtual cluster.
         snapshot: id of the snapshot that knows how it called itself; empty: as the config does.
 
     Raises:

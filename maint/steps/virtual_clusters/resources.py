@@ -108,7 +108,6 @@ def refuse_other_bytes(cluster: VirtualClusterSight, resource: str, sent: Mappin
     """Refuse to believe an upload until the resource shows it.
 
     Args:
-        cluster: where.
         resource: which.
         sent: signatures of what was sent, by path.
 

@@ -209,11 +209,7 @@ class ResumeSchedules(VcStep[ResumeArguments]):
 
 
 def _were_awake(sight: Sight, cluster: str) -> Sequence[str]:
-    """Return what the newest restore into a virtual cluster left paused.
-
-    Raises:
-        Refused: there was none.
-    """
+    """Return what the newest restore into a virtual cluster left paused."""
     found = [one.facts for one in read_records(sight) if one.kind == RECORD and one.facts.get("vc") == cluster]
     if not found:
         raise Refused(f"nothing was restored into {cluster} yet", hint="name the jobs: `--set order=JOB,JOB`")
@@ -224,11 +220,7 @@ class ClusterRestorer:
     """One restore under way.
 
     Args:
-        site: the site.
-        cluster: where to.
-        document: what.
         decided: under which names, and what goes for it.
-        work: what earlier attempts noted.
 
     Attributes:
         left: what could not be brought back, in words.
@@ -300,11 +292,7 @@ class ClusterRestorer:
         return [(resource, file) for file in resource.files if here.get(file.path) != file.signature]
 
     def _refuse_foreign(self, live: Resource, resource: Resource, definition: Mapping[str, Json]) -> None:
-        """Refuse a resource that an earlier attempt cannot have made: other in definition, or with other files.
-
-        Raises:
-            Conflict: it is somebody else's.
-        """
+        """Refuse a resource that an earlier attempt cannot have made: other in definition, or with other files."""
         wanted = {(file.path, file.signature) for file in resource.files}
         other = [file.path for file in live.files if (file.path, file.signature) not in wanted]
         if not self._resumed or not covers(normal_resource(live.raw), normal_resource(definition)):

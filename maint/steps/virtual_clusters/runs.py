@@ -169,8 +169,6 @@ def output(cluster: VirtualClusterSight, clock: Clock, run_id: int, kind: str, *
     """Return a log of a run that has ended, None where it does not come.
 
     Args:
-        cluster: where.
-        clock: time.
         run_id: whose.
         kind: which, such as `driver/stdout`.
         wait: seconds for which a log that is not there, or is empty, is asked for again.
@@ -232,9 +230,6 @@ def once(
     """Run a temporary job, and return its run when it has ended; also one that an earlier attempt saw through.
 
     Args:
-        cluster: where.
-        site: the site.
-        work: what earlier attempts noted.
         definition: the job's; the resource gets its name.
         files: what the resource holds, by path; without any there is none.
     """

@@ -218,9 +218,6 @@ def seal_before(
     Temporary objects of this site are exempt, and so is what the run's recreation keeps.
 
     Args:
-        site: the site.
-        work: of the action.
-        cluster: where it is.
         live: what is there, a resource with its files.
         waived: why it is not to be sealed; empty: it is.
         paths: the files that go; empty: all, with the resource.

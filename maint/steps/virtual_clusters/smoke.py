@@ -98,7 +98,6 @@ def mended(error: CannotReach, settings: VirtualClusterSettings, state: Path) ->
 
     Args:
         error: the failure.
-        settings: of the virtual cluster.
         state: the site's state folder, where a certificate lies that `vc.init` had made.
     """
     if isinstance(error, LoginRefused):

@@ -4,8 +4,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from maint.checks.gather import parse, script
 from maint.checks.registry import QUESTIONS
-from maint.checks.script import parse, script
 from tests.adapters.ssh.conftest import Ground
 
 TOKEN = "maint-0123456789abcdef"
