@@ -29,8 +29,8 @@ def test_each_of_a_hundred_hosts_answers_or_has_a_reason(
         "dies": lab.ports["n1"],
         "junk": lab.ports["n2"],
         "hangs": lab.ports["n3"],
-        "other key": lab.ports["n4"],
-        "other account": lab.ports["n5"],
+        "other-key": lab.ports["n4"],
+        "other-account": lab.ports["n5"],
     }
     with socket.create_server(("127.0.0.1", 0)) as closed:
         bad["refused"] = closed.getsockname()[1]
@@ -51,8 +51,8 @@ def test_each_of_a_hundred_hosts_answers_or_has_a_reason(
     assert replies["mute"].reason
     assert "lost" in str(replies["dies"].reason)
     assert "20 s" in str(replies["hangs"].reason)
-    assert "HOST KEY HAS CHANGED" in str(replies["other key"].reason)
-    assert "was not let in" in str(replies["other account"].reason)
+    assert "HOST KEY HAS CHANGED" in str(replies["other-key"].reason)
+    assert "was not let in" in str(replies["other-account"].reason)
     framed = parse(replies["junk"].out, TOKEN, ASKED)
     assert framed.reason == ""
     assert "watched" in framed.before

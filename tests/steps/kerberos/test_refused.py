@@ -55,10 +55,10 @@ def test_a_principal_that_the_kdc_does_not_know(owner):
         (b"etl_user@EXAMPLE.COM\netl_user@EXAMPLE.COM\n", "more than one line"),
         (b"etl_user@EXAMPLE.COM\n\n", "more than one line"),
         (b"\xef\xbb\xbfetl_user@EXAMPLE.COM\n", "byte order mark"),
-        (b"etl_user\n", "no principal of the form"),
-        (b"etl_user@EXAMPLE.COM \n", "no principal of the form"),
+        (b"etl_user\n", "not a principal of the form"),
+        (b"etl_user@EXAMPLE.COM \n", "not a principal of the form"),
         (b"etl\xffuser@EXAMPLE.COM", "not UTF-8"),
-        (b"", "no principal of the form"),
+        (b"", "not a principal of the form"),
     ],
 )
 def test_a_principal_file_that_is_not_one_clean_line(owner, content, words):
@@ -75,7 +75,7 @@ def test_a_user_whose_secrets_kubernetes_would_not_take(owner):
     owner.vc()["users"][0]["name"] = "Etl_user"
     said = owner("vc", "init-user", FIRST, "Etl_user", "--yes")
     assert (said.code, owner.heard) == (5, [])
-    assert "no name that Kubernetes allows" in said.err
+    assert "not a name that Kubernetes allows" in said.err
 
 
 def test_a_user_whom_the_config_does_not_know(owner):
