@@ -214,7 +214,7 @@ def _nothing(
         raise Refused(
             f"{words}: nothing to take up, and nothing was done",
             detail=[f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else [],
-            hint="a command that was killed before its run began is typed again",
+            hint="where a command was killed before its run began, type that command again",
         )
     screen.say(f"{words}: nothing to take up")
     return 0

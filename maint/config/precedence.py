@@ -13,7 +13,7 @@ from maint.config.paths import config_file, expanded, state_folder
 from maint.config.schema import BrokenRule, Config, Site, SiteSettings, broken_rules
 from maint.config.suggestions import KeyPath, did_you_mean, dotted
 from maint.config.yaml import Document
-from maint.errors import Invalid, Position
+from maint.errors import Invalid, Position, UsageError
 from maint.model.json import Json
 
 GENERAL: dict[str, str] = {
@@ -133,7 +133,8 @@ class Settings:
         """Return a site's settings; without a name, that of --site or MAINT_SITE, else the only one.
 
         Raises:
-            Invalid: there is no configuration, no such site, or several to choose from.
+            UsageError: there is no such site.
+            Invalid: there is no configuration, or several sites to choose from.
         """
         loaded = self._required()
         chosen = name or self._site or _only(self.names)
@@ -144,7 +145,7 @@ class Settings:
         if chosen not in loaded.config.sites:
             guess = did_you_mean(chosen, self.names)
             hint = f"did you mean {guess}?" if guess else "choose one of them: --site NAME"
-            raise Invalid(f"there is no site {chosen!r}", detail=[f"configured: {', '.join(self.names)}"], hint=hint)
+            raise UsageError(f"there is no site {chosen!r}", detail=[f"configured: {', '.join(self.names)}"], hint=hint)
         return SiteSettings.of(loaded.config.sites[chosen], name=chosen, state=self.state / chosen)
 
     def secret_variables(self) -> frozenset[str]:

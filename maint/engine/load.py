@@ -11,7 +11,7 @@ from maint.config.fields import Duration
 from maint.config.suggestions import did_you_mean
 from maint.config.yaml import Document
 from maint.config.yaml import load as load_yaml
-from maint.errors import Invalid, Position
+from maint.errors import Invalid, Position, UsageError
 from maint.model.formatting import parse_duration
 from maint.model.json import Json
 from maint.model.plan import Effect, Parameter, ParameterType, Phase, Playbook, Retry, StepText
@@ -71,9 +71,9 @@ class Library(msgspec.Struct, frozen=True):
     texts: Mapping[str, str]
 
     def load(self, name: str) -> Playbook:
-        """Return a playbook by name; Invalid where there is none, or it has a mistake."""
+        """Return a playbook by name; UsageError where there is none, Invalid where it has a mistake."""
         if name not in self.texts:
-            raise Invalid(
+            raise UsageError(
                 f"there is no playbook {name!r}", hint=_meant(name, self.texts, "`maint playbook list` lists them")
             )
         return load(self.texts[name], f"{name}.yaml", self)

@@ -173,6 +173,7 @@ def secrets_of(settings: SiteSettings) -> list[tuple[str, str]]:
         "backup.fingerprint_key": backup.fingerprint_key if backup else None,
         "ssh.key": "file" if settings.ssh and settings.ssh.key else None,
         "ssh.sudo.password": settings.ssh.sudo_password if settings.ssh else None,
+        **{f"virtual_clusters.{one.name}.password": one.password for one in settings.virtual_clusters},
     }
     return [(name, reference.partition(":")[0]) for name, reference in references.items() if reference]
 

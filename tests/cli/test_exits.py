@@ -119,9 +119,9 @@ def test_no_configuration_is_exit_3(tmp_path):
     assert "config init" in said.err
 
 
-def test_an_unknown_site_is_exit_3(loaded):
+def test_an_unknown_site_is_exit_2(loaded):
     said = loaded("cluster", "list", "--site", "lba")
-    assert (said.code, "lab" in said.err) == (3, True)
+    assert (said.code, "lab" in said.err) == (2, True)
 
 
 def test_a_secret_that_others_can_read_is_exit_3(loaded):
@@ -142,8 +142,8 @@ def test_a_mistake_in_a_playbook_is_exit_3_with_its_place(loaded, tmp_path):
     assert loaded.sent == []
 
 
-def test_an_unknown_playbook_is_exit_3(loaded):
-    assert loaded("playbook", "run", "stop-clustr").code == 3
+def test_an_unknown_playbook_is_exit_2(loaded):
+    assert loaded("playbook", "run", "stop-clustr").code == 2
 
 
 def test_nobody_there_is_exit_4(loaded):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from maint.config.paths import config_file, state_folder
 from maint.config.precedence import OVERRIDES, Flags, load_settings
 from maint.config.sample import reference
-from maint.errors import Invalid
+from maint.errors import Invalid, UsageError
 
 ONE = """\
 sites:
@@ -88,7 +88,7 @@ def test_several_sites_need_a_choice(tmp_path: Path) -> None:
         load_settings(Flags(config=config), {}).site()
     assert load_settings(Flags(config=config), {"MAINT_SITE": "test"}).site().name == "test"
     assert load_settings(Flags(config=config, site="prod"), {"MAINT_SITE": "test"}).site().name == "prod"
-    with pytest.raises(Invalid, match="no site 'tset'") as caught:
+    with pytest.raises(UsageError, match="no site 'tset'") as caught:
         load_settings(Flags(config=config, site="tset"), {}).site()
     assert caught.value.hint == "did you mean test?"
     assert caught.value.detail == ("configured: prod, test",)

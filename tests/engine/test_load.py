@@ -4,7 +4,7 @@ import pytest
 
 from maint.config.resources import playbooks
 from maint.engine.load import Library, load
-from maint.errors import Invalid
+from maint.errors import Invalid, UsageError
 from maint.model.plan import Phase
 
 HEAD = "name: x\nsummary: X.\n"
@@ -193,6 +193,6 @@ def test_a_shipped_playbook_has_no_mistake_and_bears_its_files_name(name):
 
 
 def test_a_playbook_that_does_not_exist_is_told_with_the_one_that_was_meant():
-    with pytest.raises(Invalid, match="stop-clustr") as caught:
+    with pytest.raises(UsageError, match="stop-clustr") as caught:
         Library(playbooks()).load("stop-clustr")
     assert caught.value.hint == "did you mean 'stop-cluster'?"

@@ -51,6 +51,7 @@ class ManagerSession:
         self._settings = settings
         self._secrets = secrets
         self._warn = warn
+        self._warned: set[str] = set()
         self._presence: Presence | None = None
         self._login: _Login | None = None
         self._plain = PlainUse("--allow-plain was given") if settings.allow_plain else None
@@ -184,7 +185,10 @@ class ManagerSession:
     def _ask(self, auth: Basic) -> Reply:
         if self._plain is not None and self._in_clear():
             where = f"{self._settings.host}:{self._settings.plain_port}"
-            self._warn(f"the password of {auth.username} goes in clear to {where}: {self._plain.why}")
+            words = f"the password of {auth.username} goes in clear to {where}: {self._plain.why}"
+            if words not in self._warned:
+                self._warned.add(words)
+                self._warn(words)
         reply = self._get(auth)
         if reply.redirects:
             self.moved()

@@ -24,7 +24,7 @@ from maint.engine import journal
 from maint.engine.lock import holder
 from maint.engine.session import abandoned_window
 from maint.errors import MaintError, UsageError
-from maint.model.formatting import parse_duration, show_duration, show_size
+from maint.model.formatting import parse_duration, show_count, show_duration, show_size
 from maint.ports import StoreSight
 from maint.snapshots.catalogue import entries
 from maint.snapshots.manifest import MANIFEST
@@ -160,7 +160,7 @@ def _keys(site: ConfiguredSite) -> Iterator[Line]:
     for path in empty:
         yield Line("keys", FAIL, f"{path} is empty", "put the key back from where a copy of it is kept")
     if not shared and not empty:
-        yield Line("keys", OK, f"{len(private)} private keys, each for its owner alone")
+        yield Line("keys", OK, f"{show_count(len(private), 'private key')}, for the owner alone")
 
 
 def _known_hosts(site: ConfiguredSite) -> Iterator[Line]:

@@ -45,7 +45,8 @@ def list_jobs(flags: Flags, filters: Filters = None) -> None:
 def _schedule_of(raw: Json) -> str:
 
     job = Job(raw if isinstance(raw, dict) else {})
-    when = str(job.schedule.get("cronExpression") or "on") if job.scheduled or job.type == "airflow" else "none"
+    dag = job.type == "airflow" and job.schedule.get("enabled", True)  # a DAG may hold its times itself
+    when = str(job.schedule.get("cronExpression") or "on") if job.scheduled or dag else "none"
     return f"{when} (paused)" if job.paused and when != "none" else when
 
 

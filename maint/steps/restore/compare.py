@@ -8,6 +8,7 @@ from maint.deployment.compare import Comparison, compare, masked
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import WorkFailed
+from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.restore.payload import Edit, outgoing, planned_edit
@@ -76,5 +77,5 @@ def _words(found: Comparison) -> str:
     if found.added_keys:
         words.append(f"{len(found.added_keys)} keys that only the server has: {', '.join(found.added_keys[:5])}")
     if found.volatile:
-        words.append(f"{found.volatile} volatile values passed over")
+        words.append(f"{show_count(found.volatile, 'volatile value')} passed over")
     return "; ".join(words)
