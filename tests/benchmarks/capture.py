@@ -45,10 +45,10 @@ def _measure(folder: Path, size: int) -> None:
             return theirs[-1]
 
         whole, piped = compared(ours, pipeline)
-        report(f"raw part, {size} MB", replace(whole, wall=sorted(raw)[len(raw) // 2]), piped, wall=0.75)
+        report(f"raw part, {size} MB", replace(whole, wall=sorted(raw)[len(raw) // 2]), piped, wall=0.6)
         rules = _jq(place, export)
         both = Cost(piped.wall + rules.wall, piped.cpu + rules.cpu, max(piped.memory, rules.memory))
-        report(f"all of backup create, {size} MB", whole, both, wall=0.35, memory=0.1)
+        report(f"all of backup create, {size} MB", whole, both, wall=0.3, memory=0.1)
 
 
 def _pipeline(place: Place) -> Cost:
