@@ -28,7 +28,8 @@ def lab(ailing, tmp_path):
 def test_what_is_wrong_stops_the_run_and_names_check_and_host(lab):
     said = lab.play(check(), BEHIND)
     assert said.code == 1
-    assert said.error["detail"] == [f"os.swappiness {FIRST}: vm.swappiness=60"]
+    assert len(said.error["detail"]) == 1
+    assert said.error["detail"][0].startswith(f"os.swappiness {FIRST}: 60; expected: ")
 
 
 def test_a_warning_goes_on_and_the_run_ends_partly_done(lab):
