@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maint.config.error_messages import decode
 from maint.config.fields import Duration
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import meant
 from maint.config.yaml import Document
 from maint.config.yaml import load as load_yaml
 from maint.errors import Invalid, Position, UsageError
@@ -74,14 +74,9 @@ class Library(msgspec.Struct, frozen=True):
         """Return a playbook by name; UsageError where there is none, Invalid where it has a mistake."""
         if name not in self.texts:
             raise UsageError(
-                f"there is no playbook {name!r}", hint=_meant(name, self.texts, "`maint playbook list` lists them")
+                f"there is no playbook {name!r}", hint=meant(name, self.texts, "`maint playbook list` lists them")
             )
         return load(self.texts[name], f"{name}.yaml", self)
-
-
-def _meant(word: str, known: Sequence[str] | Mapping[str, object], otherwise: str) -> str:
-    guess = did_you_mean(word, list(known))
-    return f"did you mean {guess!r}?" if guess else otherwise
 
 
 def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) -> Playbook:
@@ -109,7 +104,7 @@ def _parameter(document: Document, name: str, item: _ParameterText) -> Parameter
         raise Invalid(
             f"a parameter's type is one of {kinds}, not {item.type!r}",
             at=at,
-            hint=_meant(item.type, list(ParameterType), ""),
+            hint=meant(item.type, list(ParameterType), ""),
         )
     given = "default" in item.model_fields_set
     if item.from_ is not None:
@@ -121,7 +116,7 @@ def _parameter(document: Document, name: str, item: _ParameterText) -> Parameter
 
 def _source(at: Position, item: _ParameterText, *, given: bool) -> None:
     if item.from_ not in LISTS:
-        raise Invalid(f"there is no list {item.from_!r}", at=at, hint=_meant(item.from_ or "", LISTS, ""))
+        raise Invalid(f"there is no list {item.from_!r}", at=at, hint=meant(item.from_ or "", LISTS, ""))
     if given or item.type != ParameterType.LIST:
         raise Invalid("`from` fills a parameter of type list that has no default", at=at)
 
@@ -228,7 +223,7 @@ class _Reader(msgspec.Struct):
             raise Invalid(
                 f"there is no step kind {item.do!r}",
                 at=at,
-                hint=_meant(item.do or "", STEPS, "`maint help steps` lists them"),
+                hint=meant(item.do or "", STEPS, "`maint help steps` lists them"),
             )
         if item.retry is not None and item.retry.attempts > 1 and step.effect is not Effect.READ:
             raise Invalid(
@@ -248,7 +243,7 @@ class _Reader(msgspec.Struct):
         if name in self.within:
             raise Invalid(f"playbook {name!r} would include itself", at=at, detail=[" → ".join((*self.within, name))])
         if name not in self.library.texts:
-            raise Invalid(f"there is no playbook {name!r}", at=at, hint=_meant(name, self.library.texts, ""))
+            raise Invalid(f"there is no playbook {name!r}", at=at, hint=meant(name, self.library.texts, ""))
         if item.register_ or item.retry or item.timeout:
             raise Invalid("`register`, `retry` and `timeout` belong to the steps of the included playbook", at=at)
         inner = load(self.library.texts[name], f"{name}.yaml", self.library, within=self.within)
@@ -257,7 +252,7 @@ class _Reader(msgspec.Struct):
                 raise Invalid(
                     f"playbook {name!r} has no parameter {key!r}",
                     at=self.document.where((*path, "with", key), key=True),
-                    hint=_meant(key, [parameter.name for parameter in inner.parameters], ""),
+                    hint=meant(key, [parameter.name for parameter in inner.parameters], ""),
                 )
             for text, place in self._texts(value, (*path, "with", key)):
                 self._filled(text, place, known)
@@ -293,7 +288,7 @@ class _Reader(msgspec.Struct):
                     hint="targets are fixed when the plan is made; use a parameter",
                 )
             raise Invalid(
-                f"{name!r} is not defined", at=at, hint=_meant(name, sorted(known), "declare it under `parameters:`")
+                f"{name!r} is not defined", at=at, hint=meant(name, sorted(known), "declare it under `parameters:`")
             )
 
 
@@ -332,7 +327,7 @@ def _argument_error(
         return Invalid(
             f"{step.kind} has no argument {key!r}",
             at=at,
-            hint=_meant(key, names, f"it has {', '.join(names) or 'none'}"),
+            hint=meant(key, names, f"it has {', '.join(names) or 'none'}"),
         )
     if kind == "missing":
         at = document.where((*path, "with") if with_ else (*path, "do"), key=True)

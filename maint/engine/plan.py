@@ -6,10 +6,10 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import meant
 from maint.engine.load import Library, convert, is_template
 from maint.engine.run_conflicts import refuse_conflicting
-from maint.errors import Invalid, MaintError, Position
+from maint.errors import Invalid, MaintError, Position, UnknownName
 from maint.model.json import Json
 from maint.model.plan import Action, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
@@ -45,8 +45,7 @@ def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]
     names = [item.name for item in playbook.parameters]
     for name in given:
         if name not in names:
-            guess = did_you_mean(name, names)
-            hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(names) or 'none'}"
+            hint = meant(name, names, f"it has {', '.join(names) or 'none'}")
             raise Invalid(f"playbook {playbook.name!r} has no parameter {name!r}", hint=hint)
     missing = [item.name for item in playbook.parameters if item.required and given.get(item.name) is None]
     if missing:
@@ -109,9 +108,15 @@ class _Planner(msgspec.Struct, frozen=True):
             return
         yield from self.steps(inner, self.filled(inner, given), frame)
 
-    def _looked(self, kind: Step[Arguments], args: Arguments, frame: _Frame) -> Iterator[Action]:
+    def _looked(self, kind: Step[Arguments], args: Arguments, frame: _Frame, step: StepText) -> Iterator[Action]:
         try:
             yield from kind.plan(args, self.sight)
+        except UnknownName as error:
+            for key, value in step.arguments.items():
+                if error.name == value or (isinstance(value, list) and error.name in value):
+                    at = step.argument_places[key]
+                    raise Invalid(error.message, at=at, detail=error.detail, hint=error.hint) from error
+            raise
         except MaintError as error:
             error.lane = frame.lane
             raise
@@ -131,7 +136,7 @@ class _Planner(msgspec.Struct, frozen=True):
         }
         if self.waived and WAIVER in kind.arguments.model_fields:
             rendered[WAIVER] = self.waived
-        for action in self._looked(kind, _validated(kind, rendered, step), frame):
+        for action in self._looked(kind, _validated(kind, rendered, step), frame, step):
             yield replace(
                 action,
                 name=f"{frame.lane}: {step.name}" if frame.lane else step.name,

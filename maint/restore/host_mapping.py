@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import asdict
 
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import meant
 from maint.deployment.document import Document, items_of, services_of, text_of
 from maint.deployment.normalize import identity
-from maint.errors import Refused, UsageError
+from maint.errors import Refused, UnknownName, UsageError
 from maint.model.json import Json
 from maint.model.manager import Host
 
@@ -63,11 +63,11 @@ def _change(wish: str, hosts: Sequence[Document], server: Sequence[Host]) -> Hos
     found = [host for host in hosts if old in (text_of(host, "hostId"), text_of(host, "hostname"))]
     if len(found) != 1:
         names = [text_of(host, "hostname") for host in hosts]
-        guess = did_you_mean(old, names)
-        raise Refused(
-            f"the snapshot has {'no' if not found else len(found)} hosts {old!r}",
+        raise UnknownName(
+            f"the snapshot has {'no host' if not found else f'{len(found)} hosts'} {old!r}",
+            old,
             detail=[f"it has {', '.join(names) or 'none'}"],
-            hint=f"did you mean {guess!r}?" if guess else "name one of them, by host name or host id",
+            hint=meant(old, names, "name one of them, by host name or host id"),
         )
     now = _new(new, server)
     host_id, name, address = (text_of(found[0], key) for key in _RENAMED)

@@ -10,7 +10,7 @@ from maint.cli.command import command
 from maint.cli.help.tables import filled
 from maint.cli.options import Flags
 from maint.cli.screen import table
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import meant
 from maint.errors import UsageError
 
 _FIRST = """\
@@ -72,8 +72,7 @@ def topic(flags: Flags, name: Annotated[str, typer.Argument(help="What about.")]
         flags.screen().emit({"topics": names()}, f"{_FIRST}\n{lines}")
         return
     if name not in names():
-        guess = did_you_mean(name, names())
-        hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(names())}"
+        hint = meant(name, names(), f"there are {', '.join(names())}")
         raise UsageError(f"there is no topic {name!r}", hint=hint)
     text = text_of(name)
     flags.screen().emit({"topic": name, "text": text}, text.rstrip())

@@ -19,7 +19,7 @@ from maint.checks.registry import CHECKS, QUESTIONS, must_exist, select
 from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.hosts.inventory import Source, choose, inventory
+from maint.cli.hosts.inventory import Source, inventory
 from maint.cli.open_site import limit_of, opened
 from maint.cli.options import Flags
 from maint.cli.screen import Screen, table
@@ -31,6 +31,7 @@ from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
 from maint.model.json import Json
 from maint.report import checks as reports
+from maint.steps.hosts.selection import choose
 
 OUTPUTS = ("junit", "nagios")  # beside those of every command
 _UNKNOWN = 3

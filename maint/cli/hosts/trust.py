@@ -11,7 +11,7 @@ from maint.adapters.ssh.fleet import FabricFleet
 from maint.adapters.ssh.known_hosts import record
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.hosts.inventory import Source, choose, inventory
+from maint.cli.hosts.inventory import Source, inventory
 from maint.cli.open_site import limit_of, opened
 from maint.cli.options import Flags
 from maint.cli.screen import Screen, ask_change, table
@@ -20,6 +20,7 @@ from maint.engine.lock import site_lock
 from maint.errors import Invalid
 from maint.model.fleet import Presented, Standing
 from maint.model.formatting import show_count
+from maint.steps.hosts.selection import choose
 
 _DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
 

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from maint.config.suggestions import did_you_mean
-from maint.errors import AnswerMissing, Refused, WorkFailed
+from maint.config.suggestions import meant
+from maint.errors import AnswerMissing, Refused, UnknownName, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Cluster, Command
 from maint.model.plan import Action, Effect
@@ -44,17 +44,17 @@ C = TypeVar("C", bound=ClusterArguments)
 
 
 def resolve(manager: ManagerSight, name: str) -> Cluster:
-    """Return a cluster by its name or its display name (M5), or refuse."""
+    """Return a cluster by its name or its display name (M5), or raise UnknownName."""
     clusters = manager.clusters()
     for matches in ([c for c in clusters if c.name == name], [c for c in clusters if c.display_name == name]):
         if len(matches) == 1:
             return matches[0]
     known = [cluster.name for cluster in clusters]
-    guess = did_you_mean(name, known)
-    raise Refused(
+    raise UnknownName(
         f"the manager has no cluster {name!r}",
+        name,
         detail=[f"it has {', '.join(known) or 'none'}"],
-        hint=f"did you mean {guess!r}?" if guess else "`maint cluster list` shows what there is",
+        hint=meant(name, known, "`maint cluster list` shows what there is"),
     )
 
 
@@ -183,7 +183,7 @@ class StopAllClusters(Step[StopAllArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: StopAllArguments, sight: Sight) -> Iterable[Action]:
-        """Plan one `cluster.stop` for each cluster that runs: the server may or may not do it on a restore (M14 U17)."""
+        """Plan one `cluster.stop` for each cluster that runs: the server may not do it on a restore (M14 U17)."""
         running = [(one, restless(sight.manager, one.name)) for one in sight.manager.clusters()]
         running = [(cluster, missing) for cluster, missing in running if missing]
         put = chosen(sight, args.snapshot).id if running and args.snapshot is not None else ""

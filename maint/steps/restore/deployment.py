@@ -105,7 +105,7 @@ class AddClusters(Step[AddArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Send once, so that nothing that is there is touched (M8); whether the clusters are there tells what became of it."""
+        """Send once (M8, flag false); whether the clusters are there tells what became of it."""
         out = outgoing_of(action, site)
         assert out.edit.choice is not None  # as planned
         names, limit = out.edit.choice.clusters, work.timeout or LIMIT
