@@ -48,8 +48,8 @@ def changes_of(wishes: Sequence[str], document: Document, server: Sequence[Host]
     """Return what `OLD=NEW` texts mean for a document; NEW is known to the server, or is `id:name:address`.
 
     Raises:
-        UsageError: a text is not OLD=NEW.
-        Refused: OLD is unknown, NEW unknown or ambiguous, or two hosts would become one.
+        UsageError: a text is not OLD=NEW; UnknownName: OLD or NEW is unknown, or several have that name.
+        Refused: two hosts would become one.
     """
     changes = tuple(_change(wish, items_of(document.get("hosts")), server) for wish in wishes)
     _refuse_mergers(changes, items_of(document.get("hosts")))
@@ -82,8 +82,9 @@ def _new(text: str, server: Sequence[Host]) -> Host:
     if len(found) == 1:
         return found[0]
     known = ", ".join(host.hostname for host in server) or "none"
-    raise Refused(
-        f"the manager knows {'no' if not found else len(found)} hosts {text!r}",
+    raise UnknownName(
+        f"the manager knows {'no host' if not found else f'{len(found)} hosts'} {text!r}",
+        text,
         detail=[f"it knows {known}"],
         hint="let its agent report to the manager first, or write OLD=id:name:address",
     )

@@ -3,12 +3,10 @@
 from importlib.resources import files
 from typing import Annotated
 
-import typer
-
 import maint
 from maint.cli.command import command
 from maint.cli.help.tables import filled
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument
 from maint.cli.screen import table
 from maint.config.suggestions import meant
 from maint.errors import UsageError
@@ -65,7 +63,7 @@ def text_of(name: str) -> str:
 
 
 @command(example="maint help backup")
-def topic(flags: Flags, name: Annotated[str, typer.Argument(help="What about.")] = "") -> None:
+def topic(flags: Flags, name: Annotated[str, argument("What about.")] = "") -> None:
     """Read a help topic; without one, list them."""
     if not name:
         lines = table(["TOPIC", "IS ABOUT"], [[one, TOPICS.get(one, "")] for one in names()])

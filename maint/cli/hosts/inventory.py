@@ -3,12 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, option
 from maint.cli.screen import table
 from maint.config.schema import HostSettings
 from maint.deployment.document import items_of, text_of
@@ -17,7 +15,7 @@ from maint.model.json import Json
 from maint.snapshots.catalogue import newest_restorable
 from maint.snapshots.parts import read_deployment
 
-Source = Annotated[str, typer.Option("--hosts-from", help="config, manager or snapshot.")]
+Source = Annotated[str, option("--hosts-from", "config, manager or snapshot.")]
 SOURCES = ("config", "manager", "snapshot")
 _ECS = {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}
 
