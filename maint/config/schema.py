@@ -31,7 +31,7 @@ from maint.config.fields import (
 )
 from maint.config.secrets import FACTORY
 from maint.config.suggestions import KeyPath, meant
-from maint.errors import Invalid, UnknownName
+from maint.errors import Invalid
 
 
 class Tls(Strict):
@@ -399,7 +399,7 @@ class SiteSettings(Site):
         return cls.model_construct(name=name, state=state, **{key: getattr(site, key) for key in Site.model_fields})
 
     def virtual_cluster(self, name: str) -> VirtualClusterSettings:
-        """Return a virtual cluster by name (empty: the only one); UnknownName, or Invalid where there is a choice."""
+        """Return a virtual cluster by name (empty: the only one); Invalid where there is none, or a choice."""
         known = [cluster.name for cluster in self.virtual_clusters]
         found = [cluster for cluster in self.virtual_clusters if not name or cluster.name == name]
         if len(found) == 1:
@@ -409,10 +409,8 @@ class SiteSettings(Site):
                 f"site {self.name} has no virtual clusters in its config",
                 hint="add `virtual_clusters: [{name: …, base_url: …, auth_url: …, username: …, password: …}]`",
             )
-        detail, hint = [f"configured: {', '.join(known)}"], f"choose one: --vc {known[0]}"
-        if found:
-            raise Invalid("several virtual clusters are configured", detail=detail, hint=hint)
-        raise UnknownName(f"there is no virtual cluster {name!r}", name, detail=detail, hint=meant(name, known, hint))
+        problem = "several virtual clusters are configured" if found else f"there is no virtual cluster {name!r}"
+        raise Invalid(problem, detail=[f"configured: {', '.join(known)}"], hint=f"choose one: --vc {known[0]}")
 
     def hosts_in(self, group: str) -> tuple[HostSettings, ...]:
         """Return the hosts of a group; the group `manager` is the manager's own address when none is listed."""

@@ -144,11 +144,9 @@ def test_an_unknown_cluster_that_a_command_names_is_exit_2_with_the_nearest_name
     assert loaded.sent == []
 
 
-def test_an_unknown_host_or_virtual_cluster_that_a_command_names_is_exit_2(loaded):
+def test_an_unknown_host_that_a_command_names_is_exit_2(loaded):
     said = loaded("restore", "plan", "--map-host", "nowhere=base-01.example.internal")
     assert (said.code, "has no host 'nowhere'" in said.err) == (2, True), said.err
-    said = loaded("vc", "status", "--vc", "nowhere")
-    assert (said.code, "there is no virtual cluster 'nowhere'" in said.err) == (2, True), said.err
 
 
 @pytest.mark.parametrize("step", ["cluster.start, with: {cluster: bsae}", "agents.start, with: {hosts: [bsae]}"])
