@@ -1,6 +1,7 @@
 """Which hosts a step works on, by name or by group of the config."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -16,6 +17,7 @@ from maint.steps.step import Arguments
 class HostsArguments(Arguments):
     """Hosts by name, and all hosts of groups."""
 
+    every: ClassVar[bool] = False  # whether all hosts of the config are meant where none are named
     hosts: list[str] = Field(default_factory=list, description="names of hosts in the config")
     groups: list[str] = Field(default_factory=list, description="all hosts of these groups")
 
@@ -34,14 +36,14 @@ def choose(hosts: Sequence[HostSettings], names: Sequence[str], groups: Sequence
     return [host for host in hosts if host.name in names or set(host.groups) & set(groups)]
 
 
-def chosen_hosts(sight: Sight, args: HostsArguments, otherwise: Sequence[str] = ()) -> list[str]:
-    """Return the names of the hosts that are meant, in the order of the config; `otherwise` where none are named."""
+def chosen_hosts(sight: Sight, args: HostsArguments) -> list[str]:
+    """Return the names of the hosts that are meant, in the order of the config."""
     require_ssh(sight, "hosts")
     known = {host.name: host for host in (*sight.settings.hosts, *sight.settings.hosts_in("manager"))}
     if not args.hosts and not args.groups:
-        if not otherwise:
+        if not args.every:
             raise Invalid("no host is named", hint="give `hosts: [NAME, …]` or `groups: [NAME, …]`")
-        return list(otherwise)
+        return [host.name for host in sight.settings.hosts]
     return [host.name for host in choose(list(known.values()), args.hosts, args.groups)]
 
 
