@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from msgspec.structs import replace
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, option
 from maint.cli.run_playbook import follow, prepared
 from maint.cli.screen import Screen, table
 from maint.engine import journal
@@ -27,7 +26,7 @@ from maint.steps.virtual_clusters.smoke import role_hint, sees_nothing
 if TYPE_CHECKING:
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
 
-IfExists = Annotated[bool, typer.Option("--if-exists", help="Be content where there is none.")]
+IfExists = Annotated[bool, option("--if-exists", "Be content where there is none.")]
 ReadAfter = Callable[[ConfiguredSite, Screen, RunState], None]
 
 

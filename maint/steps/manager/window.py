@@ -75,12 +75,10 @@ class CloseArguments(Arguments):
 
 
 class OpenWindow(Step[NoArguments]):
-    """Opens the window."""
+    """Switch the manager's API redaction off: edit CMF_JAVA_OPTS on its hosts, restart, wait for the version."""
 
     kind = "window.open"
-    help = "Switch the manager's API redaction off: edit CMF_JAVA_OPTS on its hosts, restart, wait for the version."
     effect = Effect.CHANGE
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
@@ -200,12 +198,10 @@ def _edit(site: Site, window: Window) -> Generator[str, None, None]:
 
 
 class CloseWindow(Step[CloseArguments]):
-    """Closes the window."""
+    """Put the options files back as they were, restart, wait for the version."""
 
     kind = "window.close"
-    help = "Put the options files back as they were, restart, wait for the version."
     effect = Effect.CHANGE
-    arguments = CloseArguments
 
     def plan(self, args: CloseArguments, sight: Sight) -> Iterable[Action]:
         """Plan the way back; where windows of others are meant, name those that are known."""
