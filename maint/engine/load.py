@@ -1,6 +1,7 @@
 """Read a playbook strictly: every mistake in it is found, with its place, before anything is touched."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
@@ -76,7 +77,14 @@ class Library(msgspec.Struct, frozen=True):
             raise UsageError(
                 f"there is no playbook {name!r}", hint=_meant(name, self.texts, "`maint playbook list` lists them")
             )
-        return load(self.texts[name], f"{name}.yaml", self)
+        return _shipped(name, tuple(self.texts.items()))
+
+
+@lru_cache
+def _shipped(name: str, texts: tuple[tuple[str, str], ...]) -> Playbook:
+    # A plan includes the same playbooks again and again.
+    library = Library(dict(texts))
+    return load(library.texts[name], f"{name}.yaml", library)
 
 
 def _meant(word: str, known: Sequence[str] | Mapping[str, object], otherwise: str) -> str:
