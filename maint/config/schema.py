@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
+from maint.config import notices
 from maint.config.fields import (
     Address,
     ApiVersion,
@@ -29,6 +30,7 @@ from maint.config.fields import (
     Text,
     Url,
 )
+from maint.config.notices import NoticeSettings
 from maint.config.secrets import FACTORY
 from maint.config.suggestions import KeyPath, meant
 from maint.errors import Invalid
@@ -295,6 +297,11 @@ class BackupSettings(Strict):
     )
     parts: PartsSettings = Field(default=PartsSettings(), description="further parts of a snapshot")
     keep: Keep | None = Field(default=None, description="what pruning keeps")
+    max_age: Duration = Field(
+        default=93600.0,
+        description="how old the newest verified restorable backup may get before it is stale",
+        examples=["26h"],
+    )
     minimum: Count = Field(default=3, description="verified restorable snapshots that pruning never goes below")
     reread: Duration = Field(
         default=604800.0,
@@ -380,6 +387,7 @@ class Site(Strict):
     hosts: tuple[HostSettings, ...] = Field(default=(), description="the hosts")
     backup: BackupSettings | None = Field(default=None, description="backups")
     virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
+    notify: tuple[NoticeSettings, ...] = Field(default=(), description="who is told of what")
     metrics: FilePath | None = Field(
         default=None,
         description="file that each run writes for Prometheus' textfile collector; its name ends in .prom",
@@ -455,6 +463,8 @@ def broken_rules(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
         yield from _twice([user.name for user in cluster.users], (*path, "virtual_clusters", number, "users"))
     if site.backup:
         yield from _twice([one.name for one in site.backup.s3.buckets], (*path, "backup", "s3", "buckets"))
+    yield from _twice([one.name for one in site.notify], (*path, "notify"))
+    yield from (BrokenRule(*broken) for broken in notices.broken_rules(site.notify, (*path, "notify")))
     yield from _strangers(site, path)
     if site.backup and not (site.backup.recipients or site.backup.identity):
         yield BrokenRule(

@@ -1,8 +1,9 @@
 """`maint backup verify`: prove that a snapshot is what it says."""
 
+from contextlib import nullcontext
 from typing import Annotated
 
-from maint.cli.after_run import after_run
+from maint.cli.after_run import followed
 from maint.cli.backup.drill import rehearse
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
@@ -39,21 +40,23 @@ def verify(
                 {"snapshot": found, "level": level or deepest}, f"would verify {found} to level {level or deepest}"
             )
             return 0
-        return _verified(site, screen, found, level or deepest, keep=configured)
+        with (
+            site_lock(site.state, site.settings.name, "backup verify", site.clock),
+            followed(site, screen, "backup verify") if configured else nullcontext(),
+        ):
+            return _verified(site, screen, found, level or deepest, keep=configured)
 
 
 def _verified(site: ConfiguredSite, screen: Screen, found: str, level: int, *, keep: bool) -> int:
-    """Verify one snapshot, keep the record unless told otherwise, show it.
+    """Verify one snapshot under the lock, keep the record unless told otherwise, show it.
 
     Raises:
         WorkFailed: it failed.
         PartlyDone: it could not be told to that depth.
     """
-    with site_lock(site.state, site.settings.name, "backup verify", site.clock):
-        judged = verify_snapshot(site, found, level)
-        if keep:
-            record(site, judged)
-            after_run(site, screen)
+    judged = verify_snapshot(site, found, level)
+    if keep:
+        record(site, judged)
     screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
     if judged.result is Trust.FAILED:
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]

@@ -11,12 +11,14 @@ from typing import Annotated
 
 import msgspec
 
-from maint.cli.after_run import last_drill
+from maint.cli.after_run import tell_age
 from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
+from maint.cli.metrics import last_drill
 from maint.cli.open_site import opened, settings_of
 from maint.cli.options import Flags, option
+from maint.cli.outcomes import NOTICE, last
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
 from maint.deployment.judge import broken
@@ -52,14 +54,16 @@ class Line(msgspec.Struct, frozen=True):
 @command(example="maint doctor --site prod")
 def doctor(
     flags: Flags,
-    max_age: Annotated[str, option("--max-age", "How old the last verified backup may be.")] = "26h",
+    max_age: Annotated[str, option("--max-age", "How old the last verified backup may be; else as configured.")] = "",
     drill_age: Annotated[str, option("--drill-age", "How old the last good drill may be.")] = "35d",
 ) -> int:
-    """Look at config, secrets, state, clock, store, keys, tools, backups and runs; changes nothing.
+    """Look at config, secrets, state, clock, store, keys, tools, backups and runs; changes none of it.
+
+    Tells those who are to be told when the newest backup is stale.
 
     Ends with 0 when all is well, 7 with warnings, 1 when something fails.
     """
-    ages = _age("--max-age", max_age), _age("--drill-age", drill_age)
+    ages = _age("--max-age", max_age) if max_age else None, _age("--drill-age", drill_age)
     screen = flags.screen()
     lines = [*_examined(flags, *ages)]
     found = [{"label": one.label, "state": one.state, "words": one.words, "hint": one.hint or None} for one in lines]
@@ -69,7 +73,7 @@ def doctor(
     return 1 if FAIL in states else 7 if WARN in states else 0
 
 
-def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterator[Line]:
+def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> Iterator[Line]:
     """Yield all lines; one that cannot be told is a failure, and the others are told all the same."""
     try:
         settings = settings_of(flags)
@@ -78,7 +82,9 @@ def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterato
         yield Line("config", FAIL, error.message, error.hint or "maint config validate")
         return
     yield Line("config", OK, str(settings.path))
-    with opened(flags, warn_of_window=False) as (site, _):
+    with opened(flags, warn_of_window=False) as (site, screen):
+        backup = site.settings.backup
+        limit = timedelta(seconds=backup.max_age if backup else 0) if max_age is None else max_age
         looks: dict[str, Callable[[], Iterator[Line]]] = {
             "secrets": lambda: _secrets(site),
             "state": lambda: _state(site),
@@ -91,14 +97,17 @@ def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterato
             "store": lambda: _store(site),
             "copies": lambda: _copies(site),
             "snapshots": lambda: _snapshots(site),
-            "backup": lambda: _backup(site, max_age),
+            "backup": lambda: _backup(site, limit),
             "drill": lambda: _drill(site, drill_age),
             "leftovers": _leftovers,
             "window": lambda: _window(site),
             "runs": lambda: _runs(site),
+            "notices": lambda: _notices(site),
         }
         for label, look in looks.items():
             yield from _guarded(label, look)
+        if not flags.dry_run:
+            tell_age(site, screen)
 
 
 def _guarded(label: str, look: Callable[[], Iterator[Line]]) -> Iterator[Line]:
@@ -306,6 +315,19 @@ def _runs(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("runs", WARN, words, f"maint playbook resume {past.id}")
     if not unfinished:
         yield Line("runs", OK, "none is unfinished")
+
+
+def _notices(site: ConfiguredSite) -> Iterator[Line]:
+    """Say which notices did not arrive last; nobody is told anything to find out."""
+    for one in site.settings.notify:
+        seen = last(site.state, NOTICE + one.name)
+        if seen is None:
+            yield Line(f"notice {one.name}", OK, "nobody has been told yet; `maint notify test` tries it")
+        elif seen.exit:
+            yield Line(f"notice {one.name}", WARN, f"did not arrive: {seen.words}", "`maint notify test` tries again")
+        else:
+            at = datetime.fromtimestamp(seen.at, UTC)
+            yield Line(f"notice {one.name}", OK, f"arrived at {at:%Y-%m-%d %H:%M} UTC")
 
 
 def _leftovers() -> Iterator[Line]:
