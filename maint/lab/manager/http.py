@@ -239,7 +239,8 @@ def ending(world: World, incoming: Incoming, response: Response) -> bool:
     """Return whether the answer to something that was carried out gets lost."""
     if response.status != 200:
         return False
-    return any(world.faults.strikes(name, incoming.call) for name in ("put-answer-lost", "delete-answer-lost"))
+    lost = ("put-answer-lost", "delete-answer-lost", "config-answer-lost", "command-answer-lost")
+    return any(world.faults.strikes(name, incoming.call) for name in lost)
 
 
 def _is_restore(incoming: Incoming) -> bool:
