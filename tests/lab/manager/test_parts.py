@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from maint.lab import pki
 from maint.lab.faults import FAULTS, HOST, ONCE, TARGETS, FaultBox, UnknownFault
-from maint.lab.http_server import BodyCut, Exchange
+from maint.lab.http.server import BodyCut, Exchange
 from maint.lab.manager import document, host_files, jks
 from maint.lab.manager.accounts import hash_password, matches, new_salt
 from maint.lab.manager.host_files import java_options, redaction_property

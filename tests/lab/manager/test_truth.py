@@ -50,8 +50,8 @@ def test_a_handler_that_fails_is_answered_500_and_logged(loaded, monkeypatch):
     def fails(world, request):
         raise KeyError("anything")
 
-    call = next(pattern for pattern in routes._COMPILED if pattern.fullmatch("GET cm/version"))
-    monkeypatch.setitem(routes._COMPILED, call, routes.Route(fails))
+    call = next(pattern for pattern in routes.CALLS.table if pattern.fullmatch("GET cm/version"))
+    monkeypatch.setitem(routes.CALLS.table, call, routes.Route(fails))
     answer = loaded.get(f"{V}/cm/version", timeout=10)
     assert (answer.status_code, "message" in answer.json()) == (500, True)
     assert (last(loaded)["path"], last(loaded)["status"]) == (f"{V}/cm/version", 500)

@@ -1,8 +1,9 @@
 """Commands that move no role: by their name, maintenance mode, Kerberos credentials (M18, M20, M21)."""
 
+from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands, kerberos
 from maint.lab.manager.api import hosts, services
-from maint.lab.manager.api.messages import ApiError, Request, Response, cluster_of, listing, role_of, service_of
+from maint.lab.manager.api.messages import Request, cluster_of, listing, role_of, service_of
 from maint.lab.manager.document import Doc
 from maint.lab.manager.world import STARTED, World
 
@@ -109,7 +110,7 @@ def maintain_host(world: World, request: Request) -> Response:
 
 def import_kdc_account(world: World, request: Request) -> Response:
     """Take over the account that makes principals; what is wrong with it is told by the command (M21)."""
-    username, password = request.query.get("username", ""), request.query.get("password", "")
+    username, password = request.word("username"), request.word("password")
     problem = kerberos.problem_with(world, username, password)
     begun = commands.start_simple(
         world, kerberos.IMPORT, {}, request.call, "Successfully imported KDC Account Manager credentials.", problem

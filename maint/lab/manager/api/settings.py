@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager.api import hosts, services
-from maint.lab.manager.api.messages import ApiError, Handler, Request, Response, config_items, listing, service_of
+from maint.lab.manager.api.messages import Handler, Request, config_items, listing, service_of
 from maint.lab.manager.document import Doc, all_services, items, roles
 from maint.lab.manager.views import is_secret
 from maint.lab.manager.world import STOPPED, World
