@@ -10,6 +10,7 @@ class MaintError(Exception):
 
     exit_code = 1
     needs: Sequence[str] = ()  # what `maint playbook resume --set` may answer, by key
+    hosts: Sequence[str] = ()  # on which of several hosts it failed; empty: not a matter of hosts
     lane = ""  # which of several things that a plan is to bring about it is about; empty: the plan as a whole
 
     def __init__(self, message: str, *, detail: Sequence[str] = (), hint: str | None = None) -> None:
@@ -69,6 +70,14 @@ class UsageError(MaintError):
     """The command line makes no sense."""
 
     exit_code = 2
+
+
+class UnknownName(UsageError):
+    """There is nothing of that `name`; where a file says it and not the command, it is `Invalid` with its place."""
+
+    def __init__(self, message: str, name: str, *, detail: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.name = name
 
 
 class Position(msgspec.Struct, frozen=True):

@@ -2,28 +2,25 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
 from maint.adapters.ssh.fleet import FabricFleet
 from maint.checks.check import RUNNING, Check
 from maint.checks.evaluate import acceptances, judge
-from maint.checks.facts import ManagerFacts, SiteFacts
+from maint.checks.facts import SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix
-from maint.checks.gather import Enquiry, ask_manager, gather, profiles_of, setting_of
+from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, setting_of
 from maint.checks.registry import CHECKS, QUESTIONS, must_exist, select
 from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
-from maint.cli.composition import ConfiguredSite
-from maint.cli.hosts.inventory import Source, choose, inventory
+from maint.cli.hosts.inventory import Source, inventory
 from maint.cli.open_site import limit_of, opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, option
 from maint.cli.screen import Screen, table
-from maint.config.schema import Accepted, SiteSettings
+from maint.config.schema import Accepted
 from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError
 from maint.files import replace as write_file
@@ -31,6 +28,7 @@ from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
 from maint.model.json import Json
 from maint.report import checks as reports
+from maint.steps.hosts.selection import choose
 
 OUTPUTS = ("junit", "nagios")  # beside those of every command
 _UNKNOWN = 3
@@ -38,20 +36,22 @@ _SLOW_LOGIN = 1.0  # seconds
 
 
 class CheckRequest(msgspec.Struct, frozen=True):
-    """What the operator asked for; see the command's options."""
+    """What the operator asked for."""
 
-    hosts: Sequence[str] = ()
-    hosts_in: Sequence[str] = ()
-    hosts_from: str = "config"
-    ids: Sequence[str] = ()
-    groups: Sequence[str] = ()
-    phase: str = ""
-    save: str = ""
-    facts: str = ""
-    plan: str = ""
-    matrix: str = ""
-    report: str = ""
-    more: Mapping[str, str] | None = None
+    hosts: Annotated[list[str], option("--host", "A host's name; may be repeated.")] = []
+    hosts_in: Annotated[list[str], option("--hosts-in", "A group of hosts of the config.")] = []
+    groups: Annotated[list[str], option("--group", "A group of checks.")] = []
+    ids: Annotated[list[str], option("--check", "A check's id; may be repeated.")] = []
+    phase: Annotated[str, option("--phase", "running, before-install, before-restore or before-backup.")] = ""
+    hosts_from: Source = "config"
+    save: Annotated[str, option("--save-facts", "Keep what the hosts said in a file.")] = ""
+    facts: Annotated[str, option("--facts", "Judge a file of facts; contacts no host.")] = ""
+    plan: Annotated[str, option("--plan", "The input of the ECS wizard, to be judged.")] = ""
+    matrix: Annotated[str, option("--matrix", "A file that lists which releases are supported.")] = ""
+    report: Annotated[str, option("--report", "Write an HTML report to this file.")] = ""
+    listed: Annotated[bool, option("--list", "List all checks; needs no config.")] = False
+    ldap_ou: Annotated[str, option("--ldap-ou", "For ldap.ad_rights: the OU to try.")] = ""
+    ldap_url: Annotated[str, option("--ldap-url", "For ldap.ad_rights: the directory.")] = ""
 
     @property
     def chosen(self) -> bool:
@@ -65,42 +65,10 @@ class CheckRequest(msgspec.Struct, frozen=True):
 
 
 @command(outputs=OUTPUTS, example="maint host check --hosts-in ecs --phase before-restore")
-def check(
-    flags: Flags,
-    host: Annotated[list[str] | None, typer.Option("--host", help="A host's name; may be repeated.")] = None,
-    hosts_in: Annotated[list[str] | None, typer.Option("--hosts-in", help="A group of hosts of the config.")] = None,
-    checks_in: Annotated[list[str] | None, typer.Option("--group", help="A group of checks.")] = None,
-    ids: Annotated[list[str] | None, typer.Option("--check", help="A check's id; may be repeated.")] = None,
-    phase: Annotated[
-        str, typer.Option("--phase", help="running, before-install, before-restore or before-backup.")
-    ] = "",
-    hosts_from: Source = "config",
-    save_facts: Annotated[str, typer.Option("--save-facts", help="Keep what the hosts said in a file.")] = "",
-    facts: Annotated[str, typer.Option("--facts", help="Judge a file of facts; contacts no host.")] = "",
-    plan: Annotated[str, typer.Option("--plan", help="The input of the ECS wizard, to be judged.")] = "",
-    matrix: Annotated[str, typer.Option("--matrix", help="A file that lists which releases are supported.")] = "",
-    report: Annotated[str, typer.Option("--report", help="Write an HTML report to this file.")] = "",
-    listed: Annotated[bool, typer.Option("--list", help="List all checks; needs no config.")] = False,
-    ldap_ou: Annotated[str, typer.Option("--ldap-ou", help="For ldap.ad_rights: the OU to try.")] = "",
-    ldap_url: Annotated[str, typer.Option("--ldap-url", help="For ldap.ad_rights: the directory.")] = "",
-) -> int:
+def check(flags: Flags, request: CheckRequest) -> int:
     """Ask the hosts what there is to know, and say what is wrong, why it matters and how to mend it."""
-    if listed:
-        return _show_list(flags, checks_in or (), phase)
-    request = CheckRequest(
-        hosts=host or (),
-        hosts_in=hosts_in or (),
-        hosts_from=hosts_from,
-        ids=ids or (),
-        groups=checks_in or (),
-        phase=phase,
-        save=save_facts,
-        facts=facts,
-        plan=plan,
-        matrix=matrix,
-        report=report,
-        more={"ou": ldap_ou, "ldap": ldap_url},
-    )
+    if request.listed:
+        return _show_list(flags, request.groups, request.phase)
     return _carry_out(flags, request)
 
 
@@ -223,9 +191,11 @@ def _gathered(
             screen.warn(f"accepted: there is no check {strange!r}, so this accepts nothing; --list shows all checks")
         setting = setting_of(settings, request.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
-        values = {"authorities": _authorities(settings), **(request.more or {})}
+        values = {"authorities": authorities(settings), "ou": request.ldap_ou, "ldap": request.ldap_url}
         enquiry = Enquiry(hosts, checks, setting, profiles, values)
-        site = _asked(configured, enquiry, limit_of(flags), Teller(screen, len(hosts)), stopped)
+        tell = Teller(screen, len(hosts))
+        fleet = FabricFleet(configured.settings, configured.secrets, heard=tell, stopped=stopped)
+        site = ask_site(configured, enquiry, fleet, timeout=limit_of(flags))
         _warn_of_logins(screen, site)
         if request.save and flags.dry_run:
             screen.say(f"would keep in {request.save} what the hosts said")
@@ -240,29 +210,6 @@ def _gathered(
 
 def _ids(request: CheckRequest) -> Sequence[str]:
     return ["ecs.plan"] if request.plan and not request.chosen else request.ids
-
-
-def _asked(
-    site: ConfiguredSite,
-    enquiry: Enquiry,
-    limit: float | None,
-    tell: "Teller",
-    stopped: Callable[[Interrupted], None] | None,
-) -> SiteFacts:
-    """Ask the manager while the hosts are asked."""
-    fleet = FabricFleet(site.settings, site.secrets, heard=tell, stopped=stopped)
-    wanted = {check.id for check in enquiry.checks if check.needs_manager}
-    on_manager = any("M" in letters for letters in enquiry.profiles.values())
-    ids = {check.id for check in enquiry.checks}
-    if not (wanted or enquiry.setting.plan is not None or (on_manager and "tls.expiry" in ids)):
-        return gather(enquiry, fleet, site.clock.now(), ManagerFacts(), timeout=limit)
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(ask_manager, site.manager, full="cde.ozone" in ids)
-        facts = gather(enquiry, fleet, site.clock.now(), ManagerFacts(), timeout=limit)
-        manager = asked.result()
-    whole = SiteFacts(site.clock.now(), facts.setting, manager)
-    whole.hosts.extend(msgspec.structs.replace(host, site=whole) for host in facts.hosts)
-    return whole
 
 
 class Teller:
@@ -293,18 +240,6 @@ def _warn_of_logins(screen: Screen, site: SiteFacts) -> None:
 def _unreadable(path: str, error: OSError | UnicodeDecodeError) -> Invalid:
     why = error.strerror if isinstance(error, OSError) else "it is not text"
     return Invalid(f"{path} cannot be read: {why}", hint="is it the right file?")
-
-
-def _authorities(settings: SiteSettings) -> str:
-    """Return the certificates of the authorities that the virtual clusters of a site are configured with."""
-    paths = dict.fromkeys(cluster.ca for cluster in settings.virtual_clusters if cluster.ca)
-    try:
-        return "\n".join(path.read_text("ascii").strip() for path in paths)
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(
-            f"a virtual cluster's `ca` cannot be read: {getattr(error, 'strerror', None) or 'it is not PEM'}",
-            hint="`ca` must name a PEM file that this account may read",
-        ) from None
 
 
 def _loaded(path: str) -> object:

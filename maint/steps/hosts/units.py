@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from maint.errors import CannotReach, DeadlinePassed, TimedOut, WorkFailed
 from maint.model.json import Json
@@ -45,12 +46,10 @@ def switch_units(
 
 
 class StopServer(Step[NoArguments]):
-    """Stops the manager server."""
+    """Stop the manager server on its hosts over SSH."""
 
     kind = "server.stop"
-    help = "Stop the manager server on its hosts over SSH."
     effect = Effect.CHANGE
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         yield _server_action(self, sight, "stop", "start it: `server.start`")
@@ -63,12 +62,10 @@ class StopServer(Step[NoArguments]):
 
 
 class StartServer(Step[NoArguments]):
-    """Starts the manager server."""
+    """Start the manager server on its hosts over SSH where it does not run, and wait until its API answers."""
 
     kind = "server.start"
-    help = "Start the manager server on its hosts over SSH where it does not run, and wait until its API answers."
     effect = Effect.CHANGE
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         yield _server_action(self, sight, "start", "stop it: `server.stop`")
@@ -82,12 +79,10 @@ class StartServer(Step[NoArguments]):
 
 
 class AwaitServer(Step[NoArguments]):
-    """Waits for the manager server."""
+    """Wait until the manager's API answers."""
 
     kind = "server.wait"
-    help = "Wait until the manager's API answers."
     effect = Effect.READ
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         yield self.action(f"manager {sight.settings.manager.host}", "wait until the manager's API answers")
@@ -104,18 +99,22 @@ def _server_action(step: Step[NoArguments], sight: Sight, verb: str, undo: str) 
     return step.action(f"{UNIT} on {names}", f"{verb} {UNIT} on {names}", {"hosts": hosts}, undo=undo)
 
 
-class _Agents(Step[HostsArguments]):
+class AgentsArguments(HostsArguments):
+    """Hosts by name or group; all hosts of the config where none are named."""
+
+    every: ClassVar[bool] = True
+
+
+class _Agents(Step[AgentsArguments]):
     """What the steps for agents share: all hosts of the config where none is named."""
 
     effect = Effect.CHANGE
-    arguments = HostsArguments
     verb: str
 
-    def plan(self, args: HostsArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: AgentsArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for all hosts."""
-        every = [host.name for host in sight.settings.hosts]
         require_ssh(sight, "hosts")
-        hosts = chosen_hosts(sight, args, every) if every or args.hosts or args.groups else []
+        hosts = chosen_hosts(sight, args)
         words = self.words(sight, hosts) if hosts else "the config lists no hosts: agents are left alone"
         effect = self.effect if hosts else Effect.READ
         yield self.action(f"{AGENT} on {len(hosts)} hosts", words, {"hosts": hosts}, effect=effect)
@@ -127,10 +126,9 @@ class _Agents(Step[HostsArguments]):
 
 
 class StartAgents(_Agents):
-    """Starts the agents."""
+    """Start the agent on hosts where it does not run; on every host of the config unless some are named."""
 
     kind = "agents.start"
-    help = "Start the agent on hosts where it does not run; on every host of the config unless some are named."
     verb = "start"
 
     def words(self, sight: Sight, hosts: Sequence[str]) -> str:
@@ -164,10 +162,9 @@ def _state(shell: ShellSight, host: str) -> str:
 
 
 class StopAgents(_Agents):
-    """Stops the agents and the supervisor of their processes."""
+    """Stop agents and their process supervisors; on every host of the config unless some are named."""
 
     kind = "agents.stop"
-    help = "Stop agents and their process supervisors; on every host of the config unless some are named."
     verb = "stop"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -180,10 +177,9 @@ class StopAgents(_Agents):
 
 
 class RestartAgents(_Agents):
-    """Restarts the agents."""
+    """Restart agents, each once in all attempts of a run; on every host of the config unless some are named."""
 
     kind = "agents.restart"
-    help = "Restart agents, each once in all attempts of a run; on every host of the config unless some are named."
     verb = "restart"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -212,10 +208,9 @@ class RestartAgents(_Agents):
 
 
 class AwaitAgents(_Agents):
-    """Waits until the agents run and the manager hears them."""
+    """Wait until agents run and the manager has heard from each within the last minute."""
 
     kind = "agents.wait"
-    help = "Wait until agents run and the manager has heard from each within the last minute."
     effect = Effect.READ
     verb = "wait for"
 
