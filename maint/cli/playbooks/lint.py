@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.open_site import settings_of
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument
 from maint.cli.run_playbook import library
 from maint.cli.screen import Screen
 from maint.config.schema import SiteSettings
@@ -23,9 +21,7 @@ from maint.model.json import Json
 @command(example="maint playbook lint own.yaml")
 def lint(
     flags: Flags,
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Names, files or folders; else all that are shipped.")
-    ] = None,
+    names: Annotated[list[str] | None, argument("Names, files or folders; else all that are shipped.")] = None,
 ) -> None:
     """Check playbooks without touching a site; where there is a config, the hosts and names in them too."""
     screen, shipped = flags.screen(), library()

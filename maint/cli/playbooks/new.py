@@ -5,10 +5,8 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument, option
 from maint.engine.schema import playbook_schema
 from maint.errors import Invalid, UsageError, WorkFailed
 from maint.files import create, replace
@@ -21,8 +19,8 @@ SCHEMA = "playbook.schema.json"
 @command(example="maint playbook new patch-hosts")
 def new(
     flags: Flags,
-    name: Annotated[str, typer.Argument(help="Its name: small letters, digits, dashes.")],
-    folder: Annotated[str, typer.Option("--folder", help="Where to write it; else here.")] = ".",
+    name: Annotated[str, argument("Its name: small letters, digits, dashes.")],
+    folder: Annotated[str, option("--folder", "Where to write it; else here.")] = ".",
 ) -> int:
     """Write a commented playbook to begin from, and the schema that lets an editor complete it."""
     if not _NAME.fullmatch(name):
