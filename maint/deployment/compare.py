@@ -99,7 +99,7 @@ class _Comparer:
                 self._both(value, other, (*path, key))
         for key, value in after.items():
             if key not in before:
-                self._new(value, (*path, key), isinstance(after, Items) and key not in after.fields)
+                self._new(value, (*path, key), isinstance(after, Items) and key not in (after.fields or ()))
 
     def _both(self, before: Tree, after: Tree, path: Path) -> None:
         if isinstance(before, dict) and isinstance(after, dict):

@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
-from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge, Verdict
+from maint.deployment.reader import blocks
 from maint.errors import Invalid, NoKeyFits, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
