@@ -10,6 +10,7 @@ class MaintError(Exception):
 
     exit_code = 1
     needs: Sequence[str] = ()  # what `maint playbook resume --set` may answer, by key
+    hosts: Sequence[str] = ()  # on which of several hosts it failed; empty: not a matter of hosts
     lane = ""  # which of several things that a plan is to bring about it is about; empty: the plan as a whole
 
     def __init__(self, message: str, *, detail: Sequence[str] = (), hint: str | None = None) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from maint.lab import http_server
+from maint.lab.http import ports
 
 # How long one example takes says nothing on a busy machine.
 settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
@@ -22,8 +22,8 @@ settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint
 # Each process of a run hands out ports of its own, also those of what is down for now; another run begins elsewhere.
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode()
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_SHARE = len(http_server.OWN_PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-http_server.turns = itertools.count(zlib.crc32(_RUN) + _SHARE * _WORKER)
+_SHARE = len(ports.OWN_PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+ports.turns = itertools.count(zlib.crc32(_RUN) + _SHARE * _WORKER)
 
 _TESTS = Path(__file__).parent
 # Files go to whichever process is free: a long one that begins last is waited for by all others. So the seconds that

@@ -3,6 +3,7 @@
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import msgspec
@@ -12,10 +13,10 @@ from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteF
 from maint.checks.plan import folders, repository
 from maint.checks.registry import QUESTIONS
 from maint.config.schema import HostSettings, SiteSettings
-from maint.errors import MaintError
+from maint.errors import Invalid, MaintError
 from maint.model.fleet import Reply
 from maint.model.json import Json
-from maint.ports import Fleet, ManagerSight
+from maint.ports import Fleet, ManagerSight, Sight
 from maint.render import from_file
 
 _LETTERS = {"base": "B", "ecs": "E", "ecs-master": "E", "manager": "M", "database": "D"}
@@ -93,6 +94,34 @@ def gather(
     for host, reply in zip(enquiry.hosts, fleet.ask(enquiry.hosts, scripts, timeout=timeout), strict=True):
         site.hosts.append(host_facts(host, enquiry.profiles[host.name], reply, token, asked[host.name], site))
     return site
+
+
+def ask_site(sight: Sight, enquiry: Enquiry, fleet: Fleet, *, timeout: float | None = None) -> SiteFacts:
+    """Ask all hosts, and meanwhile the manager where a check needs it; see `gather`."""
+    wanted = {check.id for check in enquiry.checks if check.needs_manager}
+    on_manager = any("M" in letters for letters in enquiry.profiles.values())
+    ids = {check.id for check in enquiry.checks}
+    if not (wanted or enquiry.setting.plan is not None or (on_manager and "tls.expiry" in ids)):
+        return gather(enquiry, fleet, sight.clock.now(), ManagerFacts(), timeout=timeout)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask_manager, sight.manager, full="cde.ozone" in ids)
+        facts = gather(enquiry, fleet, sight.clock.now(), ManagerFacts(), timeout=timeout)
+        manager = asked.result()
+    whole = SiteFacts(sight.clock.now(), facts.setting, manager)
+    whole.hosts.extend(msgspec.structs.replace(host, site=whole) for host in facts.hosts)
+    return whole
+
+
+def authorities(settings: SiteSettings) -> str:
+    """Return the certificates of the authorities that the virtual clusters of a site are configured with."""
+    paths = dict.fromkeys(cluster.ca for cluster in settings.virtual_clusters if cluster.ca)
+    try:
+        return "\n".join(path.read_text("ascii").strip() for path in paths)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(
+            f"a virtual cluster's `ca` cannot be read: {getattr(error, 'strerror', None) or 'it is not PEM'}",
+            hint="`ca` must name a PEM file that this account may read",
+        ) from None
 
 
 def full_name(host: HostSettings) -> str:

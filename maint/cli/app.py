@@ -59,6 +59,7 @@ COMMANDS = {
     "playbook plan": ("playbook:plan", "Show what a playbook would do, without doing it."),
     "playbook run": ("playbook:run", "Carry a playbook out."),
     "playbook resume": ("playbook:resume", "Take up a run that stopped before its end."),
+    "playbook approve": ("playbooks.approve:approve", "Answer the question that a run waits for."),
     "playbook dismiss": ("playbook:dismiss", "Give up a run that stopped."),
     "playbook history": ("playbook:history", "List the runs of the site."),
     "playbook report": ("playbook:report", "Write the report of a run again, and say where it is."),

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from maint.adapters.manager.client import ManagerClient
     from maint.adapters.seal import AgeSeal
     from maint.adapters.sign import SshSigner
+    from maint.adapters.ssh.fleet import FabricFleet
     from maint.adapters.ssh.shell import FabricShell
     from maint.adapters.undo_store import SealedUndo
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
-    from maint.ports import Store
+    from maint.ports import Person, Store
 
 
 # Steps for which a server without TLS must be given passwords: it gets its TLS by them.
@@ -44,6 +45,7 @@ class ConfiguredSite:
         self._closing = ExitStack()
         self._virtual_clusters: dict[str, VirtualClusterClient] = {}
         self._before_tls: tuple[str, bool] | None = None
+        self.person: Person | None = None  # who can be asked while a run is under way
 
     @property
     def state(self) -> Path:
@@ -80,6 +82,13 @@ class ConfiguredSite:
         from maint.adapters.ssh.shell import FabricShell
 
         return FabricShell(self.settings, self.secrets)
+
+    @cached_property
+    def fleet(self) -> "FabricFleet":
+        """The hosts, all at once."""
+        from maint.adapters.ssh.fleet import FabricFleet
+
+        return FabricFleet(self.settings, self.secrets)
 
     @cached_property
     def seal(self) -> "AgeSeal":

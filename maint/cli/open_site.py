@@ -10,6 +10,7 @@ from pathlib import Path
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import client_site, connected_hint, settings_from_options, with_store
 from maint.cli.options import Flags
+from maint.cli.person import TerminalPerson
 from maint.cli.screen import Screen
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import Settings, load_settings
@@ -46,6 +47,7 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
         hidden=settings.secret_variables(),
     )
     site = ConfiguredSite(found, secrets, screen.warn)
+    site.person = TerminalPerson(screen) if sys.stdin.isatty() else None
     try:
         if warn_of_window:
             _warn_of_window(site, screen)

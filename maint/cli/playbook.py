@@ -23,6 +23,9 @@ from maint.report.run import write
 
 Name = Annotated[str, typer.Argument(help="A shipped playbook's name, or a path to a .yaml file.")]
 Values = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value.")]
+Limit = Annotated[
+    str, typer.Option("--limit", help="Only these hosts and groups of hosts, HOST,GROUP, in steps that name hosts.")
+]
 Run = Annotated[str | None, typer.Argument(help="A run's id or its beginning.")]
 
 
@@ -96,19 +99,20 @@ def lint(
 
 
 @command(example="maint playbook plan retire-cluster --set cluster=base")
-def plan(flags: Flags, name: Name, values: Values = None) -> int:
+def plan(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> int:
     """Show what a playbook would do, without doing it."""
-    return _run(replace(flags, dry_run=True), name, values)
+    return _run(replace(flags, dry_run=True), name, values, limit)
 
 
 @command(GUARDS, example="maint playbook run retire-cluster --set cluster=base --dry-run")
-def run(flags: Flags, name: Name, values: Values = None) -> int:
+def run(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> int:
     """Carry a playbook out."""
-    return _run(flags, name, values)
+    return _run(flags, name, values, limit)
 
 
-def _run(flags: Flags, name: str, values: list[str] | None) -> int:
-    return run_playbook.run_playbook(flags, _load(name), dict(given(values)))
+def _run(flags: Flags, name: str, values: list[str] | None, limit: str) -> int:
+    only = [word for word in limit.replace(",", " ").split() if word]
+    return run_playbook.run_playbook(flags, _load(name), dict(given(values)), only=only)
 
 
 @command(STORE_ALONE, example="maint playbook resume --dry-run")

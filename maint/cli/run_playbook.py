@@ -1,6 +1,6 @@
 """Carry out a playbook for a command: plan it, show it, ask, run it, report it."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
@@ -57,13 +57,14 @@ def run_playbook(
     *,
     expect: str | None = None,
     beside: Beside | None = None,
+    only: Sequence[str] = (),
 ) -> int:
     """Plan a playbook, show the plan, ask, and carry it out; with `--dry-run` only show it."""
     with opened(flags) as (site, screen):
         site.works_on(_kinds(playbook))
 
         def make() -> Plan:
-            plan = make_plan(playbook, given, site, library(), flags.no_safety_net)
+            plan = make_plan(playbook, given, site, library(), flags.no_safety_net, only)
             _refuse_stale(plan, expect)
             return plan
 

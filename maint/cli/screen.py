@@ -92,6 +92,10 @@ class Screen:
             return
         self._line(self._paint("33", printable(f"warning: {words}")))
 
+    def ask(self, question: str) -> None:
+        """Ask the operator something; quiet does not silence it."""
+        self._line(self._paint("33", printable(question)))
+
     def error(self, failure: MaintError) -> None:
         """Show a failure: what, why, what next."""
         if self.output == "json":

@@ -49,7 +49,19 @@ def decode(
         return model.model_validate_json(json.dumps(data), context=context)
     except ValidationError as error:
         complaints = error.errors(include_url=False, include_input=False)
-    raise _as_invalid(_Reading(model, document, path, data), complaints, hint)
+    raise _as_invalid(_sorted(_Reading(model, document, path, data), complaints), hint)
+
+
+def decoded(model: type[M], document: Document, path: KeyPath = ()) -> tuple[M | None, Sequence[Invalid]]:
+    """Read a part of a document as a model, and return it, or None and one error for each wrong place; see `decode`."""
+    data = document.at(path)
+    try:
+        return model.model_validate_json(json.dumps(data)), ()
+    except ValidationError as error:
+        complaints = _sorted(
+            _Reading(model, document, path, data), error.errors(include_url=False, include_input=False)
+        )
+    return None, [Invalid(one.line, at=one.at, hint=one.hint) for one in complaints]
 
 
 class _Complaint:
@@ -213,9 +225,13 @@ def _described(value: Json) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), "something else")
 
 
-def _as_invalid(reading: _Reading, errors: Sequence[ErrorDetails], hint: str | None) -> Invalid:
+def _sorted(reading: _Reading, errors: Sequence[ErrorDetails]) -> Sequence[_Complaint]:
     complaints = _merged(_pertinent([reading.complaint(error) for error in errors]))
-    first, *others = sorted(complaints, key=lambda complaint: complaint.order)
+    return sorted(complaints, key=lambda complaint: complaint.order)
+
+
+def _as_invalid(complaints: Sequence[_Complaint], hint: str | None) -> Invalid:
+    first, *others = complaints
     detail = [f"{other.at}: {other.line}" + (f" ({other.hint})" if other.hint else "") for other in others]
     return Invalid(first.line, at=first.at, detail=detail, hint=first.hint or hint)
 

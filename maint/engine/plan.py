@@ -7,7 +7,10 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from maint.config.suggestions import did_you_mean
-from maint.engine.load import Library, convert, is_template
+from maint.engine.hosts import HostLimit, batches, share
+from maint.engine.load import Library
+from maint.engine.parameters import convert
+from maint.engine.read_step import is_template
 from maint.engine.run_conflicts import refuse_conflicting
 from maint.errors import Invalid, MaintError, Position
 from maint.model.json import Json
@@ -20,19 +23,29 @@ from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, Step
 
 
-def make_plan(playbook: Playbook, given: Mapping[str, Json], sight: Sight, library: Library, waived: str = "") -> Plan:
+def make_plan(
+    playbook: Playbook,
+    given: Mapping[str, Json],
+    sight: Sight,
+    library: Library,
+    waived: str = "",
+    only: Sequence[str] = (),
+) -> Plan:
     """Return what a playbook would do on a site.
 
     Args:
         waived: why the backup guards of all guarded steps are lifted; empty: they are not.
+        only: hosts and groups of hosts; steps that name hosts leave out all others.
 
     Raises:
         Invalid: a parameter is missing, unknown or of the wrong type.
         Refused: a step kind sees that it must not be done, or not while another run is unfinished.
+        UsageError: `only` names what the config does not have, or leaves nothing.
     """
-    planner = _Planner(sight, library, waived)
+    planner = _Planner(sight, library, waived, HostLimit.of(sight, only))
     values = planner.filled(playbook, given)
     actions = list(planner.steps(playbook, values, _Frame()))
+    planner.limit.refuse_nothing(playbook.name)
     ordered = [action for phase in Phase for action in actions if action.phase is phase]
     locks = any(STEPS[action.kind].locks for action in ordered)
     plan = Plan(playbook.name, sight.settings.name, values, tuple(ordered), locks)
@@ -69,7 +82,8 @@ class _Frame(msgspec.Struct, frozen=True):
 class _Planner(msgspec.Struct, frozen=True):
     sight: Sight
     library: Library
-    waived: str = ""
+    waived: str
+    limit: HostLimit
 
     def filled(self, playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]:
         """Return all parameters of a playbook with their values; lists that nobody gave come from the site."""
@@ -98,7 +112,7 @@ class _Planner(msgspec.Struct, frozen=True):
         items = render(step.each, values, step.at)
         if not isinstance(items, list):
             raise Invalid(f"`each` wants a list, not {items!r}", at=step.at)
-        for item in items:
+        for item in items if step.serial is None else batches(items, step.serial):
             yield {**values, "item": item}
 
     def _included(self, step: StepText, scope: Mapping[str, Json], frame: _Frame) -> Iterator[Action]:
@@ -131,32 +145,40 @@ class _Planner(msgspec.Struct, frozen=True):
         }
         if self.waived and WAIVER in kind.arguments.model_fields:
             rendered[WAIVER] = self.waived
-        for action in self._looked(kind, _validated(kind, rendered, step), frame):
-            yield replace(
-                action,
-                name=f"{frame.lane}: {step.name}" if frame.lane else step.name,
-                phase=frame.phase,
-                lane=frame.lane,
-                within=frame.within,
-                when=when,
-                late=late,
-                scope=scope if late or when else {},
-                register=step.register,
-                timeout=step.timeout,
-                retry=step.retry,
-            )
+        given = _validated(kind, rendered, step)
+        most = share(step.max_fail, self.limit.hosts_of(given)) if step.max_fail is not None else None
+        parts = list(self.limit.parts(given, None if step.each is not None else step.serial))
+        for number, args in enumerate(parts, 1):
+            name = f"{step.name} ({number}/{len(parts)})" if len(parts) > 1 else step.name
+            for action in self._looked(kind, args, frame):
+                yield replace(
+                    action,
+                    name=f"{frame.lane}: {name}" if frame.lane else name,
+                    phase=frame.phase,
+                    lane=frame.lane,
+                    within=frame.within,
+                    when=when,
+                    late=late,
+                    scope=scope if late or when or step.until else {},
+                    register=step.register,
+                    timeout=step.timeout,
+                    retry=step.retry,
+                    until=step.until,
+                    max_fail=most,
+                )
 
 
 def _late(kind: Step[Arguments], step: StepText, scope: Mapping[str, Json]) -> Sequence[str]:
     """Return the arguments that must wait for registered values."""
-    return tuple(
+    waiting = [
         key
         for key, value in step.arguments.items()
         if key in kind.late
         and isinstance(value, str)
         and is_template(value)
         and not template(value).names() <= scope.keys()
-    )
+    ]
+    return (*waiting, *(key for key in step.arguments if key in kind.expressions))
 
 
 def render(value: Json, scope: Mapping[str, Json], at: Position | None = None) -> Json:

@@ -1,12 +1,15 @@
 """Carry a plan out: intent on disk, then the act, then its outcome on disk; everything else follows from that."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
 from maint.engine.branches import entered, held_up, left_out, together
+from maint.engine.hosts import LOST, LostHosts, told
 from maint.engine.journal import Journal, NullJournal, Record, RunState
 from maint.engine.plan import render
+from maint.engine.repeat import repeated
 from maint.errors import CannotReach, DeadlinePassed, Interrupted, MaintError, Refused, Unfinished, WorkFailed
 from maint.model.events import Event, Happening, Outcome, Result
 from maint.model.json import Json
@@ -77,6 +80,8 @@ class Runner:
         self._changed = past is not None and any(
             index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
         )
+        noted = past.records.values() if past is not None else ()
+        self._lost = LostHosts([record.notes.get(LOST) for record in noted])
         self._unwritten: WorkFailed | None = None  # why the journal lacks lines about final steps
         self.partly: list[Result] = []
 
@@ -214,27 +219,33 @@ class Runner:
         if action.when is not None and not holds(action.when, values):
             return skipped(f"not now: {action.when}")
         if action.late:
-            filled = {key: render(action.arguments[key], values) for key in action.late}
+            filled = {key: _worked_out(action, key, values) for key in action.late}
             action = replace(action, arguments={**action.arguments, **filled})
-        attempts = action.retry.attempts if action.effect is Effect.READ else 1
-        for attempt in range(1, attempts + 1):
-            try:
-                with self._site.clock.limit(action.timeout):
-                    return (yield from self._apply(index, action, work))
-            except Interrupted:
-                raise
-            except DeadlinePassed as error:
-                error.detail = error.detail or tuple(_waited_for(action))
-                raise
-            except MaintError as error:
-                if attempt == attempts:
-                    raise
-                yield self._event(index, Happening.PROGRESSED, f"try {attempt} of {attempts}: {error.message}")
-                self._site.clock.sleep(action.retry.pause)
-        raise AssertionError("a retry loop ends by returning or raising")
+        return (yield from self._on_hosts(index, action, work, values))
 
-    def _apply(self, index: int, action: Action, work: StepContext) -> Generator[Event, None, Result]:
-        progress = STEPS[action.kind].apply(action, self._site, work)
+    def _on_hosts(
+        self, index: int, action: Action, work: StepContext, values: Mapping[str, Json]
+    ) -> Generator[Event, None, Result]:
+        """Carry an action out without the hosts that were lost, and again without those that it loses."""
+        lost: dict[str, Json] = {}
+        while True:
+            left = self._lost.without(action)
+            if isinstance(left, Result):
+                return told(left, lost) if lost else left
+            attempt = partial(STEPS[action.kind].apply, left, self._site, work)
+            try:
+                for_each = repeated(left, self._site.clock, values, attempt)
+                result = yield from self._telling(index, for_each)
+                return told(result, lost) if lost else result
+            except MaintError as error:
+                more = self._lost.lose(left, error)
+                if more is None:
+                    raise
+                lost |= more
+                work.note(LOST, lost)
+                yield self._event(index, Happening.PROGRESSED, f"goes on without {', '.join(more)}: {error.message}")
+
+    def _telling(self, index: int, progress: Generator[str, None, Result]) -> Generator[Event, None, Result]:
         while True:
             try:
                 words = next(progress)
@@ -296,9 +307,9 @@ class Runner:
         return self._site.clock.now().isoformat()
 
 
-def _waited_for(action: Action) -> Sequence[str]:
-    words = [f"it passed during: {action.summary}"]
-    return words if action.effect is Effect.READ else [*words, "what was sent before that goes on without maint"]
+def _worked_out(action: Action, key: str, values: Mapping[str, Json]) -> Json:
+    value = action.arguments[key]
+    return holds(str(value), values) if key in STEPS[action.kind].expressions else render(value, values)
 
 
 def _words(error: BaseException) -> str:

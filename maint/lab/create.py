@@ -10,7 +10,7 @@ from pathlib import Path
 from maint.lab import pki
 from maint.lab.control import MADE_FROM
 from maint.lab.files import write_whole
-from maint.lab.http_server import free_port
+from maint.lab.http.ports import free_port
 from maint.lab.manager import host_files, simulator
 from maint.lab.manager.document import Doc, announced, dumps, hosts, recorded_at, release, settings
 from maint.lab.manager.license import make_license

@@ -17,7 +17,7 @@ from maint.lab.hosts.kerberos import Realm
 from maint.lab.hosts.machine import Machine, Unit
 from maint.lab.hosts.problems import Ailments
 from maint.lab.hosts.ssh.server import SshLab
-from maint.lab.http_server import request_counts
+from maint.lab.http.request_log import request_counts
 from maint.lab.manager import host_files, jks
 from maint.lab.manager.load import Options
 from maint.lab.manager.server import PlainUnit

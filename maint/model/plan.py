@@ -30,6 +30,13 @@ class Retry(msgspec.Struct, frozen=True):
 
     attempts: int = 1
     pause: float = 5.0
+    backoff: float = 1.0  # how much longer each pause is than the one before
+    longest: float = 300.0
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON; what older versions did not know stands there only where it says something."""
+        more: dict[str, Json] = {"backoff": self.backoff, "longest": self.longest} if self.backoff != 1 else {}
+        return {"attempts": self.attempts, "pause": self.pause, **more}
 
 
 class Action(msgspec.Struct, frozen=True):
@@ -53,6 +60,8 @@ class Action(msgspec.Struct, frozen=True):
     retry: Retry = Retry()  # how often it is tried; more than once only for READ
     lane: str = ""  # what it belongs to, such as one of several virtual clusters; where it fails, other lanes go on
     within: str = ""  # the included playbook it comes from, as its place in the plan; empty: the outermost
+    until: str | None = None  # an expression over `result` that must hold before it ends; only for READ
+    max_fail: int | None = None  # how many hosts of the run may fail: it goes on without them
 
     def to_json(self) -> dict[str, Json]:
         """Return the action as JSON; `Action.from_json` reads it back."""
@@ -72,9 +81,11 @@ class Action(msgspec.Struct, frozen=True):
             "when": self.when,
             "register": self.register,
             "timeout": self.timeout,
-            "retry": {"attempts": self.retry.attempts, "pause": self.retry.pause},
+            "retry": self.retry.to_json(),
             "lane": self.lane,
             "within": self.within,
+            **({"until": self.until} if self.until is not None else {}),
+            **({"max_fail": self.max_fail} if self.max_fail is not None else {}),
         }
 
     @staticmethod
@@ -174,8 +185,11 @@ class StepText(msgspec.Struct, frozen=True):
     register: str | None = None
     timeout: float | None = None
     retry: Retry = Retry()
+    until: str | None = None
     each: Json = None
     apart: bool = False  # each item in a lane of its own
+    serial: int | str | None = None  # hosts, or items, at a time: a number, or a part such as "25%"
+    max_fail: int | str | None = None
     phase: Phase = Phase.MAIN
 
 

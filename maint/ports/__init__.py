@@ -271,6 +271,20 @@ class Rehearsal(Protocol):
         """
 
 
+class Person(Protocol):
+    """Somebody at the terminal of this run."""
+
+    @property
+    def name(self) -> str:
+        """Who, as `user@host`."""
+
+    def ask(self, question: str) -> None:
+        """Show a question."""
+
+    def reply(self, wait: float) -> str | None:
+        """Return the next line typed within so many seconds, None where none is; "" once the terminal is gone."""
+
+
 class Sight(Protocol):
     """A site that can be looked at."""
 
@@ -301,6 +315,10 @@ class Sight(Protocol):
     @property
     def shell(self) -> ShellSight:
         """The hosts, asking."""
+
+    @property
+    def fleet(self) -> Fleet:
+        """Many hosts at once, asking."""
 
     @property
     def store(self) -> StoreSight:
@@ -345,6 +363,10 @@ class Site(Sight, Protocol):
     @property
     def undo(self) -> Undo:
         """What must be kept to take something back."""
+
+    @property
+    def person(self) -> Person | None:
+        """Who can be asked while it runs, None where nobody is at a terminal."""
 
     @property
     def state(self) -> Path:

@@ -15,7 +15,20 @@ from maint.errors import StoreFailed, WorkFailed
 from maint.model.json import Json
 from maint.model.secret import Secret
 from maint.model.snapshot import Part, Snapshot, StoredFile
-from maint.ports import Clock, Manager, Seal, Secrets, Shell, Sign, Site, Store, Undo, VirtualCluster
+from maint.ports import (
+    Clock,
+    Fleet,
+    Manager,
+    Person,
+    Seal,
+    Secrets,
+    Shell,
+    Sign,
+    Site,
+    Store,
+    Undo,
+    VirtualCluster,
+)
 from maint.snapshots.catalogue import Entry, entries, files, sweep
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import MANIFEST, SIGNATURE
@@ -247,6 +260,16 @@ class SiteWithStore:
     def shell(self) -> Shell:
         """The site's own."""
         return self._site.shell
+
+    @property
+    def fleet(self) -> Fleet:
+        """The site's own."""
+        return self._site.fleet
+
+    @property
+    def person(self) -> Person | None:
+        """The site's own."""
+        return self._site.person
 
     @property
     def undo(self) -> Undo:

@@ -33,8 +33,11 @@ class Step(Generic[A]):
     help: ClassVar[str]  # what it does, in one sentence
     effect: ClassVar[Effect]  # the worst that it may plan
     locks: ClassVar[bool] = True  # whether carrying it out takes the site's lock
+    asks: ClassVar[bool] = False  # whether it waits for a person
     # names of the arguments that registered values may fill; all others choose targets or effects
     late: ClassVar[frozenset[str]] = frozenset()
+    # names of the arguments that are expressions, as in `when`; `apply` is given what they come to
+    expressions: ClassVar[frozenset[str]] = frozenset()
     arguments: type[A]  # the model of what stands under `with:`
 
     def plan(self, args: A, sight: Sight) -> Iterable[Action]:

@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paramiko import Channel, Message, PKey, Transport
-from paramiko.ssh_exception import AuthenticationException, SSHException
+from paramiko import Channel, Message, Transport
+from paramiko.packet import Packetizer
+from paramiko.ssh_exception import SSHException
 
 from maint.adapters.ssh import transport as transport_module
 from maint.adapters.ssh.connections import Connections, KeptConnection, alive
+from maint.adapters.ssh.known_hosts import Standing
 from maint.adapters.ssh.runner import Command
 from maint.adapters.ssh.sftp import Sessions
 from maint.adapters.ssh.shell import FabricShell
-from maint.adapters.ssh.transport import ChannelGuard, SharedTransport, begin, guard_of, transport_factory
+from maint.adapters.ssh.transport import begin, transport_factory
 from maint.config.schema import HostSettings, Jump, SshSettings
-from maint.errors import CannotReach
+from maint.errors import CannotReach, LoginRefused
 
 Keep = Callable[..., KeptConnection]
 _DATA = b"\x5e"
@@ -81,7 +83,8 @@ def closed_tunnel(transport: Transport, port: int) -> tuple[Channel, Message]:
 def test_what_a_thread_still_sends_on_a_closed_channel_does_not_end_its_neighbours(keep: Keep, sshd: Any) -> None:
     transport = transport_of(keep())
     closed, late = closed_tunnel(transport, sshd.port)
-    guard_of(closed)._send_user_message(late)
+    assert closed.closed
+    transport.packetizer.send_message(late)
     other = transport.open_session(timeout=5)
     begin(other, "exec", "echo alive", 5)
     assert other.recv(100) == b"alive\n"
@@ -91,9 +94,9 @@ def test_what_a_thread_still_sends_on_a_closed_channel_does_not_end_its_neighbou
 def test_without_that_care_the_server_ends_the_whole_connection(keep: Keep, sshd: Any) -> None:
     transport = transport_of(keep())
     _, late = closed_tunnel(transport, sshd.port)
-    ChannelGuard(transport)._send_user_message(late)  # one that does not know of the end
+    Packetizer.send_message(transport.packetizer, late)  # paramiko's own, which does not know of the end
     until(lambda: not transport.is_active())
-    assert "nonexistent channel" in transport.packetizer.farewell
+    assert "nonexistent channel" in str(transport.get_exception())
 
 
 def test_a_silent_connection_is_given_up_and_replaced(keep: Keep, relay: Any) -> None:
@@ -113,9 +116,9 @@ def test_a_peer_that_takes_nothing_any_more_is_given_up(monkeypatch: pytest.Monk
     monkeypatch.setattr(transport_module, "_DEAD_AFTER", 0.3)
     near, far = socket.socketpair()
     with near, far:
-        packets = SharedTransport(near).packetizer
+        packets = transport_factory([])(near).packetizer
         near.settimeout(0.05)
-        with pytest.raises(EOFError, match="takes nothing any more"):
+        with pytest.raises(EOFError):
             packets.write_all(bytes(50_000_000))
         assert packets.failed
 
@@ -159,17 +162,18 @@ def test_whoever_notices_an_end_late_does_not_close_what_replaced_it(keep: Keep,
     assert alive(second)
 
 
-def test_a_connection_lost_during_the_login_is_not_blamed_on_the_account(sshd: Any, relay: Any) -> None:
-    sock = socket.create_connection(("127.0.0.1", relay.port))
-    transport = transport_factory(["ssh-ed25519"])(sock)
-    try:
-        transport.start_client(timeout=5)
+def test_a_connection_lost_during_the_login_is_not_blamed_on_the_account(
+    keep: Keep, relay: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_before_the_login(*_: object) -> Standing:
         relay.cut()
-        with pytest.raises((OSError, EOFError, SSHException)) as failure:
-            transport.auth_publickey(sshd.user, PKey.from_path(sshd.key))
-        assert not isinstance(failure.value, AuthenticationException)
-    finally:
-        transport.close()
+        return Standing.KNOWN
+
+    kept = keep()
+    monkeypatch.setattr(kept.connections.known, "judge", cut_before_the_login)
+    with pytest.raises(CannotReach) as failure:
+        kept.live()
+    assert not isinstance(failure.value, LoginRefused)
 
 
 def test_what_came_while_its_reader_was_busy_is_not_late(keep: Keep) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.engine.load import convert
+from maint.engine.parameters import convert
 from maint.errors import Invalid
 from maint.model.plan import Effect, ParameterType, Phase, Plan
 

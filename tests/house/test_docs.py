@@ -17,10 +17,11 @@ from maint.cli.help.topics import TOPICS, names, text_of
 from maint.config import sample
 from maint.config.resources import playbooks
 from maint.config.secrets import FORMS
-from maint.engine import load
+from maint.engine import forms
 from maint.errors import MaintError
 from maint.lab.faults import FAULTS
 from maint.lab.switches import SWITCHES
+from maint.model.plan import ParameterType
 from maint.steps.registry import STEPS
 from tests.house.source import PACKAGE, ROOT, modules, tree
 
@@ -154,11 +155,15 @@ def test_every_exit_code_is_in_the_help_and_in_the_readme() -> None:
 
 def test_every_key_of_a_playbook_is_in_the_help() -> None:
     told = {bare(row[0]) for row in cells(topic("playbooks"), columns=2)}
-    keys = {field.alias or name for model in (load._Playbook, load._Step) for name, field in model.model_fields.items()}
+    keys = {
+        field.alias or name
+        for model in (forms.PlaybookForm, forms.StepForm)
+        for name, field in model.model_fields.items()
+    }
     assert told == keys
-    models = (load._ParameterText, load._RetryText)
+    models = (forms.ParameterForm, forms.RetryForm)
     inner = [field.alias or name for model in models for name, field in model.model_fields.items()]
-    inner += load.ParameterType
+    inner += ParameterType
     assert [key for key in inner if f"`{key}`" not in topic("playbooks")] == []
 
 

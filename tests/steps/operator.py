@@ -12,7 +12,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from maint.cli.app import app
-from maint.lab import http_server
+from maint.lab.http.request_log import read_requests
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
 from maint.steps.manager.java_options import PATH
@@ -120,7 +120,7 @@ class Operator:
         return sum(line.startswith("PUT") and "/cm/deployment" in line for line in self.sent)
 
     def _log(self) -> list[Mapping[str, Any]]:
-        return http_server.read_requests(self.lab.log.path)
+        return read_requests(self.lab.log.path)
 
     def run_of(self, said: Said) -> Any:
         """Return the newest run as the history lists it."""

@@ -3,6 +3,7 @@
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,13 +12,14 @@ from weakref import WeakSet
 
 import msgspec
 from fabric import Config, Connection
-from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig, Transport
-from paramiko.ssh_exception import AuthenticationException, SSHException
+from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig
+from paramiko.common import OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+from paramiko.ssh_exception import AuthenticationException, ChannelException, SSHException
 
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
-from maint.adapters.ssh.transport import ChannelRefused, connect_socket, transport_factory
+from maint.adapters.ssh.transport import SharedTransport, connect_socket, transport_factory
 from maint.config.schema import HostSettings, SshSettings
-from maint.errors import CannotReach, Invalid, LoginRefused, MaintError
+from maint.errors import CannotReach, Invalid, LoginRefused
 from maint.files import read_private
 
 # Without a handler, paramiko's tracebacks would reach the terminal; our exceptions say what failed.
@@ -59,13 +61,9 @@ class Connections:
         # Neither the user's nor the system's ssh_config plays a part: what counts is our own configuration.
         self._config = Config(ssh_config=SSHConfig(), lazy=True)
         self._building = threading.Lock()  # Fabric's configuration objects are not made for threads
-        self._once = once
-        self._jump = jump_address(settings)
-        self._gateway: Connection | None = None
-        self._no_gateway: MaintError | None = None
-        self._to_gateway = threading.Lock()
-        self._sockets: WeakSet[socket.socket] = WeakSet()
-        self._closed = False
+        jump = jump_address(settings)
+        self._gateway = KeptConnection(self, jump, once=once) if jump else None
+        self._sockets: WeakSet[socket.socket] | None = WeakSet()
         self._noting = threading.Lock()
 
     def address(self, host: HostSettings) -> Address:
@@ -79,103 +77,96 @@ class Connections:
             CannotReach: no answer, no SSH, unknown or changed host key, no way through the jump host.
             LoginRefused: the account was not let in.
         """
-        return self._open(address, self._judge(address), self._through())
+
+        def judge(key: HostKey) -> None:
+            standing = self.known.judge(address.recorded, key)
+            if standing is not Standing.KNOWN:
+                raise _distrust(address, key, standing)
+
+        jump = self._gateway
+        return self._open(address, judge, None if jump and jump.address == address else jump)
 
     def presented(self, address: Address) -> HostKey:
         """Return the key that a host presents, without logging in; CannotReach where no SSH answers."""
+        seen: list[HostKey] = []
+        jump = self._gateway
+        straight = jump and (address.host, address.port) == (jump.address.host, jump.address.port)
 
         def show(key: HostKey) -> None:
-            raise _Presented(key)
+            seen.append(key)
+            raise EOFError("it has been seen")
 
-        jump = self._jump
-        through = None if jump and (address.host, address.port) == (jump.host, jump.port) else self._through()
         try:
-            self._open(address, show, through)
-        except _Presented as presented:
-            return presented.key
-        raise CannotReach(f"{address}: it presents no key")
+            self._open(address, show, None if straight else jump)
+        except CannotReach:
+            if not seen:
+                raise
+        return seen[0]
 
     @staticmethod
     def drop(connection: Connection) -> None:
         with suppress(*BROKEN):  # what is closed may be dead already, and so may the jump host that it goes through
             connection.client.close()
 
-    @property
-    def jump_lost(self) -> bool:
-        """Whether there is a jump host, and no connection to it."""
-        gateway = self._gateway
-        return self._jump is not None and (gateway is None or not alive(gateway))
+    def blamed(self, address: Address, failure: CannotReach) -> CannotReach:
+        """Return a connection's failure, or in its place that of the jump host, whose end is that of all behind it."""
+        jump = self._gateway
+        if jump is None or jump.address == address or jump.is_alive or isinstance(failure, LoginRefused):
+            return failure
+        return CannotReach(f"{address}: {JUMP_LOST}", hint="look at the jump host (ssh.jump), then again")
 
     def close(self) -> None:
         """Close everything, and open nothing any more; ends the attempts of other threads."""
         with self._noting:
-            self._closed = True
-            doomed = tuple(self._sockets)
+            doomed, self._sockets = tuple(self._sockets or ()), None
         for sock in doomed:
             with suppress(OSError):  # it may be closed already
                 sock.shutdown(socket.SHUT_RDWR)
-        gateway = self._gateway
-        if gateway is not None:
-            self.drop(gateway)
+        if self._gateway is not None:
+            self._gateway.drop()
 
     def _note(self, sock: socket.socket) -> None:
         with self._noting:
-            if self._closed:
+            if self._sockets is None:
                 raise OSError("stopped")
             self._sockets.add(sock)
 
-    def _through(self) -> Connection | None:
-        if self._jump is None:
-            return None
-        with self._to_gateway:
-            if self._no_gateway is not None:
-                raise self._no_gateway
-            if self._gateway is None or not alive(self._gateway):
-                try:
-                    self._gateway = self._open(self._jump, self._judge(self._jump), None)
-                except (CannotReach, LoginRefused) as failure:
-                    words = f"no way through the jump host {failure.message}"
-                    stopped = type(failure)(words, detail=failure.detail, hint=failure.hint)
-                    self._no_gateway = stopped if self._once else None
-                    raise stopped from None
-            return self._gateway
-
-    def _open(self, address: Address, judge: Callable[[HostKey], None], through: Connection | None) -> Connection:
-        connection: Connection | None = None
-        sock: socket.socket | None = None
+    def _open(self, address: Address, judge: Callable[[HostKey], None], jump: "KeptConnection | None") -> Connection:
+        try:
+            through = jump.live()[0] if jump else None
+        except CannotReach as failure:
+            words = f"no way through the jump host {failure.message}"
+            raise type(failure)(words, detail=failure.detail, hint=failure.hint) from None
+        limit = self.settings.connect_timeout
+        connection = self._build(address, judge, through)
+        begun = time.monotonic()
         try:
             if through is None:
-                sock = connect_socket(address.host, address.port, self.settings.connect_timeout, self._note)
-            connection = self._build(address, sock, through)
-            connection.client.set_missing_host_key_policy(_Policy(judge))
+                connection.connect_kwargs["sock"] = connect_socket(address.host, address.port, limit, self._note)
             connection.open()
         except BaseException as error:
-            if connection is not None:
-                self.drop(connection)
-            if sock is not None:
-                sock.close()
-            if isinstance(error, BROKEN):
-                raise self._explained(address, error, through) from None
-            raise
+            transport = connection.client.get_transport()
+            self.drop(connection)
+            if not isinstance(error, BROKEN):
+                raise
+            said_no = isinstance(transport, SharedTransport) and transport.packetizer.login_refused
+            # Whatever paramiko calls it, what takes so long is silence.
+            late = time.monotonic() - begun >= limit and not (said_no or isinstance(error, OSError))
+            explained = self._explained(address, TimeoutError() if late else error, said_no=said_no)
+            raise (self.blamed(address, explained) if jump else explained) from None
         return connection
 
-    def _build(self, address: Address, sock: socket.socket | None, through: Connection | None) -> Connection:
-        limit = self.settings.connect_timeout
+    def _build(self, address: Address, judge: Callable[[HostKey], None], through: Connection | None) -> Connection:
         # The limit stands here, since Fabric cuts its own `connect_timeout` down to whole seconds.
-        options: dict[str, Any] = {
-            "timeout": limit,
-            "banner_timeout": limit,
-            "auth_timeout": limit,
-            "channel_timeout": limit,
+        limits = ("timeout", "banner_timeout", "auth_timeout", "channel_timeout")
+        options: dict[str, Any] = dict.fromkeys(limits, self.settings.connect_timeout) | {
             "pkey": self._key,
             "allow_agent": self._key is None,
             "look_for_keys": self._key is None,
             "transport_factory": transport_factory(self.known.types(address.recorded)),
         }
-        if sock is not None:
-            options["sock"] = sock
         with self._building:
-            return Connection(
+            connection = Connection(
                 host=address.host,
                 user=address.user,
                 port=address.port,
@@ -183,26 +174,19 @@ class Connections:
                 gateway=through,
                 connect_kwargs=options,
             )
+        connection.client.set_missing_host_key_policy(_Policy(judge))
+        return connection
 
-    def _judge(self, address: Address) -> Callable[[HostKey], None]:
-        def judge(key: HostKey) -> None:
-            standing = self.known.judge(address.recorded, key)
-            if standing is not Standing.KNOWN:
-                raise _distrust(address, key, standing)
-
-        return judge
-
-    def _explained(self, address: Address, error: Exception, through: Connection | None) -> MaintError:
-        if isinstance(error, AuthenticationException) or any(words in str(error) for words in _REFUSALS):
+    def _explained(self, address: Address, error: Exception, *, said_no: bool) -> CannotReach:
+        refused = said_no and isinstance(error, AuthenticationException)
+        if refused or any(words in str(error) for words in _REFUSALS):
             hint = "look at ssh.user and ssh.key, and at authorized_keys on the host"
             return LoginRefused(f"{address}: {address.user} was not let in", detail=[str(error)], hint=hint)
-        if through is not None and not alive(through):  # what a host behind it fails of then is not that host's own
-            return CannotReach(f"{address}: {JUMP_LOST}", hint="look at the jump host (ssh.jump), then again")
-        if isinstance(error, ChannelRefused):
-            hint = "look at that host's port, and from the jump host at its name and firewall"
-            if error.forbidden:
+        if isinstance(error, ChannelException):
+            words, hint = error.text, "look at that host's port, and from the jump host at its name and firewall"
+            if error.code == OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED:
+                words = "forwarding is forbidden there"
                 hint = "on the jump host, look at AllowTcpForwarding and PermitOpen in sshd_config, and at the account"
-            words = "forwarding is forbidden there" if error.forbidden else error
             return CannotReach(f"{address}: the jump host does not get there: {words}", hint=hint)
         hint = f"try: ssh -p {address.port} {address.user}@{address.host}"
         return CannotReach(f"{address}: {reason(error, self.settings.connect_timeout)}", hint=hint)
@@ -216,26 +200,38 @@ def jump_address(settings: SshSettings) -> Address | None:
 
 def alive(connection: Connection) -> bool:
     """Whether nobody has noticed a connection's end."""
-    transport: Transport | None = connection.transport
+    transport = connection.client.get_transport()
     return transport is not None and transport.is_active()
 
 
 class KeptConnection:
-    """The connection to one host, replaced when it is lost; shared by threads."""
+    """The connection to one host, replaced when it is lost; shared by threads; `once`: failures are final."""
 
-    def __init__(self, connections: Connections, address: Address) -> None:
+    def __init__(self, connections: Connections, address: Address, *, once: bool = False) -> None:
         self.connections = connections
         self.address = address
+        self._once = once
+        self._failure: CannotReach | None = None
         self._connection: Connection | None = None
         self._lock = threading.Lock()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a connection whose end nobody has noticed."""
+        return self._connection is not None and alive(self._connection)
 
     def live(self) -> tuple[Connection, bool]:
         """Return the connection, opened anew where it must be, and whether it was there before."""
         with self._lock:
             if self._connection is not None and alive(self._connection):
                 return self._connection, True
-            self._close()
-            self._connection = self.connections.open(self.address)
+            if self._failure:
+                raise self._failure
+            try:
+                self._connection = self.connections.open(self.address)
+            except CannotReach as failure:
+                self._failure = failure if self._once else None
+                raise
             return self._connection, False
 
     def session(self) -> tuple[Connection, Channel, bool]:
@@ -262,13 +258,9 @@ class KeptConnection:
     def drop(self, dead: Connection | None = None) -> None:
         """Close the connection; where another thread has replaced the `dead` one already, the new one stays."""
         with self._lock:
-            if dead is None or self._connection is dead:
-                self._close()
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self.connections.drop(self._connection)
-            self._connection = None
+            if self._connection is not None and (dead is None or dead is self._connection):
+                self.connections.drop(self._connection)
+                self._connection = None
 
 
 def reason(error: Exception, limit: float) -> str:
@@ -280,12 +272,6 @@ def reason(error: Exception, limit: float) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return f"no SSH connection: {str(error) or 'closed by the host'}"
-
-
-class _Presented(Exception):
-    def __init__(self, key: HostKey) -> None:
-        super().__init__(key.fingerprint)
-        self.key = key
 
 
 class _Policy(MissingHostKeyPolicy):

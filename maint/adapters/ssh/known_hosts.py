@@ -52,14 +52,11 @@ class KnownHosts:
         self._others: list[_Line] = []
         for text in texts:
             for line in filter(None, map(_parse, text.splitlines())):
-                self._add(line)
-
-    def _add(self, line: _Line) -> None:
-        if any(pattern.startswith("|") or set("*?!") & set(pattern) for pattern in line.patterns):
-            self._others.append(line)
-            return
-        for pattern in line.patterns:
-            self._exact.setdefault(pattern.lower(), []).append(line)
+                if any(pattern.startswith("|") or set("*?!") & set(pattern) for pattern in line.patterns):
+                    self._others.append(line)
+                    continue
+                for pattern in line.patterns:
+                    self._exact.setdefault(pattern.lower(), []).append(line)
 
     def types(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the types of the keys recorded for a host: those that it should be asked for first."""
@@ -110,10 +107,10 @@ def _matches(pattern: str, name: str) -> bool:
         return fnmatchcase(name, pattern.lower().replace("[", "[[]"))
     try:
         _, kind, salt, digest = pattern.split("|")
-        expected, seed = base64.b64decode(digest, validate=True), base64.b64decode(salt, validate=True)
+        seed = base64.b64decode(salt, validate=True)
+        return kind == "1" and hmac.digest(seed, name.encode(), "sha1") == base64.b64decode(digest, validate=True)
     except ValueError:
         return False
-    return kind == "1" and hmac.compare_digest(hmac.digest(seed, name.encode(), "sha1"), expected)
 
 
 def record(path: Path, keys: Sequence[Presented]) -> None:
@@ -122,8 +119,7 @@ def record(path: Path, keys: Sequence[Presented]) -> None:
     try:
         old = target.read_text("utf-8", "surrogateescape") if target.exists() else ""
         names = {key.recorded_as.lower() for key in keys}
-        lines = [line for line in old.splitlines() if not _only_names(line, names)]
-        lines = [_without(line, names) for line in lines]
+        lines = [kept for line in old.splitlines() if (kept := _without(line, names)) is not None]
         lines += [f"{key.recorded_as} {key.type} {key.key}" for key in keys]
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
         replace(target, ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"), mode=mode)
@@ -131,18 +127,12 @@ def record(path: Path, keys: Sequence[Presented]) -> None:
         raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="look at ssh.known_hosts") from None
 
 
-def _only_names(line: str, names: set[str]) -> bool:
-    words = line.split()
-    if len(words) < 3 or words[0][0] in "#@":
-        return False
-    if words[0].startswith("|"):  # hashed: ask the one that can read it
-        return any(KnownHosts([line]).types([name]) for name in names)
-    return all(name in names for name in words[0].lower().split(","))
-
-
-def _without(line: str, names: set[str]) -> str:
+def _without(line: str, names: set[str]) -> str | None:
+    # None: nothing else was recorded there.
     words = line.split(" ")
-    if len(words) < 3 or not words[0] or words[0][0] in "#@|":
+    if len(words) < 3 or not words[0] or words[0][0] in "#@":
         return line
+    if words[0].startswith("|"):  # hashed: ask the one that can read it
+        return None if any(KnownHosts([line]).types([name]) for name in names) else line
     kept = [name for name in words[0].split(",") if name.lower() not in names]
-    return " ".join([",".join(kept), *words[1:]]) if len(kept) < len(words[0].split(",")) else line
+    return " ".join([",".join(kept), *words[1:]]) if kept else None

@@ -82,14 +82,13 @@ class Command:
             Lost: the connection went away.
             LoginRefused: sudo did not let it begin.
         """
-        while not self._drained():
-            self._write()
-            self._wait()
-            while self._channel.recv_ready():
-                self._out += self._channel.recv(_BLOCK)
-                self._refuse_much()
-            self._read_errors()
-            self._refuse_much()
+        while self._went_on():
+            self._left()
+            if len(self._out) + len(self._err) > self._largest:
+                raise WorkFailed(
+                    f"{self._host}: a command printed more than {self._largest // 1024**2} MiB, and was ended",
+                    hint="look at what it prints there; a file of that size is fetched by `host.fetch`",
+                )
         return self._ended()
 
     def read(self, size: int = -1, /) -> bytes:
@@ -97,17 +96,13 @@ class Command:
 
         What nobody reads stays on the host: the channel's window makes the command wait.
         """
-        while not self._out and not self._drained():
-            self._write()
-            self._read_errors()
+        while not self._out and self._went_on():
             del self._err[_LONGEST:]
-            if self._channel.recv_ready():
-                self._out += self._channel.recv(_BLOCK)
-                self._deadline = None if self._timeout is None else self._monotonic() + self._timeout
-            else:  # only now: what has come while the reader was busy elsewhere is not late
-                self._wait()
-        if not self._out:
-            self._refuse_failed()
+            if self._out and self._timeout is not None:
+                self._deadline = self._monotonic() + self._timeout
+        if not self._out and not (ran := self._ended()).ok:
+            words = f"{self._host}: a command whose output was read ended with status {ran.status}"
+            raise WorkFailed(words, detail=ran.err.decode("utf-8", "replace").splitlines()[:5])
         block = bytes(self._out[: len(self._out) if size < 0 else size])
         del self._out[: len(block)]
         return block
@@ -117,36 +112,35 @@ class Command:
         """What it has printed so far."""
         return bytes(self._out)
 
-    @property
-    def errors(self) -> bytes:
-        """What it has printed on its error output so far."""
-        return bytes(self._err)
-
-    def _refuse_failed(self) -> None:
-        self._read_errors()
-        ran = self._ended()
-        if not ran.ok:
-            lines = ran.err.decode("utf-8", "replace").splitlines()[:5]
-            words = f"{self._host}: a command whose output was read ended with status {ran.status}"
-            raise WorkFailed(words, detail=lines)
-
-    def _refuse_much(self) -> None:
-        if len(self._out) + len(self._err) > self._largest:
-            raise WorkFailed(
-                f"{self._host}: a command printed more than {self._largest // 1024**2} MiB, and was ended",
-                hint="look at what it prints there; a file of that size is fetched by `host.fetch`",
-            )
-
     def _ended(self) -> Ran:
         status = self._status()
         if self._gate and not self._gate.opened:
             raise self._gate.refusal()
         return Ran(status=status, out=bytes(self._out), err=bytes(self._err))
 
-    def _drained(self) -> bool:
+    def _went_on(self) -> bool:
         # In this order: what came before the end is in the buffers by the time that the end is seen.
-        ended = self._channel.eof_received or self._channel.closed
-        return bool(ended) and not self._channel.recv_ready() and not self._channel.recv_stderr_ready()
+        over = self._channel.eof_received or self._channel.closed
+        self._write()
+        came = self._read_errors()
+        if self._channel.recv_ready():
+            self._out += self._channel.recv(_BLOCK)
+        elif over and not came:
+            return False
+        else:  # only now: what has come while the reader was busy elsewhere is not late
+            pause = 0 if came else _WINDOW_PAUSE if self._pending else _IDLE_PAUSE
+            self._poller.poll(1000 * min(pause, self._left()))
+        return True
+
+    def _read_errors(self) -> bool:
+        if not self._channel.recv_stderr_ready():
+            return False
+        block = self._channel.recv_stderr(_BLOCK)
+        if self._gate is not None:
+            block, answer = self._gate.feed(block)
+            self._pending = memoryview(answer) if answer else self._pending
+        self._err += block
+        return True
 
     def _write(self) -> None:
         if not self._input_given and (self._gate is None or self._gate.opened):
@@ -159,13 +153,10 @@ class Command:
             if self._input_given and not self._pending and not self._input_ended:
                 self._input_ended = True
                 self._channel.shutdown_write()
-        except OSError:
+        except BROKEN:
             # A command may end without having read its input; its status says how it ended.
             self._pending = memoryview(b"")
             self._input_ended = True
-
-    def _wait(self) -> None:
-        self._poller.poll(1000 * min(_WINDOW_PAUSE if self._pending else _IDLE_PAUSE, self._left()))
 
     def _left(self) -> float:
         if self._deadline is None:
@@ -181,15 +172,6 @@ class Command:
             detail=["it may still run there"],
             hint="give it more time (ssh.command_timeout, or the step's timeout)",
         )
-
-    def _read_errors(self) -> None:
-        while self._channel.recv_stderr_ready():
-            block = self._channel.recv_stderr(_BLOCK)
-            if self._gate is not None:
-                block, answer = self._gate.feed(block)
-                self._pending = memoryview(answer) if answer else self._pending
-            self._err += block
-            self._refuse_much()
 
     def _status(self) -> int:
         # A command may close its outputs and run on.

@@ -7,15 +7,15 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from paramiko import Channel
 
-from maint.adapters.ssh.connections import BROKEN, JUMP_LOST, Connections, KeptConnection
+from maint.adapters.ssh.connections import Connections, KeptConnection
 from maint.adapters.ssh.runner import Command, Lost
 from maint.adapters.ssh.sudo import Sudo, ssh_settings
-from maint.adapters.ssh.transport import terminate
+from maint.adapters.ssh.transport import end
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, WorkFailed
 from maint.ports import Answer, Ran, Secrets
@@ -109,9 +109,9 @@ class FabricShell:
             yield self._command(kept, channel, b"", timeout).begin(command)
         except Lost as lost:
             kept.drop(connection)
-            raise _blamed(kept, lost) from None
+            raise kept.connections.blamed(kept.address, lost) from None
         finally:
-            _end(channel)
+            end(channel)
 
     def read_file(self, host: str, path: str) -> bytes | None:
         """Return a file's bytes, or None where there is none; WorkFailed where it is there, but cannot be read."""
@@ -161,17 +161,15 @@ class FabricShell:
             return self._command(kept, channel, stdin, timeout).begin(command).finish()
         except Lost as lost:
             kept.drop(connection)
-            if repeatable and reused:
-                return self._run(host, command, stdin, timeout, repeatable=False)
-            if repeatable:
-                raise _blamed(kept, lost) from None
-            raise Lost(
-                _blamed(kept, lost).message,
-                detail=["the command may have begun, and may still run"],
-                hint="look at the host before running it again",
-            ) from None
+            failure = kept.connections.blamed(kept.address, lost)
+            if not repeatable:
+                failure.detail = ("the command may have begun, and may still run",)
+                failure.hint = "look at the host before running it again"
+            if not (repeatable and reused):
+                raise failure from None
         finally:
-            _end(channel)
+            end(channel)
+        return self._run(host, command, stdin, timeout, repeatable=False)
 
     def _command(self, kept: KeptConnection, channel: Channel, stdin: bytes, timeout: float | None) -> Command:
         return Command(
@@ -198,18 +196,6 @@ class FabricShell:
                 return host
         known = ", ".join(host.name for host in self._settings.hosts) or "none"
         raise Invalid(f"site {self._settings.name} has no host {name!r}", detail=[f"hosts: {known}"])
-
-
-def _blamed(kept: KeptConnection, lost: Lost) -> Lost:
-    # With a jump host go all the connections through it.
-    return Lost(f"{kept.address}: {JUMP_LOST}") if kept.connections.jump_lost else lost
-
-
-def _end(channel: Channel) -> None:
-    if not channel.closed and not channel.eof_received:  # nobody waits for its end any more
-        terminate(channel)
-    with suppress(*BROKEN):
-        channel.close()
 
 
 def _failed(what: str, ran: Ran) -> WorkFailed:

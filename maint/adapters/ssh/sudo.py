@@ -2,7 +2,7 @@
 
 import secrets
 import shlex
-import threading
+from functools import cached_property
 
 from maint.config.schema import SiteSettings, SshSettings
 from maint.errors import Invalid, LoginRefused
@@ -26,23 +26,17 @@ class Sudo:
     def __init__(self, settings: SiteSettings, secrets: Secrets) -> None:
         self._settings = settings
         self._secrets = secrets
-        self._password: Secret | None = None
-        self._asking = threading.Lock()
 
+    @cached_property
     def password(self) -> Secret | None:
-        """Return the password, None where none is configured."""
+        """The password, None where none is configured."""
         reference = ssh_settings(self._settings).sudo_password
-        if reference is None:
-            return None
-        with self._asking:
-            if self._password is None:
-                self._password = self._secrets.resolve(reference)
-            return self._password
+        return None if reference is None else self._secrets.resolve(reference)
 
     def gate(self, host: str) -> "SudoGate | None":
         """Return a call of sudo on a host, None where commands run without it."""
-        password = self.password()
-        return SudoGate(host, password) if password is not None or ssh_settings(self._settings).sudo else None
+        through = self.password is not None or ssh_settings(self._settings).sudo
+        return SudoGate(host, self.password) if through else None
 
 
 class SudoGate:
@@ -77,15 +71,12 @@ class SudoGate:
         if ready:
             self.opened = True
             return rest, b""
-        return b"", self._answer()
-
-    def _answer(self) -> bytes:
         if self._seen.count(self._prompt.encode()) <= self._asked:
-            return b""
+            return b"", b""
         self._asked += 1
         if self._asked > 1 or self._password is None:
             raise LoginRefused(f"{self._host}: sudo did not accept the password", hint="look at ssh.sudo.password")
-        return self._password.reveal().encode() + b"\n"
+        return b"", self._password.reveal().encode() + b"\n"
 
     def refusal(self) -> LoginRefused:
         """Return why the command never began, in sudo's own words."""

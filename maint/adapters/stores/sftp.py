@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import BinaryIO, cast
 
-from maint.adapters.ssh.sftp import BROKEN, Download, Facts, Session, Sessions, Upload
+from maint.adapters.ssh.sftp import BROKEN, READ_AT_ONCE, Facts, Session, Sessions, Upload
 from maint.adapters.stores.stored_files import (
     STAGING,
     Reader,
@@ -21,7 +21,6 @@ from maint.adapters.stores.stored_files import (
 from maint.errors import CannotReach, StoreFailed
 
 _KEY_HINT = "compare it with `ssh-keygen -lf` on that host; if it is the host's, add it to the file of known hosts"
-_BUFFER = 256 * 1024
 
 
 class SftpStore:
@@ -60,13 +59,12 @@ class SftpStore:
         with ExitStack() as stack:
             with self._failing(words):
                 session = stack.enter_context(self._sessions.session())
-                size = _size(session, path)
-                raw = None if size is None else Download(session, path, size)
-            if raw is not None:
-                yield io.BufferedReader(Reader(raw.readinto, partial(self._failing, words)), _BUFFER)
+                file = None if _size(session, path) is None else session.open(path)
+            if file is not None:
+                yield io.BufferedReader(Reader(file.readinto, partial(self._failing, words)), READ_AT_ONCE)
                 with self._failing(words):
-                    raw.finish()
-        if raw is None:
+                    file.close()
+        if file is None:
             raise FileNotFoundError(f"no file {name} in {self._location}")
 
     @contextmanager
@@ -100,7 +98,7 @@ class SftpStore:
         """Remove what dead writers left half-written; return how many."""
         now, swept = datetime.now(UTC), 0
         for name, facts in [*self._walk(split_prefix(prefix))]:
-            touched = datetime.fromtimestamp(facts.modified, UTC)
+            touched = datetime.fromtimestamp(facts.st_mtime or 0, UTC)
             if _is_staging(name) and is_left_over(name.rpartition("/")[2], touched, now):
                 with self._failing(f"cannot remove {name}"), self._sessions.session() as session:
                     session.remove(f"{self._root}/{name}")
@@ -119,10 +117,11 @@ class SftpStore:
             while todo:
                 where = todo.pop()
                 for facts in session.list(f"{self._root}/{where}".rstrip("/") or "/"):
-                    name = f"{where}/{facts.name}" if where else facts.name
-                    if stat.S_ISDIR(facts.mode) and not facts.name.startswith("."):
+                    last, mode = facts.filename, facts.st_mode or 0
+                    name = f"{where}/{last}" if where else last
+                    if stat.S_ISDIR(mode) and not last.startswith("."):
                         todo.append(name)
-                    elif stat.S_ISREG(facts.mode) and (_is_staging(name) or not facts.name.startswith(".")):
+                    elif stat.S_ISREG(mode) and (_is_staging(name) or not last.startswith(".")):
                         yield name, facts
 
     def _make(self, session: Session, folder: str) -> None:
@@ -131,7 +130,7 @@ class SftpStore:
         if not _is_folder(session, folder):
             self._make(session, folder.rpartition("/")[0])
             try:
-                session.make_folder(folder)
+                session.client.mkdir(folder, 0o700)
             except OSError:
                 # Another writer may have been quicker.
                 if not _is_folder(session, folder):
@@ -141,7 +140,7 @@ class SftpStore:
     def _commit(self, staging: str, path: str, words: str) -> None:
         try:
             with self._sessions.session() as session:
-                session.rename(staging, path)
+                session.client.rename(staging, path)
         except (*BROKEN, CannotReach) as error:
             # The name may be taken, or the answer may have been lost: only looking tells.
             with self._failing(words), self._sessions.session() as session:
@@ -183,14 +182,14 @@ def _is_staging(name: str) -> bool:
     return name.rpartition("/")[2].startswith(STAGING)
 
 
-def _is_folder(session: Session, path: str) -> bool:
-    facts = session.facts(path, follow=True)
-    return facts is not None and stat.S_ISDIR(facts.mode)
-
-
 def _size(session: Session, path: str) -> int | None:
     facts = session.facts(path)
-    return facts.size if facts is not None and stat.S_ISREG(facts.mode) else None
+    return facts.st_size or 0 if facts is not None and stat.S_ISREG(facts.st_mode or 0) else None
+
+
+def _is_folder(session: Session, path: str) -> bool:
+    facts = session.facts(path, follow=True)
+    return facts is not None and stat.S_ISDIR(facts.st_mode or 0)
 
 
 def _refuse_taken(session: Session, path: str) -> None:

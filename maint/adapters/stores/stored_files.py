@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from maint.errors import Invalid
 
@@ -79,8 +80,8 @@ class Reader(io.RawIOBase):
     """A file being read by `readinto`; `failing` turns what the store says into a failure with words."""
 
     def __init__(
-        self, readinto: Callable[[bytearray | memoryview], int], failing: Callable[[], AbstractContextManager[None]]
-    ) -> None:
+        self, readinto: Callable[[Any], int], failing: Callable[[], AbstractContextManager[None]]
+    ) -> None:  # Any: a writable buffer; the type has a name only from Python 3.12 on
         self._readinto = readinto
         self._failing = failing
 

@@ -13,6 +13,7 @@ from maint.config.resources import playbooks
 from maint.config.sample import reference
 from maint.engine.load import Library
 from maint.lab.faults import FAULTS, TARGETS
+from maint.lab.manager.api.routes import ROUTES
 from maint.lab.switches import SWITCHES
 from maint.model.formatting import show_duration
 from maint.steps.registry import STEPS
@@ -149,6 +150,15 @@ def _faults(*_: str) -> str:
     return _table(["fault", "strikes", "what happens", "how long"], rows)
 
 
+def _calls(*_: str) -> str:
+    """The calls that the lab's manager answers: methods and path."""
+    methods: dict[str, list[str]] = {"/api/version": ["GET"]}
+    for call in ROUTES:
+        method, path = call.split(" ", 1)
+        methods.setdefault(path, []).append(method)
+    return "\n".join(f"    {', '.join(known):<18} {path}" for path, known in methods.items())
+
+
 def _exits(*_: str) -> str:
     rows = [[str(code), one.meaning, one.touched, one.then] for code, one in EXIT_CODES.items()]
     return _table(["code", "meaning", "was anything touched?", "what next"], rows)
@@ -164,6 +174,7 @@ _TABLES: Mapping[str, Callable[[str, str], str]] = {
     "playbooks": _playbooks,
     "switches": _switches,
     "faults": _faults,
+    "calls": _calls,
     "targets": lambda *_: ", ".join(map(_code, TARGETS)),
     "exit codes": _exits,
 }

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
 
@@ -12,18 +11,17 @@ import typer
 from maint.adapters.ssh.fleet import FabricFleet
 from maint.checks.check import RUNNING, Check
 from maint.checks.evaluate import acceptances, judge
-from maint.checks.facts import ManagerFacts, SiteFacts
+from maint.checks.facts import SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix
-from maint.checks.gather import Enquiry, ask_manager, gather, profiles_of, setting_of
+from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, setting_of
 from maint.checks.registry import CHECKS, QUESTIONS, must_exist, select
 from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
-from maint.cli.composition import ConfiguredSite
 from maint.cli.hosts.inventory import Source, choose, inventory
 from maint.cli.open_site import limit_of, opened
 from maint.cli.options import Flags
 from maint.cli.screen import Screen, table
-from maint.config.schema import Accepted, SiteSettings
+from maint.config.schema import Accepted
 from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError
 from maint.files import replace as write_file
@@ -223,9 +221,11 @@ def _gathered(
             screen.warn(f"accepted: there is no check {strange!r}, so this accepts nothing; --list shows all checks")
         setting = setting_of(settings, request.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
-        values = {"authorities": _authorities(settings), **(request.more or {})}
+        values = {"authorities": authorities(settings), **(request.more or {})}
         enquiry = Enquiry(hosts, checks, setting, profiles, values)
-        site = _asked(configured, enquiry, limit_of(flags), Teller(screen, len(hosts)), stopped)
+        tell = Teller(screen, len(hosts))
+        fleet = FabricFleet(configured.settings, configured.secrets, heard=tell, stopped=stopped)
+        site = ask_site(configured, enquiry, fleet, timeout=limit_of(flags))
         _warn_of_logins(screen, site)
         if request.save and flags.dry_run:
             screen.say(f"would keep in {request.save} what the hosts said")
@@ -240,29 +240,6 @@ def _gathered(
 
 def _ids(request: CheckRequest) -> Sequence[str]:
     return ["ecs.plan"] if request.plan and not request.chosen else request.ids
-
-
-def _asked(
-    site: ConfiguredSite,
-    enquiry: Enquiry,
-    limit: float | None,
-    tell: "Teller",
-    stopped: Callable[[Interrupted], None] | None,
-) -> SiteFacts:
-    """Ask the manager while the hosts are asked."""
-    fleet = FabricFleet(site.settings, site.secrets, heard=tell, stopped=stopped)
-    wanted = {check.id for check in enquiry.checks if check.needs_manager}
-    on_manager = any("M" in letters for letters in enquiry.profiles.values())
-    ids = {check.id for check in enquiry.checks}
-    if not (wanted or enquiry.setting.plan is not None or (on_manager and "tls.expiry" in ids)):
-        return gather(enquiry, fleet, site.clock.now(), ManagerFacts(), timeout=limit)
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(ask_manager, site.manager, full="cde.ozone" in ids)
-        facts = gather(enquiry, fleet, site.clock.now(), ManagerFacts(), timeout=limit)
-        manager = asked.result()
-    whole = SiteFacts(site.clock.now(), facts.setting, manager)
-    whole.hosts.extend(msgspec.structs.replace(host, site=whole) for host in facts.hosts)
-    return whole
 
 
 class Teller:
@@ -293,18 +270,6 @@ def _warn_of_logins(screen: Screen, site: SiteFacts) -> None:
 def _unreadable(path: str, error: OSError | UnicodeDecodeError) -> Invalid:
     why = error.strerror if isinstance(error, OSError) else "it is not text"
     return Invalid(f"{path} cannot be read: {why}", hint="is it the right file?")
-
-
-def _authorities(settings: SiteSettings) -> str:
-    """Return the certificates of the authorities that the virtual clusters of a site are configured with."""
-    paths = dict.fromkeys(cluster.ca for cluster in settings.virtual_clusters if cluster.ca)
-    try:
-        return "\n".join(path.read_text("ascii").strip() for path in paths)
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(
-            f"a virtual cluster's `ca` cannot be read: {getattr(error, 'strerror', None) or 'it is not PEM'}",
-            hint="`ca` must name a PEM file that this account may read",
-        ) from None
 
 
 def _loaded(path: str) -> object:

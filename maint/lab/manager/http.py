@@ -2,18 +2,22 @@
 
 import ssl
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from maint.lab import pki
 from maint.lab.faults import FaultBox
-from maint.lab.files import write_whole
-from maint.lab.http_server import PIECE, Exchange, Listener, RequestLog
+from maint.lab.http.certificates import EXPIRED, STRANGE, bad_pem, context_of
+from maint.lab.http.messages import JSON, ApiError, Request, Response
+from maint.lab.http.request_log import RequestLog
+from maint.lab.http.server import Exchange, Listener
 from maint.lab.manager import jks
-from maint.lab.manager.api.answer import Admitted, Incoming, admit, handle
-from maint.lab.manager.api.messages import JSON, ApiError, Response, html
+from maint.lab.manager.api.answer import Admitted, admit, handle
+from maint.lab.manager.api.messages import html, printed
 from maint.lab.manager.world import World
 
 _HEADERS = {
@@ -22,7 +26,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-XSS-Protection": "1; mode=block",
 }
-_SLOW_PIECES = 20
 
 
 class Manager(Protocol):
@@ -62,53 +65,59 @@ class ManagerExchange(Exchange):
     server: Port
     server_name = "Jetty"
 
-    def respond(self) -> None:
-        """Answer a request, unless a fault ends the connection without an answer."""
-        incoming = Incoming(self.command, self.path, {name.lower(): value for name, value in self.headers.items()})
-        response = self._door(incoming) or self._within(incoming)
-        if response is None:
-            self.close_connection = True
-            return
-        self.note(response.status, response.remark)
-        self.drain()
-        self._send(incoming, response)
+    def respond(self) -> Response:
+        """Return the answer to a request, as faults let it arrive."""
+        request, world = self.head(), self.server.manager.world
+        response = self._door(request) or self._within(request)
+        with world.lock:
+            return damaged(world, request, response)
 
-    def refuse(self, status: int, message: str) -> None:
-        """Send a page where the request could not be read, else an `ApiErrorMessage` (M2.4)."""
-        response = ApiError(status, message).response() if status == 500 else html(status, f"Error {status} {message}")
-        body = response.body()
-        self._head(response, len(body))
-        self.wfile.write(body)
+    def refused(self, status: int, message: str) -> Response:
+        """Return a page where the request could not be read, else an `ApiErrorMessage` (M2.4)."""
+        return ApiError(status, message).response if status == 500 else html(status, f"Error {status} {message}")
 
-    def _door(self, incoming: Incoming) -> Response | None:
+    def dumps(self, value: Any) -> bytes:  # Any: what JSON can spell
+        """Return a value as the server prints it."""
+        return printed(value)
+
+    def chunks(self, response: Response) -> bool:
+        """Return whether an answer leaves in chunks, as every JSON does for a client that knows them."""
+        return response.content_type == JSON and self.request_version != "HTTP/1.0" and response.status != 204
+
+    def headers_of(self, response: Response, length: int) -> Mapping[str, str]:
+        """Return the headers of an answer."""
+        del length
+        kind = f"{JSON};charset=utf-8" if response.content_type == JSON else response.content_type
+        return {**_HEADERS, **response.headers, **({"Content-Type": kind} if response.status != 204 else {})}
+
+    def _door(self, request: Request) -> Response | None:
         manager = self.server.manager
         if not manager.ready:
             return html(int(manager.world.switches["starting-status"]), "Cloudera Manager is starting")
         if not self.server.tls and manager.redirects:
             host = self.headers.get("Host", "localhost").rsplit(":", 1)[0]
-            location = f"https://{host}:{manager.tls_port}{incoming.target}"
+            location = f"https://{host}:{manager.tls_port}{self.path}"
             return Response(int(manager.world.switches["redirect-code"]), text=b"", headers={"Location": location})
         with manager.world.lock:
-            return stand_in(manager.world, incoming)
+            return stand_in(manager.world, request)
 
-    def _within(self, incoming: Incoming) -> Response | None:
+    def _within(self, request: Request) -> Response:
         manager, world = self.server.manager, self.server.manager.world
         with world.lock:
-            if world.faults.strikes("connection-dropped", incoming.call):
-                self.note(0, "connection dropped")
-                return None
-            admitted = admit(world, incoming)
+            if world.faults.strikes("connection-dropped", request.call):
+                return Response(0, lost=True, remark="connection dropped")
+            admitted = admit(world, request)
         if isinstance(admitted, Response):
             return admitted
         refused = self._unwanted()
         if refused:
             return refused
         if not self.chunked and not self.length:
-            return self._apply(incoming, admitted, None)
+            return self._apply(request, admitted, None)
         with tempfile.TemporaryDirectory(dir=manager.spool) as folder:
             body = Path(folder) / "body"
-            self._spool(body, early=_is_restore(incoming) and world.switches["put-commits"] == "closing-brace")
-            return self._apply(incoming, admitted, body)
+            self._spool(body, early=_is_restore(request) and world.switches["put-commits"] == "closing-brace")
+            return self._apply(request, admitted, body)
 
     def _unwanted(self) -> Response | None:
         switches = self.server.manager.world.switches
@@ -128,69 +137,19 @@ class ManagerExchange(Exchange):
                 if early and depth.closed_by(piece):
                     return
 
-    def _apply(self, incoming: Incoming, admitted: Admitted, body: Path | None) -> Response | None:
+    def _apply(self, request: Request, admitted: Admitted, body: Path | None) -> Response:
         manager, world, stopped = self.server.manager, self.server.manager.world, self.server.stopped
         with world.lock:
-            seconds = pause(world, incoming)
-        if seconds and stopped.wait(seconds):
-            return None  # rolled back
+            seconds = pause(world, request)
+        stopped.wait(seconds)
         with world.lock:
             if stopped.is_set():
-                return None
+                return Response(0, lost=True, remark="rolled back, the server stopped")
             before = (world.edits, list(world.faults.active))
-            response = handle(world, admitted, body).spelled()
-            lost = ending(world, incoming, response)
-            if incoming.method != "GET" or before != (world.edits, world.faults.active):
+            response = ended(world, request, handle(world, admitted, body))
+            if request.method != "GET" or before != (world.edits, world.faults.active):
                 manager.changed()
-        if lost:
-            self.note(response.status, "answer lost")
-            return None
-        stopped.wait(response.seconds)
         return response
-
-    def _send(self, incoming: Incoming, response: Response) -> None:
-        manager, body = self.server.manager, response.body()
-        with manager.world.lock:
-            cut, slow, clean = (
-                response.status == 200 and manager.world.faults.strikes(name, incoming.call)
-                for name in ("cut-body", "slow-body", "cut-body-cleanly")
-            )
-        chunked = response.content_type == JSON and self.request_version != "HTTP/1.0" and response.status != 204
-        self.close_connection = self.close_connection or cut or (clean and not chunked)
-        self._head(response, None if chunked else len(body))
-        if incoming.method == "HEAD":
-            return
-        size = max(1, len(body) // _SLOW_PIECES) if slow else PIECE
-        delay = manager.world.switches.number("slow-seconds") / _SLOW_PIECES if slow else 0.0
-        self._write(body, len(body) // 2 if cut or clean else len(body), size, chunked=chunked, torn=cut, delay=delay)
-        if chunked and not cut:
-            self.wfile.write(b"0\r\n\r\n")
-
-    def _head(self, response: Response, length: int | None) -> None:
-        self.send_response(response.status, response.reason)
-        for name, value in {**_HEADERS, **response.headers}.items():
-            self.send_header(name, value)
-        if response.status != 204:
-            kind = response.content_type
-            self.send_header("Content-Type", f"{kind};charset=utf-8" if kind == JSON else kind)
-        if length is None:
-            self.send_header("Transfer-Encoding", "chunked")
-        elif response.status != 204:
-            self.send_header("Content-Length", str(length))
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-
-    def _write(self, body: bytes, end: int, size: int, *, chunked: bool, torn: bool, delay: float) -> None:
-        # The last chunk of a torn body announces more than comes.
-        for start in range(0, end, size):
-            piece = body[start : min(start + size, end)]
-            announced = len(body) - start if torn and start + size >= end else len(piece)
-            self.wfile.write(b"%x\r\n%s" % (announced, piece) if chunked else piece)
-            if chunked and announced == len(piece):
-                self.wfile.write(b"\r\n")
-            if delay:
-                self.server.stopped.wait(delay)
 
 
 class _Depth:
@@ -216,38 +175,49 @@ class _Depth:
         return False
 
 
-def stand_in(world: World, incoming: Incoming) -> Response | None:
+def stand_in(world: World, request: Request) -> Response | None:
     """Return what a fault answers in the server's place, None when none strikes."""
-    faults, call = world.faults, incoming.call
+    faults, call = world.faults, request.call
     for name, answer in _STAND_INS.items():
         if faults.strikes(name, call):
             return answer
     return None
 
 
-def pause(world: World, incoming: Incoming) -> float:
+def pause(world: World, request: Request) -> float:
     """Return how many seconds pass before a request is carried out."""
     seconds = 0.0
-    if _is_restore(incoming):
+    if _is_restore(request):
         seconds = world.switches.number("put-seconds")
-        if world.faults.strikes("put-slow", incoming.call):
+        if world.faults.strikes("put-slow", request.call):
             seconds += world.switches.number("slow-seconds")
     return seconds
 
 
-def ending(world: World, incoming: Incoming, response: Response) -> bool:
-    """Return whether the answer to something that was carried out gets lost."""
-    if response.status != 200:
-        return False
-    return any(world.faults.strikes(name, incoming.call) for name in ("put-answer-lost", "delete-answer-lost"))
+def ended(world: World, request: Request, response: Response) -> Response:
+    """Return the answer to something that was carried out, which a fault may lose."""
+    losing = ("put-answer-lost", "delete-answer-lost")
+    if response.status == 200 and any(world.faults.strikes(name, request.call) for name in losing):
+        return replace(response, lost=True, remark="answer lost")
+    return response
 
 
-def _is_restore(incoming: Incoming) -> bool:
-    return incoming.method == "PUT" and incoming.path.endswith("/cm/deployment")
+def damaged(world: World, request: Request, response: Response) -> Response:
+    """Return an answer as faults let it arrive."""
+    cut, slow, short = (
+        response.status == 200 and not response.lost and world.faults.strikes(name, request.call)
+        for name in ("cut-body", "slow-body", "cut-body-cleanly")
+    )
+    damage = "cut" if cut else "short" if short else ""
+    return replace(response, damage=damage, drops=world.switches.number("slow-seconds") if slow else 0.0)
 
 
-_BUSY = ApiError(503, "The server is busy, try again later.").response()
-_FAILED = ApiError(500, "Internal server error: the lab was told to fail.").response()
+def _is_restore(request: Request) -> bool:
+    return request.method == "PUT" and request.path.endswith("/cm/deployment")
+
+
+_BUSY = ApiError(503, "The server is busy, try again later.").response
+_FAILED = ApiError(500, "Internal server error: the lab was told to fail.").response
 _STAND_INS: dict[str, Response] = {
     "redirect-everything": Response(302, text=b"", headers={"Location": "https://elsewhere.invalid/login"}),
     "proxy-502": html(502, "502 Bad Gateway"),
@@ -257,11 +227,11 @@ _STAND_INS: dict[str, Response] = {
     "unavailable": _BUSY,
     "error-500-once": _FAILED,
     "error-500": _FAILED,
-    "bad-request-once": ApiError(400, "Internal failure, try again.").response(),
+    "bad-request-once": ApiError(400, "Internal failure, try again.").response,
 }
 
 
-_FAULTS = ("expired-certificate", "wrong-host-certificate", "unknown-ca-certificate")
+_FAULTS = {"expired-certificate": EXPIRED, "wrong-host-certificate": "", "unknown-ca-certificate": STRANGE}
 
 
 class ShownCertificates:
@@ -283,7 +253,7 @@ class ShownCertificates:
         except jks.BadKeystore as error:
             return str(error)
         chain = b"".join(pki.pem_of_certificate(certificate) for certificate in entries[0].chain)
-        self._contexts["own"] = self._context("own", key, chain)
+        self._contexts["own"] = context_of(self._folder / "own.pem", key + chain)
         return ""
 
     def context(self, faults: FaultBox) -> ssl.SSLContext:
@@ -295,17 +265,5 @@ class ShownCertificates:
         return self._contexts[kind]
 
     def _bad(self, kind: str) -> ssl.SSLContext:
-        authority = self._authority
-        if kind == "unknown-ca-certificate":
-            authority = pki.Authority.create(self._now, "Somebody Else's")
         names = ["elsewhere.invalid"] if kind == "wrong-host-certificate" else self._names
-        make = authority.expired if kind == "expired-certificate" else authority.server
-        pair = make(names, self._now)
-        return self._context(kind, pair.key_pem, authority.chain_pem(pair))
-
-    def _context(self, name: str, key: bytes, chain: bytes) -> ssl.SSLContext:
-        path = self._folder / f"{name}.pem"
-        write_whole(path, key + chain, 0o600)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
-        return context
+        return context_of(self._folder / f"{kind}.pem", bad_pem(_FAULTS[kind], self._authority, names, self._now))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from maint.lab import pki
 from maint.lab.files import write_whole
+from maint.lab.http.certificates import bad_pem, context_of
 
-_OTHERS = {"fake": "Kubernetes Ingress Controller Fake Certificate", "strange": "Somebody Else's"}
+_INGRESS = "Kubernetes Ingress Controller Fake Certificate"
 
 
 class Certificates:
@@ -18,7 +19,7 @@ class Certificates:
         folder: where PEM files for the TLS library are put; `HOST.pem` there is shown for that host.
         names: what the lab's own certificate carries.
         ready: tells whether a host has its certificate.
-        spoiled: tells which bad certificate is to be shown, `expired` or `strange` (of another authority); "" for none.
+        spoiled: tells which bad certificate is to be shown, EXPIRED or STRANGE (of another authority); "" for none.
     """
 
     def __init__(
@@ -64,23 +65,16 @@ class Certificates:
             path = self._folder / f".{kind}.pem"
             if kind == "own":
                 certificate, key = self.write_own(now)
-                write_whole(path, key.read_bytes() + certificate.read_bytes(), 0o600)
+                pem = key.read_bytes() + certificate.read_bytes()
+            elif kind == "fake":
+                pem = bad_pem(_INGRESS, self._authority, ["ingress.local"], now)
             else:
-                authority = pki.Authority.create(now, _OTHERS[kind]) if kind in _OTHERS else self._authority
-                make = authority.expired if kind == "expired" else authority.server
-                pair = make(["ingress.local"] if kind == "fake" else self._names, now)
-                write_whole(path, pair.key_pem + authority.chain_pem(pair), 0o600)
-            self._contexts[kind] = _loaded(path)
+                pem = bad_pem(kind, self._authority, self._names, now)
+            self._contexts[kind] = context_of(path, pem)
         return self._contexts[kind]
 
     def _load(self, path: Path) -> ssl.SSLContext:
         stamp = f"{path}@{path.stat().st_mtime_ns}"
         if stamp not in self._contexts:
-            self._contexts[stamp] = _loaded(path)
+            self._contexts[stamp] = context_of(path)
         return self._contexts[stamp]
-
-
-def _loaded(path: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
-    return context

@@ -11,11 +11,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from maint.lab import http_server
+from maint.lab.http.messages import Response
+from maint.lab.http.server import basic_login
 from maint.lab.manager.document import Doc
 from maint.lab.switches import Switches
 from maint.lab.virtual_clusters import times
-from maint.lab.virtual_clusters.messages import ApiError, Request, Response, html
+from maint.lab.virtual_clusters.messages import ApiError, Request, html
 
 _WORKLOAD_LIFE = timedelta(hours=1)
 WORKLOAD, ACCESS = "workload", "access"
@@ -123,16 +124,15 @@ class Gateway(msgspec.Struct, frozen=True):
     # -- tokens
 
     def _by_password(self, request: Request) -> Response:
-        person = self.people.log_in(*http_server.basic_login(request.headers.get("authorization", "")))
+        person = self.people.log_in(*basic_login(request.headers.get("authorization", "")))
         if person is None or self.strikes("vc-token-refused", request.call):
             return self._refused()
         if person.local:
-            return ApiError(403, "only users of the directory get tokens").response()
+            return ApiError(403, "only users of the directory get tokens").response
         return self._token(person.name, request)
 
     def _by_workload(self, request: Request) -> Response:
-        token = request.headers.get("authorization", "").removeprefix("Bearer ")
-        user = self.mint.user(token, WORKLOAD, self.now())
+        user = self.mint.user(request.bearer, WORKLOAD, self.now())
         if not user or self.strikes("vc-token-refused", request.call):
             return self._refused()
         return self._token(user, request)
@@ -153,7 +153,7 @@ class Gateway(msgspec.Struct, frozen=True):
         kind = self.switches()["vc-token-refusal"]
         if kind == "html":
             return html(401, "HTTP Status 401 - Unauthorized")
-        return Response(401, text=b"") if kind == "empty" else ApiError(401, "invalid credentials").response()
+        return Response(401, text=b"") if kind == "empty" else ApiError(401, "invalid credentials").response
 
     # -- control plane
 
@@ -164,7 +164,7 @@ class Gateway(msgspec.Struct, frozen=True):
         try:
             given = request.document()
         except ApiError as error:
-            return error.response()
+            return error.response
         asked = given if isinstance(given, dict) else {}
         answers: dict[str, Callable[[], Doc]] = {
             "/api/v1/de/describeService": lambda: {"service": self._service()},

@@ -1,88 +1,21 @@
 """HTTPS on loopback for all names of a service: the gateway's, the virtual clusters', the control plane's."""
 
-import re
 import ssl
-from collections.abc import Iterable, Iterator
-from typing import BinaryIO, Protocol
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from maint.lab import http_server
-from maint.lab.http_server import Listener, RequestLog
+from maint.lab.http import server as http_server
+from maint.lab.http.form import BadForm, form_part
+from maint.lab.http.messages import Response
+from maint.lab.http.request_log import RequestLog
+from maint.lab.http.server import Listener
 from maint.lab.virtual_clusters.api.answer import Admitted, admit, handle, throttled
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.gateway import Gateway
-from maint.lab.virtual_clusters.messages import ApiError, Request, Response, html
+from maint.lab.virtual_clusters.messages import ApiError, Request, html, printed
 
-_PIECE = 1 << 18  # bytes of a stream that leave at once
 _MOST_JSON = 1 << 24
-_BOUNDARY = re.compile(r'boundary="?([^";,]{1,200})"?', re.IGNORECASE)
-_HEAD = 1 << 14
-
-
-class BadForm(ValueError):
-    """It is not a form with a part of that name, or it ended early."""
-
-
-class _Source:
-    """Bytes that come in pieces, looked through for marks."""
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = iter(pieces)
-        self._held = b""
-
-    def until(self, mark: bytes) -> Iterator[bytes]:
-        """Yield everything up to a mark, and step over it."""
-        while (place := self._held.find(mark)) < 0:
-            safe = len(self._held) - len(mark) + 1
-            if safe > 0:
-                yield self._held[:safe]
-                self._held = self._held[safe:]
-            self._more()
-        before, self._held = self._held[:place], self._held[place + len(mark) :]
-        if before:
-            yield before
-
-    def short(self, mark: bytes) -> bytes:
-        """Return everything up to a mark, of headers."""
-        found = b""
-        for piece in self.until(mark):
-            found += piece
-            if len(found) > _HEAD:
-                raise BadForm("the head of a part is too long")
-        return found
-
-    def peek(self, count: int) -> bytes:
-        """Return the next bytes and leave them."""
-        while len(self._held) < count:
-            self._more()
-        return self._held[:count]
-
-    def _more(self) -> None:
-        piece = next(self._pieces, b"")
-        if not piece:
-            raise BadForm("unexpected EOF")
-        self._held += piece
-
-
-def form_part(pieces: Iterable[bytes], content_type: str, name: str = "file") -> Iterator[bytes]:
-    """Yield the bytes of the part of that name; BadForm: there is none, or it ends early."""
-    found = _BOUNDARY.search(content_type)
-    if not content_type.lower().startswith("multipart/form-data") or not found:
-        raise BadForm("request Content-Type isn't multipart/form-data")
-    mark = b"--" + found[1].strip().encode()
-    source = _Source(pieces)
-    for _ in source.until(mark):
-        pass
-    while source.peek(2) != b"--":
-        head = source.short(b"\r\n\r\n").decode("utf-8", "replace")
-        if re.search(rf'content-disposition:[^\r\n]*;\s*name="?{re.escape(name)}"?\s*(;|\r|$)', head, re.IGNORECASE):
-            yield from source.until(b"\r\n" + mark)
-            return
-        for _ in source.until(b"\r\n" + mark):
-            pass
-    raise BadForm("http: no such file")
 
 
 class Names(Protocol):
@@ -118,31 +51,21 @@ class Exchange(http_server.Exchange):
     server: Port
     server_name = "istio-envoy"
 
-    def respond(self) -> None:
-        """Answer a request."""
+    def respond(self) -> Response:
+        """Return the answer to a request."""
+        head = self.head()
         try:
-            response = self._answer(self._request())
+            return self._answer(Request(head.method, head.path, head.query, head.headers))
         except BadForm as error:
-            response = ApiError(400, str(error)).response()
-        self.note(0 if response.lost else response.status, "answer lost" if response.lost else "")
-        try:
-            if response.lost:
-                self.close_connection = True
-            else:
-                self.drain()
-                self._send(response)
-        finally:
-            if response.stream:
-                response.stream.close()
+            return ApiError(400, str(error)).response
 
-    def refuse(self, status: int, message: str) -> None:
-        """Send an error as the API spells it."""
-        self._send(ApiError(status, message).response())
+    def refused(self, status: int, message: str) -> Response:
+        """Return an error as the API spells it."""
+        return ApiError(status, message).response
 
-    def _request(self) -> Request:
-        split = urlsplit(self.path)
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        return Request(self.command, split.path, query=parse_qs(split.query, keep_blank_values=True), headers=headers)
+    def dumps(self, value: Any) -> bytes:  # Any: what JSON can spell
+        """Return a value as the API prints it."""
+        return printed(value)
 
     def _answer(self, request: Request) -> Response:
         names, host = self.server.names, request.headers.get("host", "").rsplit(":", 1)[0].lower()
@@ -179,30 +102,3 @@ class Exchange(http_server.Exchange):
                 self.close_connection = True
                 raise BadForm("the body is too large")
         return found
-
-    def _send(self, response: Response) -> None:
-        body = b"" if response.stream else response.body()
-        length = response.length if response.stream else len(body)
-        self.send_response(response.status)
-        for name, value in response.headers.items():
-            self.send_header(name, value)
-        if response.status != 204:
-            if length or response.stream:
-                self.send_header("Content-Type", response.content_type)
-            self.send_header("Content-Length", str(length))
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        if response.stream and self.command != "HEAD":
-            self._stream(response.stream, response.length, response.damage)
-        elif response.status != 204 and self.command != "HEAD":
-            self.wfile.write(body)
-
-    def _stream(self, stream: BinaryIO, length: int, damage: str) -> None:
-        left = length // 2 if damage == "cut" else length
-        self.close_connection = self.close_connection or damage == "cut"
-        while left and (piece := stream.read(min(left, _PIECE))):
-            left -= len(piece)
-            if damage == "flip" and not left:
-                piece = piece[:-1] + bytes([piece[-1] ^ 1])
-            self.wfile.write(piece)

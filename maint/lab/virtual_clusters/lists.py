@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from maint.lab.http.messages import Response
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters.cluster import Cluster
-from maint.lab.virtual_clusters.messages import ApiError, Request, Response
+from maint.lab.virtual_clusters.messages import ApiError, Request
 
 Match = Callable[[Doc], bool]
 _TERM = re.compile(r"([A-Za-z][\w.]*)\[(\w+)\](.*)", re.DOTALL)

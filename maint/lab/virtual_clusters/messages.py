@@ -1,43 +1,22 @@
 """What goes into the gateway and the jobs API, and what comes out."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-import msgspec
-from msgspec.structs import replace
-
+from maint.lab.http import messages
+from maint.lab.http.messages import Response
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters.store import Staged
 
-JSON, TEXT, BYTES, ZIP = "application/json", "text/plain; charset=utf-8", "application/octet-stream", "application/zip"
 
+class Request(messages.Request, frozen=True):
+    """A request to a virtual cluster."""
 
-class Request(msgspec.Struct, frozen=True):
-    """A request."""
-
-    method: str
-    path: str
-    parts: Mapping[str, str] = msgspec.field(default_factory=dict)  # values of the path's placeholders
-    query: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)  # all values of each name
-    headers: Mapping[str, str] = msgspec.field(default_factory=dict)  # by lower-case name
     user: str = ""  # "" before that is known
     sees: bool = True  # whether the user has a role
     content: bytes = b""  # the body, but for uploads
     upload: Staged | None = None  # the file of a multipart body
-
-    @property
-    def call(self) -> str:
-        """Method and path, for faults."""
-        return f"{self.method} {self.path}"
-
-    def word(self, name: str, default: str = "") -> str:
-        """Return the last value of a name of the query."""
-        return (self.query.get(name) or [default])[-1]
-
-    def flag(self, name: str, default: bool = False) -> bool:
-        """Return a boolean of the query."""
-        return self.word(name, str(default)).lower() in ("true", "1")
 
     def document(self) -> Any:  # Any: what JSON can spell
         """Return the body as JSON, an empty object where there is no body; ApiError where it is not JSON."""
@@ -49,41 +28,15 @@ class Request(msgspec.Struct, frozen=True):
             raise ApiError(400, f"invalid character in body: {error}") from error
 
 
-class Response(msgspec.Struct, frozen=True):
-    """What is sent back."""
-
-    status: int = 200
-    value: Any = None  # Any: what JSON can spell
-    text: bytes | None = None  # the bare body
-    stream: BinaryIO | None = None  # a body of `length` bytes, sent piece by piece
-    length: int = 0
-    content_type: str = JSON
-    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
-    damage: str = ""  # "flip" lets the last byte be wrong, "cut" ends in the middle
-    lost: bool = False  # the connection ends without this answer
-
-    def body(self) -> bytes:
-        """Return the bytes of a body that is not a stream."""
-        if self.text is not None:
-            return self.text
-        return b"" if self.value is None else json.dumps(self.value, separators=(",", ":")).encode() + b"\n"
-
-    def dropped(self) -> "Response":
-        """Return the same, lost on its way."""
-        return replace(self, lost=True)
-
-
-class ApiError(Exception):
+class ApiError(messages.ApiError):
     """An answer that is an error (J3.5)."""
 
-    def __init__(self, status: int, message: str, more: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.more = status, message, dict(more or {})
+    fixed: ClassVar[Mapping[str, str]] = {"status": "error"}
 
-    def response(self, headers: Mapping[str, str] | None = None) -> Response:
-        """Return the answer."""
-        body = {"status": "error", "message": self.message, **self.more}
-        return Response(self.status, body, headers=headers or {})
+
+def printed(value: Any) -> bytes:  # Any: what JSON can spell
+    """Return a value as the API prints it."""
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
 def html(status: int, title: str) -> Response:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from maint.lab import pki
 from maint.lab.files import write_whole
-from maint.lab.http_server import RequestLog
+from maint.lab.http.certificates import EXPIRED, STRANGE
+from maint.lab.http.request_log import RequestLog
 from maint.lab.manager.document import Doc
 from maint.lab.manager.world import World
 from maint.lab.switches import Switches
@@ -201,7 +202,7 @@ class Service:
         return self.is_gateway(host) and any(each.tls_ready for each in self.clusters())
 
     def _spoiled(self) -> str:
-        kinds = {"expired": "vc-expired-certificate", "strange": "vc-unknown-ca-certificate"}
+        kinds = {EXPIRED: "vc-expired-certificate", STRANGE: "vc-unknown-ca-certificate"}
         return next((kind for kind, fault in kinds.items() if self._strikes(fault, "")), "")
 
     def _tick(self) -> None:

@@ -135,7 +135,9 @@ def _together(failed: Mapping[str, MaintError], hosts: Sequence[str], total: int
     words = f"{doing}: {len(failed)} of {total} hosts failed"
     out_of_reach = all(isinstance(error, CannotReach) for error in failed.values())
     kind = CannotReach if out_of_reach else WorkFailed
-    return kind(words, detail=detail, hint="; ".join([*hints[:3], hint]))
+    failure = kind(words, detail=detail, hint="; ".join([*hints[:3], hint]))
+    failure.hosts = tuple(hosts)
+    return failure
 
 
 def _lines(host: str, error: MaintError) -> list[str]:

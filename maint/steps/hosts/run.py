@@ -7,6 +7,7 @@ from pydantic import Field
 
 from maint.errors import CannotReach, MaintError, WorkFailed
 from maint.model.events import Result
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Ran, Sight, Site, Work
@@ -101,7 +102,9 @@ def _raising_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) 
     if failed:
         hint = "mend what they say, then `maint playbook resume`"
         detail = [*failed, *(failure.detail if failure else ())]
-        raise WorkFailed(f"the command failed on {len(failed)} hosts", detail=detail, hint=hint)
+        ours = WorkFailed(f"the command failed on {show_count(len(failed), 'host')}", detail=detail, hint=hint)
+        ours.hosts = [*(host for host, one in ran.items() if not one.ok), *(failure.hosts if failure else ())]
+        raise ours
     if failure:
         raise failure
 

@@ -1,6 +1,7 @@
 """Which hosts a step works on, by name or by group of the config."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -16,12 +17,13 @@ from maint.steps.step import Arguments
 class HostsArguments(Arguments):
     """Hosts by name, and all hosts of groups."""
 
+    every: ClassVar[bool] = False  # whether all hosts of the config are meant where none are named
     hosts: list[str] = Field(default_factory=list, description="names of hosts in the config")
     groups: list[str] = Field(default_factory=list, description="all hosts of these groups")
 
 
-def chosen_hosts(sight: Sight, args: HostsArguments, otherwise: Sequence[str] = ()) -> list[str]:
-    """Return the names of the hosts that are meant, in the order of the config; `otherwise` where none are named."""
+def chosen_hosts(sight: Sight, args: HostsArguments) -> list[str]:
+    """Return the names of the hosts that are meant, in the order of the config; Invalid: one is not in the config."""
     require_ssh(sight, "hosts")
     known = {host.name: set(host.groups) for host in (*sight.settings.hosts, *sight.settings.hosts_in("manager"))}
     groups = {group for each in known.values() for group in each}
@@ -32,9 +34,9 @@ def chosen_hosts(sight: Sight, args: HostsArguments, otherwise: Sequence[str] = 
                 hint = f"did you mean {guess!r}?" if guess else f"the config has {', '.join(sorted(every)) or 'none'}"
                 raise Invalid(f"site {sight.settings.name} has no {kind} {name!r}", hint=hint)
     if not args.hosts and not args.groups:
-        if not otherwise:
+        if not args.every:
             raise Invalid("no host is named", hint="give `hosts: [NAME, …]` or `groups: [NAME, …]`")
-        return list(otherwise)
+        return [host.name for host in sight.settings.hosts]
     return [name for name, has in known.items() if name in args.hosts or has & set(args.groups)]
 
 

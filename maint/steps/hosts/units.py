@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from maint.errors import CannotReach, DeadlinePassed, TimedOut, WorkFailed
 from maint.model.json import Json
@@ -104,18 +105,23 @@ def _server_action(step: Step[NoArguments], sight: Sight, verb: str, undo: str) 
     return step.action(f"{UNIT} on {names}", f"{verb} {UNIT} on {names}", {"hosts": hosts}, undo=undo)
 
 
-class _Agents(Step[HostsArguments]):
+class AgentsArguments(HostsArguments):
+    """Hosts by name or group; all hosts of the config where none are named."""
+
+    every: ClassVar[bool] = True
+
+
+class _Agents(Step[AgentsArguments]):
     """What the steps for agents share: all hosts of the config where none is named."""
 
     effect = Effect.CHANGE
-    arguments = HostsArguments
+    arguments = AgentsArguments
     verb: str
 
-    def plan(self, args: HostsArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: AgentsArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for all hosts."""
-        every = [host.name for host in sight.settings.hosts]
         require_ssh(sight, "hosts")
-        hosts = chosen_hosts(sight, args, every) if every or args.hosts or args.groups else []
+        hosts = chosen_hosts(sight, args)
         words = self.words(sight, hosts) if hosts else "the config lists no hosts: agents are left alone"
         effect = self.effect if hosts else Effect.READ
         yield self.action(f"{AGENT} on {len(hosts)} hosts", words, {"hosts": hosts}, effect=effect)

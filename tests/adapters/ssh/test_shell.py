@@ -78,6 +78,11 @@ def test_a_command_that_prints_without_end_is_ended(shell: FabricShell, stream: 
     assert shell.ask("one", "echo alive").out == b"alive\n"
 
 
+def test_a_command_that_prints_on_and_on_has_no_more_time_than_a_silent_one(shell: FabricShell) -> None:
+    with pytest.raises(TimedOut):
+        shell.ask("one", "cat /dev/zero", timeout=0.2)
+
+
 # Connections that break
 
 

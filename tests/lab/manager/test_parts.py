@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pyrage
 import pytest
+from cryptography.x509 import SubjectAlternativeName, load_pem_x509_certificate
 from hypothesis import given
 from hypothesis import strategies as st
 
 from maint.lab import pki
 from maint.lab.faults import FAULTS, HOST, ONCE, TARGETS, FaultBox, UnknownFault
-from maint.lab.http_server import BodyCut, Exchange
+from maint.lab.http.server import BodyCut, Exchange
 from maint.lab.manager import document, host_files, jks
 from maint.lab.manager.accounts import hash_password, matches, new_salt
 from maint.lab.manager.host_files import java_options, redaction_property
@@ -71,6 +72,15 @@ def test_a_keystore_gives_back_its_key(authority):
     assert entry.chain[0] == pair.der
     with pytest.raises(jks.BadKeystore):
         jks.unprotect(entry.protected_key, "wrong")
+
+
+def test_an_expired_host_certificate_is_still_of_its_key_and_names(authority):
+    pair = authority.server(["base-01.example.internal"], NOW)
+    good, bad = (load_pem_x509_certificate(pem) for pem in (pair.pem, authority.expired_copy(pair.pem, NOW)))
+    assert bad.not_valid_after_utc < NOW < good.not_valid_after_utc
+    assert bad.public_key() == good.public_key()
+    named = SubjectAlternativeName
+    assert bad.extensions.get_extension_for_class(named) == good.extensions.get_extension_for_class(named)
 
 
 def test_a_changed_keystore_does_not_open(authority):

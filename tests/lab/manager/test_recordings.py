@@ -7,7 +7,7 @@ import pytest
 
 from maint.lab.manager import accounts, document
 from maint.lab.manager.document import announced, recorded_at
-from maint.lab.manager.load import Options
+from maint.lab.manager.load import Options, load
 
 HERE = Path(__file__).parents[1]
 RECORDINGS = sorted((HERE.parent / "data" / "recordings").glob("deployment-*.json"))
@@ -93,6 +93,14 @@ def test_a_recorded_administrator_keeps_the_password_that_was_given(make_lab):
     client = make_lab(Options(deployment=path, password="walnut-Admin4"))
     assert (client.account, client.lab.remarks) == (("admin", "walnut-Admin4"), ())
     assert client.get("/api/version").text == "v16"
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_a_lab_with_a_new_password_knows_no_factory_one_whatever_was_recorded(path):
+    loaded = load(Options(deployment=path, new_password="walnut-New1"))
+    users = document.users(loaded.world.deployment)
+    assert accounts.check_password(users, loaded.username, "walnut-New1")
+    assert not accounts.check_password(users, loaded.username, accounts.FACTORY_PASSWORD)
 
 
 def test_answers_have_the_fields_that_real_servers_sent(make_lab):

@@ -8,12 +8,11 @@ import socket
 import ssl
 import threading
 import zipfile
-from pathlib import Path
 
 import pytest
 import requests
 
-import maint
+from maint.cli.help.topics import text_of
 from maint.lab.manager import document, simulator
 from maint.lab.manager.api import routes
 from maint.lab.manager.load import Options
@@ -50,8 +49,8 @@ def test_a_handler_that_fails_is_answered_500_and_logged(loaded, monkeypatch):
     def fails(world, request):
         raise KeyError("anything")
 
-    call = next(pattern for pattern in routes._COMPILED if pattern.fullmatch("GET cm/version"))
-    monkeypatch.setitem(routes._COMPILED, call, routes.Route(fails))
+    call = next(pattern for pattern in routes.CALLS.table if pattern.fullmatch("GET cm/version"))
+    monkeypatch.setitem(routes.CALLS.table, call, routes.Route(fails))
     answer = loaded.get(f"{V}/cm/version", timeout=10)
     assert (answer.status_code, "message" in answer.json()) == (500, True)
     assert (last(loaded)["path"], last(loaded)["status"]) == (f"{V}/cm/version", 500)
@@ -251,8 +250,7 @@ def test_every_call_that_the_lab_answers_is_one_of_the_real_servers():
 
 
 def test_the_help_lists_every_call():
-    text = (Path(maint.__file__).parent / "help/lab.md").read_text()
-    listed = re.findall(r"^    ([A-Z, ]+?) +(?:/api/)?([\w/{}:|]+)$", text, re.MULTILINE)
+    listed = re.findall(r"^    ([A-Z, ]+?) +(?:/api/)?([\w/{}:|]+)$", text_of("lab"), re.MULTILINE)
     told = {f"{method} {path}" for methods, path in listed for method in methods.split(", ")}
     assert told == {*routes.ROUTES, "GET version"}
 

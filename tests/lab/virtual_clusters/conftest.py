@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from maint.lab.http.messages import Response
 from maint.lab.manager.load import default_deployment
 from maint.lab.manager.world import World
 from maint.lab.switches import Switches
@@ -19,7 +20,7 @@ from maint.lab.virtual_clusters.api.answer import Admitted, admit, handle
 from maint.lab.virtual_clusters.cluster import Cluster, Identity
 from maint.lab.virtual_clusters.engine import Engine
 from maint.lab.virtual_clusters.gateway import ACCESS, Gateway, TokenSigner, User, Users
-from maint.lab.virtual_clusters.messages import Request, Response
+from maint.lab.virtual_clusters.messages import Request, printed
 
 BEGIN = datetime(2025, 3, 12, 9, 31, tzinfo=UTC)
 PEOPLE = [
@@ -64,7 +65,7 @@ class Api:
         )  # fmt: skip
         admitted = admit(self.cluster, self.gateway, request)
         if isinstance(admitted, Response):
-            return Answer(admitted.status, admitted.body(), admitted)
+            return Answer(admitted.status, admitted.printed(printed).text or b"", admitted)
         fields = {name: getattr(admitted.request, name) for name in Request.__struct_fields__}
         if upload is not None:
             fields["upload"] = self.cluster.files.stage([upload])
@@ -72,7 +73,7 @@ class Api:
         if response.stream:
             with response.stream as stream:
                 return Answer(response.status, stream.read(), response)
-        return Answer(response.status, response.body(), response)
+        return Answer(response.status, response.text or b"", response)
 
     def get(self, target: str, **more: Any) -> Any:
         """Return the JSON of a GET that is answered 200."""

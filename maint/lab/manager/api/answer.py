@@ -4,40 +4,23 @@ import re
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from maint.lab import http_server
+from maint.lab.http import messages
+from maint.lab.http.messages import JSON, ApiError, Response
+from maint.lab.http.server import basic_login
 from maint.lab.manager import commands
 from maint.lab.manager.accounts import ADMIN, CLUSTER_ADMIN, Grant, grants
 from maint.lab.manager.api import manager, routes
-from maint.lab.manager.api.messages import JSON, ApiError, Handler, Request, Response, html
+from maint.lab.manager.api.messages import Handler, Request, html, printed
 from maint.lab.manager.api.routes import ADMINISTER, FULL, OPERATE, PRIVILEGED, READ
 from maint.lab.manager.document import Doc, major
 from maint.lab.manager.world import World
 
 _VIEWS = ("summary", "full", "full_with_health_check_explanation", "export", "export_redacted")
 _API = re.compile(r"/api/v(\d+)/(.+?)/?")
-
-
-class Incoming(Struct, frozen=True):
-    """The head of a request."""
-
-    method: str
-    target: str  # path and query as they came
-    headers: Mapping[str, str]  # by lower-case name
-
-    @property
-    def path(self) -> str:
-        """The path without the query."""
-        return urlsplit(self.target).path
-
-    @property
-    def call(self) -> str:
-        """Method and path, for logs and faults."""
-        return f"{self.method} {self.path}"
 
 
 class Admitted(Struct, frozen=True):
@@ -48,7 +31,7 @@ class Admitted(Struct, frozen=True):
     cookie: str  # the session that its answer opens, "" for none
 
 
-def admit(world: World, incoming: Incoming) -> Admitted | Response:
+def admit(world: World, incoming: messages.Request) -> Admitted | Response:
     """Return the request of an account that is let in, or the answer that ends it before its body is read."""
     if not incoming.path.startswith("/api"):
         return _pages(incoming)
@@ -58,7 +41,7 @@ def admit(world: World, incoming: Incoming) -> Admitted | Response:
     try:
         return Admitted(*_routed(world, incoming, user), cookie)
     except ApiError as error:
-        return with_cookie(error.response(), cookie)
+        return with_cookie(error.response, cookie)
 
 
 def handle(world: World, admitted: Admitted, body: Path | None) -> Response:
@@ -67,8 +50,8 @@ def handle(world: World, admitted: Admitted, body: Path | None) -> Response:
     try:
         response = admitted.handler(world, replace(admitted.request, body=body))
     except ApiError as error:
-        response = error.response()
-    return with_cookie(response, admitted.cookie)
+        response = error.response
+    return with_cookie(response.printed(printed), admitted.cookie)
 
 
 def with_cookie(response: Response, cookie: str) -> Response:
@@ -76,10 +59,8 @@ def with_cookie(response: Response, cookie: str) -> Response:
     return replace(response, headers={**response.headers, "Set-Cookie": cookie}) if cookie else response
 
 
-def _routed(world: World, incoming: Incoming, user: Doc) -> tuple[Request, Handler]:
-    query = dict(parse_qsl(urlsplit(incoming.target).query, keep_blank_values=True))
-    host = incoming.headers.get("host", "localhost:7180")
-    request = Request(incoming.method, incoming.call, 0, {}, query, incoming.headers, user, host=host)
+def _routed(world: World, incoming: messages.Request, user: Doc) -> tuple[Request, Handler]:
+    request = Request(incoming.method, incoming.path, incoming.query, incoming.headers, user=user)
     if incoming.path.rstrip("/") == "/api/version" and incoming.method in ("GET", "HEAD"):
         return request, manager.api_version
     if incoming.path.rstrip("/") == "/api/version":
@@ -87,13 +68,13 @@ def _routed(world: World, incoming: Incoming, user: Doc) -> tuple[Request, Handl
     found = _API.fullmatch(incoming.path)
     if not found or not 1 <= int(found[1]) <= world.api:
         raise ApiError(404, "Not found.")
-    routed = routes.find(incoming.method, found[2])
+    routed = routes.CALLS.find("GET" if incoming.method == "HEAD" else incoming.method, found[2])
     if routed is None:
         raise _no_route(incoming.method, found[2])
     route, parts = routed
     if route.since > int(found[1]):
         raise ApiError(404, "Not found.")
-    view = query.get("view", "summary").lower()
+    view = request.word("view", "summary").lower()
     if view not in _VIEWS:
         raise ApiError(400, f"View '{view}' is not supported; supported are: {', '.join(_VIEWS)}.")
     kind = incoming.headers.get("content-type", JSON).split(";")[0].strip().lower()
@@ -106,9 +87,9 @@ def _routed(world: World, incoming: Incoming, user: Doc) -> tuple[Request, Handl
 def _no_route(method: str, path: str) -> ApiError:
     if routes.is_real(method, path):
         return ApiError(501, f"{method} {path} is not simulated by this lab.", remark="not simulated")
-    allowed = routes.methods(path)
+    allowed = ", ".join(routes.CALLS.methods(path)).replace("GET", "GET, HEAD")
     if allowed:
-        return ApiError(405, "Method not allowed.", headers={"Allow": ", ".join(allowed)})
+        return ApiError(405, "Method not allowed.", headers={"Allow": allowed})
     return ApiError(404, "Not found.")
 
 
@@ -117,13 +98,13 @@ def _cluster_name(world: World, parts: Mapping[str, str]) -> str:
     return str(cluster["name"]) if cluster else ""
 
 
-def _account(world: World, incoming: Incoming) -> tuple[Doc | None, str]:
+def _account(world: World, incoming: messages.Request) -> tuple[Doc | None, str]:
     # A cookie is taken instead of Basic.
     name = cookie_name(world)
     session = _cookie(incoming.headers.get("cookie", ""), name)
     if session and (known := world.session_user(session)):
         return known, ""
-    login, password = http_server.basic_login(incoming.headers.get("authorization", ""))
+    login, password = basic_login(incoming.headers.get("authorization", ""))
     user = world.log_in(login, password) if login else None
     return user, f"{name}={world.open_session(login)};Path=/;HttpOnly" if user else ""
 
@@ -147,17 +128,17 @@ def _cookie(header: str, name: str) -> str:
 def _unauthorised(world: World) -> Response:
     answer = html(401, "Error 401 Bad credentials", "Bad credentials")
     if world.switches["unauthorised-body"] == "json":
-        answer = replace(ApiError(401, "Bad credentials").response(), reason="Bad credentials")
+        answer = replace(ApiError(401, "Bad credentials").response, reason="Bad credentials")
     return replace(answer, headers={"WWW-Authenticate": 'Basic realm="Cloudera Manager"'})
 
 
-def _pages(incoming: Incoming) -> Response:
+def _pages(incoming: messages.Request) -> Response:
     if incoming.path in ("/", "/cmf/login"):
         return html(200, "Cloudera Manager")
     return html(404, "Error 404 Not Found")
 
 
-def _struck(world: World, fault: str, incoming: Incoming) -> bool:
+def _struck(world: World, fault: str, incoming: messages.Request) -> bool:
     return world.faults.strikes(fault, incoming.call)
 
 

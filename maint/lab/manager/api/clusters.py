@@ -1,7 +1,8 @@
 """Clusters with what belongs to one: host templates, parcels, data contexts, control planes (M5, M6, M10.4)."""
 
+from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
-from maint.lab.manager.api.messages import ApiError, Request, Response, cluster_of, listing
+from maint.lab.manager.api.messages import Request, cluster_of, listing
 from maint.lab.manager.document import Doc, clusters, hosts, items, roles, services
 from maint.lab.manager.world import STOPPED, World
 
@@ -18,7 +19,7 @@ def kind_of(cluster: Doc) -> str:
 
 def read_all(world: World, request: Request) -> Response:
     """List clusters of the type asked for; base ones by default."""
-    wanted = request.query.get("clusterType", "base").lower()
+    wanted = request.word("clusterType", "base").lower()
     if wanted not in (*_TYPES, "any"):
         raise ApiError(400, f"Cluster type '{wanted}' is not supported; supported are: any, base, compute, experience.")
     found = [each for each in clusters(world.deployment) if wanted == "any" or kind_of(each) == _TYPES[wanted]]

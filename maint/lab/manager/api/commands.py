@@ -3,8 +3,9 @@
 import io
 import zipfile
 
+from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
-from maint.lab.manager.api.messages import ApiError, Request, Response, cluster_of, listing, role_of, service_of
+from maint.lab.manager.api.messages import Request, cluster_of, listing, role_of, service_of
 from maint.lab.manager.document import Doc
 from maint.lab.manager.world import Command, World
 

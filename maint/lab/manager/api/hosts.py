@@ -1,15 +1,9 @@
 """Hosts, and which cluster they belong to (M10.1)."""
 
+from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
 from maint.lab.manager.api.clusters import members
-from maint.lab.manager.api.messages import (
-    ApiError,
-    Request,
-    Response,
-    cluster_of,
-    config_items,
-    listing,
-)
+from maint.lab.manager.api.messages import Request, cluster_of, config_items, listing
 from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, roles
 from maint.lab.manager.world import World
 

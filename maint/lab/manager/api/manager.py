@@ -1,8 +1,9 @@
 """The manager itself: build, settings, servers, database, and its whole deployment (M3, M7, M8, M10.5)."""
 
+from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import accounts, commands, put_deployment
-from maint.lab.manager.api.messages import ApiError, Request, Response, config_items, listing, plain
-from maint.lab.manager.document import Doc, clusters, hosts, items
+from maint.lab.manager.api.messages import Request, config_items, listing, plain
+from maint.lab.manager.document import Doc, clusters, dumps, hosts, items
 from maint.lab.manager.views import Hide, as_of, hidden
 from maint.lab.manager.world import World
 
@@ -93,21 +94,21 @@ def api_version(world: World, _request: Request) -> Response:
 
 def echo(_world: World, request: Request) -> Response:
     """Answer the message."""
-    return Response(value={"message": request.query.get("message", "Hello, World!")})
+    return Response(value={"message": request.word("message", "Hello, World!")})
 
 
 def echo_error(_world: World, request: Request) -> Response:
     """Always fail, with the message."""
-    raise ApiError(500, request.query.get("message", "Default error message"))
+    raise ApiError(500, request.word("message", "Default error message"))
 
 
 def read_deployment(world: World, request: Request) -> Response:
     """Export everything, redacted or not."""
-    view = request.query.get("view", "export").lower()
+    view = request.word("view", "export").lower()
     if view not in ("export", "export_redacted"):
         raise ApiError(400, f"View '{view}' is not supported; supported are: export, export_redacted.")
     seconds = world.switches.number("get-seconds")
-    return Response(value=exported(world, request, view == "export_redacted"), whole=True, seconds=seconds)
+    return Response(text=exported(world, request, view == "export_redacted"), delay=seconds)
 
 
 def replace_deployment(world: World, request: Request) -> Response:
@@ -120,11 +121,11 @@ def replace_deployment(world: World, request: Request) -> Response:
     except put_deployment.NotAccepted as error:
         raise ApiError(400, str(error)) from error
     world.replace_deployment(deployment, added=not request.flag("deleteCurrentDeployment"))
-    return Response(value=exported(world, request, False), whole=True)
+    return Response(text=exported(world, request, False))
 
 
-def exported(world: World, request: Request, redacted: bool) -> Doc:
-    """Return the document as one account sees it, in the shape of the API version of the path."""
+def exported(world: World, request: Request, redacted: bool) -> bytes:
+    """Return the document as one account sees it, in the shape of the path's version, nulls included (recordings)."""
     switches = world.switches
     secret = redacted or world.redaction
     under = switches["pwhash-in-redacted-view" if redacted else "pwhash-under-redaction"]
@@ -138,7 +139,7 @@ def exported(world: World, request: Request, redacted: bool) -> Doc:
     copy = hidden(world.deployment, hide)
     if request.api < world.shape:
         copy = as_of(copy, request.api)
-    return _extras(world, {**copy, "timestamp": commands.moment(world.now().timestamp())})
+    return dumps(_extras(world, {**copy, "timestamp": commands.moment(world.now().timestamp())})).encode()
 
 
 def _extras(world: World, doc: Doc) -> Doc:

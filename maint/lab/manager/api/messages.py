@@ -7,34 +7,33 @@ from typing import Any
 
 import msgspec
 
+from maint.lab.http import messages
+from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager.document import Doc, dumps, items, parse, roles, services, without_nulls
 from maint.lab.manager.views import as_of, hide_items
 from maint.lab.manager.world import World
 
-JSON = "application/json"
 
+class Request(messages.Request, frozen=True):
+    """A request that was let in; a HEAD is answered by the handler of its GET."""
 
-class Request(msgspec.Struct, frozen=True):
-    """A request that was let in."""
-
-    method: str  # as it came; a HEAD is answered by the handler of its GET
-    call: str  # method and path, for faults
-    api: int  # N of `/api/vN`; 0 outside
-    parts: Mapping[str, str]  # values of the path's placeholders
-    query: Mapping[str, str]  # the last value of each name
-    headers: Mapping[str, str]  # by lower-case name
-    user: Doc
+    api: int = 0  # N of `/api/vN`; 0 outside
+    user: Doc = msgspec.field(default_factory=dict)
     body: Path | None = None  # the file that holds the whole body
-    host: str = "localhost:7180"  # name and port by which the client came
+
+    @property
+    def host(self) -> str:
+        """Name and port by which the client came."""
+        return self.headers.get("host", "localhost:7180")
 
     @property
     def full(self) -> bool:
         """Whether the full view was asked for."""
-        return self.query.get("view", "summary").lower().startswith("full")
+        return self.word("view", "summary").lower().startswith("full")
 
-    def flag(self, name: str) -> bool:
-        """Return a boolean of the query; any case counts (M2.3)."""
-        return self.query.get(name, "").lower() == "true"
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return a boolean of the query, of which only "true" is one; any case counts (M2.3)."""
+        return self.word(name, str(default)).lower() == "true"
 
     def content(self) -> bytes:
         """Return the whole body."""
@@ -62,48 +61,12 @@ class Request(msgspec.Struct, frozen=True):
         return listed
 
 
-class Response(msgspec.Struct, frozen=True):
-    """What is sent back."""
-
-    status: int = 200
-    value: Any = None  # Any: whatever JSON can spell
-    text: bytes | None = None  # the bare body
-    content_type: str = JSON
-    reason: str | None = None
-    headers: Mapping[str, str] = {}
-    whole: bool = False  # nulls within the value are printed too, as an export does where it has some (recordings)
-    seconds: float = 0.0  # before its first byte
-    remark: str = ""  # for the record of requests
-
-    def spelled(self) -> "Response":
-        """Return the same with its value printed, so that later changes of the world do not reach it."""
-        return self if self.value is None else msgspec.structs.replace(self, text=self.body(), value=None)
-
-    def body(self) -> bytes:
-        """Return the bytes of the body."""
-        if self.text is not None:
-            return self.text
-        if self.value is None:
-            return b""
-        return dumps(self.value if self.whole else without_nulls(self.value)).encode()
-
-
-class ApiError(Exception):
-    """An answer that is an `ApiErrorMessage` (M2.4); the remark goes to the record of requests."""
-
-    def __init__(
-        self, status: int, message: str, *, headers: Mapping[str, str] | None = None, remark: str = ""
-    ) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
-        self._headers, self._remark = headers or {}, remark
-
-    def response(self) -> Response:
-        """Return the answer."""
-        return Response(self.status, {"message": self.message}, headers=self._headers, remark=self._remark)
-
-
 Handler = Callable[[World, Request], Response]
+
+
+def printed(value: Any) -> bytes:  # Any: whatever JSON can spell
+    """Return a value as the server prints it, without what is null."""
+    return dumps(without_nulls(value)).encode()
 
 
 def plain(text: str, content_type: str = "text/plain") -> Response:

@@ -2,12 +2,11 @@
 
 import re
 from functools import cache
-from itertools import zip_longest
 from pathlib import Path
-from urllib.parse import unquote
 
 import msgspec
 
+from maint.lab.http.routes import Routes
 from maint.lab.manager.api import clusters, commands, hosts, manager, security, services
 from maint.lab.manager.api.messages import Handler, all_of, one, part, settings_of
 
@@ -106,20 +105,7 @@ ROUTES: dict[str, Route] = {
     "DELETE dataContexts/{context}": Route(clusters.delete_context, ADMINISTER, 32),
     "GET controlPlanes": Route(clusters.control_planes, since=45),
 }
-
-
-def find(method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-    """Return the route of a path below `/api/vN/`, and the values of its placeholders; a HEAD is a GET's."""
-    for pattern, route in _COMPILED.items():
-        found = pattern.fullmatch(f"{'GET' if method == 'HEAD' else method} {path}")
-        if found:
-            return route, {name: unquote(value) for name, value in found.groupdict().items()}
-    return None
-
-
-def methods(path: str) -> list[str]:
-    """Return the methods that a path answers to."""
-    return [method for method in ("GET", "HEAD", "POST", "PUT", "DELETE") if find(method, path)]
+CALLS = Routes(ROUTES)  # below `/api/vN/`
 
 
 def is_real(method: str, path: str) -> bool:
@@ -131,13 +117,3 @@ def is_real(method: str, path: str) -> bool:
 def _real_calls() -> list[tuple[re.Pattern[str], list[str]]]:
     lines = [line.split() for line in _REAL_CALLS.read_text().splitlines() if not line.startswith("#")]
     return [(re.compile(re.escape(path).replace(r"\*", "[^/]+")), allowed) for path, *allowed in lines]
-
-
-def _pattern(spelled: str) -> re.Pattern[str]:
-    # `{name}` stands for one word of the path, `{name:a|b}` for one of these.
-    split = re.split(r"\{(\w+)(?::([\w|]+))?\}", spelled)
-    named = (f"(?P<{name}>{words or '[^/]+'})" for name, words in zip(split[1::3], split[2::3], strict=True))
-    return re.compile("".join(part for pair in zip_longest(map(re.escape, split[::3]), named) for part in pair if part))
-
-
-_COMPILED = {_pattern(spelled): route for spelled, route in ROUTES.items()}

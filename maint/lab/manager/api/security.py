@@ -2,11 +2,12 @@
 
 import base64
 import hashlib
-from email import message_from_bytes, policy
 
+from maint.lab.http.form import BadForm, form_part
+from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
 from maint.lab.manager.accounts import internal
-from maint.lab.manager.api.messages import ApiError, Request, Response, listing, one_of, plain
+from maint.lab.manager.api.messages import Request, listing, one_of, plain
 from maint.lab.manager.document import Doc, users
 from maint.lab.manager.license import BadLicense, read_license
 from maint.lab.manager.views import as_of
@@ -30,7 +31,7 @@ def truststore(world: World, request: Request) -> Response:
     """Answer the truststore as JKS or PEM."""
     if not world.truststore_password():
         return _off(world)
-    kind = request.query.get("type", "JKS").upper()
+    kind = request.word("type", "JKS").upper()
     if kind not in ("JKS", "PEM"):
         raise ApiError(400, f"Truststore type '{kind}' is not supported; supported are: JKS, PEM.")
     content = world.truststore_files.get(kind)
@@ -64,9 +65,10 @@ def read_installed_license(world: World, request: Request) -> Response:
 
 def upload_license(world: World, request: Request) -> Response:
     """Install the licence of the part named `license`."""
-    content = _part(request, "license")
-    if content is None:
-        raise ApiError(400, "The request has no part named 'license'.")
+    try:
+        content = b"".join(form_part([request.content()], request.headers.get("content-type", ""), "license"))
+    except BadForm as error:
+        raise ApiError(400, "The request has no part named 'license'.") from error
     try:
         world.license = read_license(content, world.now())
     except BadLicense as error:
@@ -109,15 +111,6 @@ def _license(inner: Doc, api: int) -> Doc:
         shown["deactivationDate"] = inner.get("deactivationDate")
         shown["startDate"] = inner.get("startDate")
     return shown
-
-
-def _part(request: Request, name: str) -> bytes | None:
-    head = f"Content-Type: {request.headers.get('content-type', '')}\r\n\r\n".encode()
-    for part in message_from_bytes(head + request.content(), policy=policy.HTTP).walk():
-        if part.get_param("name", header="content-disposition") == name:
-            content = part.get_payload(decode=True)
-            return content if isinstance(content, bytes) else None
-    return None
 
 
 def read_users(world: World, request: Request) -> Response:

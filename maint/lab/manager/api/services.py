@@ -1,16 +1,8 @@
 """Services, roles and role config groups, of clusters and of the manager itself (M5, M10.2)."""
 
+from maint.lab.http.messages import Response
 from maint.lab.manager import commands
-from maint.lab.manager.api.messages import (
-    Request,
-    Response,
-    cluster_of,
-    config_items,
-    listing,
-    one_of,
-    role_of,
-    service_of,
-)
+from maint.lab.manager.api.messages import Request, cluster_of, config_items, listing, one_of, role_of, service_of
 from maint.lab.manager.document import Doc, items, roles, services
 from maint.lab.manager.views import as_of
 from maint.lab.manager.world import NA, STARTED, World

@@ -1,16 +1,16 @@
 """From a request to its answer: who is let in, what faults do, who answers which call (J3)."""
 
-import re
 from collections.abc import Callable, Mapping
-from urllib.parse import unquote
 
 import msgspec
 from msgspec.structs import replace
 
+from maint.lab.http.messages import Response
+from maint.lab.http.routes import Routes
 from maint.lab.virtual_clusters.api import archives, job_runs, jobs, resources
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.gateway import ACCESS, Gateway
-from maint.lab.virtual_clusters.messages import ApiError, Request, Response, html
+from maint.lab.virtual_clusters.messages import ApiError, Request, html, printed
 
 Handler = Callable[[Cluster, Request], Response]
 _UPLOADS = (("PUT", "resources/"), ("POST", "admin/import"))
@@ -55,6 +55,7 @@ ROUTES: dict[str, Handler] = {
     "GET admin/export": archives.export,
     "POST admin/import": archives.take_in,
 }
+CALLS = Routes(ROUTES)
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -72,20 +73,19 @@ def admit(cluster: Cluster, gateway: Gateway, request: Request) -> Admitted | Re
     struck = _stand_in(cluster, request)
     if struck:
         return struck
-    token = request.headers.get("authorization", "").removeprefix("Bearer ")
-    user = gateway.mint.user(token, ACCESS, cluster.now())
+    user = gateway.mint.user(request.bearer, ACCESS, cluster.now())
     person = gateway.people.get(user)
     if person is None or cluster.strikes("vc-unauthorised-once", request.call):
         return _unauthorised(cluster)
     sees = bool(person.roles)
     forbidden = not sees and (request.method != "GET" or cluster.switches["vc-no-role"] == "forbidden")
     if forbidden or cluster.strikes("vc-forbidden", request.call):
-        return ApiError(403, f"user {user} is not allowed to do this").response()
+        return ApiError(403, f"user {user} is not allowed to do this").response
     path = request.path.removeprefix(PREFIX).rstrip("/")
-    found = find(request.method, path)
+    found = CALLS.find(request.method, path)
     if found is None:
-        allowed = ", ".join(known(path))
-        return ApiError(405 if allowed else 404, "no such call").response({"Allow": allowed} if allowed else {})
+        allowed = ", ".join(CALLS.methods(path))
+        return ApiError(405 if allowed else 404, "no such call", headers={"Allow": allowed} if allowed else {}).response
     uploads = any(request.method == method and path.startswith(start) for method, start in _UPLOADS)
     return Admitted(replace(request, user=user, sees=sees, parts=found[1]), found[0], uploads)
 
@@ -95,9 +95,9 @@ def handle(cluster: Cluster, admitted: Admitted) -> Response:
     request = admitted.request
     try:
         with cluster.lock:
-            response = admitted.handler(cluster, request)
+            response = admitted.handler(cluster, request).printed(printed)
     except ApiError as error:
-        response = error.response()
+        response = error.response.printed(printed)
     finally:
         if request.upload:
             request.upload.path.unlink(missing_ok=True)  # unless a resource took it
@@ -107,7 +107,7 @@ def handle(cluster: Cluster, admitted: Admitted) -> Response:
 def _stand_in(cluster: Cluster, request: Request) -> Response | None:
     """Return what a fault answers in the API's place, None when none strikes."""
     if cluster.strikes("vc-connection-dropped", request.call):
-        return Response().dropped()
+        return Response(0, lost=True, remark="connection dropped")
     for name, response in _STAND_INS.items():
         if cluster.strikes(name, request.call):
             return response
@@ -117,7 +117,7 @@ def _stand_in(cluster: Cluster, request: Request) -> Response | None:
 def throttled(cluster: Cluster) -> Response:
     """Return the answer to who asks too often."""
     seconds = cluster.switches.number("vc-retry-after")
-    return ApiError(429, "too many requests").response({"Retry-After": f"{seconds:g}"})
+    return ApiError(429, "too many requests", headers={"Retry-After": f"{seconds:g}"}).response
 
 
 def _ending(cluster: Cluster, request: Request, response: Response) -> Response:
@@ -125,7 +125,7 @@ def _ending(cluster: Cluster, request: Request, response: Response) -> Response:
     if response.stream and cluster.strikes("vc-cut-download", request.call):
         return replace(response, damage="cut")
     if request.method != "GET" and cluster.strikes("vc-answer-lost", request.call):
-        return response.dropped()
+        return replace(response, status=0, lost=True, remark="answer lost")
     if request.method != "GET" and cluster.strikes("vc-502-after-write", request.call):
         return html(502, "502 Bad Gateway")
     return response
@@ -134,36 +134,13 @@ def _ending(cluster: Cluster, request: Request, response: Response) -> Response:
 def _unauthorised(cluster: Cluster) -> Response:
     headers: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
     if cluster.switches["vc-unauthorised-body"] == "json":
-        return ApiError(401, "token is invalid or has expired").response(headers)
+        return ApiError(401, "token is invalid or has expired", headers=headers).response
     return replace(html(401, "401 Authorization Required"), headers=headers)
 
 
 _STAND_INS: dict[str, Response] = {
     "vc-unavailable": html(503, "503 Service Temporarily Unavailable"),
     "vc-proxy-502": html(502, "502 Bad Gateway"),
-    "vc-error-500": ApiError(500, "internal error: the lab was told to fail").response(),
+    "vc-error-500": ApiError(500, "internal error: the lab was told to fail").response,
     "vc-html-200": html(200, "Please log in to the network"),
 }
-
-
-def find(method: str, path: str) -> tuple[Handler, dict[str, str]] | None:
-    """Return who answers a call, and the values of its placeholders, decoded."""
-    for pattern, handler in _COMPILED.items():
-        found = pattern.fullmatch(f"{method} {path}")
-        if found:
-            return handler, {name: unquote(value) for name, value in found.groupdict().items()}
-    return None
-
-
-def known(path: str) -> list[str]:
-    """Return the methods that a path answers to."""
-    return [method for method in ("GET", "POST", "PUT", "PATCH", "DELETE") if find(method, path)]
-
-
-def _pattern(spelled: str) -> re.Pattern[str]:
-    escaped = re.escape(spelled)
-    wide = re.sub(r"\\\{(\w+)\\\*\\\}", r"(?P<\1>.+)", escaped)
-    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", wide))
-
-
-_COMPILED = {_pattern(spelled): handler for spelled, handler in ROUTES.items()}

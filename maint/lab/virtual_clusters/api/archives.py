@@ -4,10 +4,11 @@ import json
 import zipfile
 from typing import IO
 
+from maint.lab.http.messages import ZIP, Response
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import lists, store
 from maint.lab.virtual_clusters.cluster import Cluster
-from maint.lab.virtual_clusters.messages import ZIP, ApiError, Request, Response
+from maint.lab.virtual_clusters.messages import ApiError, Request
 
 _INDEX, _FORMAT = "index.json", "lab-archive/1"
 _HANDLING = ("error", "rename", "keep-original")

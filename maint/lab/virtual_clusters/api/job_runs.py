@@ -1,10 +1,11 @@
 """Runs: list, read, kill, log types, logs (J6)."""
 
+from maint.lab.http.messages import TEXT, Response
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import runs
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.lists import page
-from maint.lab.virtual_clusters.messages import TEXT, ApiError, Request, Response
+from maint.lab.virtual_clusters.messages import ApiError, Request
 
 
 def read_all(cluster: Cluster, request: Request) -> Response:

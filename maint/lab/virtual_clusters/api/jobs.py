@@ -2,13 +2,14 @@
 
 import copy
 
+from maint.lab.http.messages import Response
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import definitions, runs, schedules, tick
 from maint.lab.virtual_clusters.application import mounted_files, within_mount
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.engine import refused
 from maint.lab.virtual_clusters.lists import page
-from maint.lab.virtual_clusters.messages import ApiError, Request, Response
+from maint.lab.virtual_clusters.messages import ApiError, Request
 
 
 def read_all(cluster: Cluster, request: Request) -> Response:
@@ -76,7 +77,7 @@ def run(cluster: Cluster, request: Request) -> Response:
     wish = _wish(request)
     known = cluster.starts.get(wish.request_id) if wish.request_id else None
     if known:
-        raise ApiError(409, "a run with this requestID exists already", {"id": known["id"]})
+        raise ApiError(409, "a run with this requestID exists already", id=known["id"])
     if "parse" in (job.get("_") or {}):
         tick.parse(cluster, job)
     reason = refused(cluster, job)

@@ -1,11 +1,12 @@
 """Resources: list, create, read, delete (J5)."""
 
+from maint.lab.http.messages import BYTES, Response
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import definitions, tick
 from maint.lab.virtual_clusters.api.jobs import shows
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.lists import page
-from maint.lab.virtual_clusters.messages import BYTES, ApiError, Request, Response
+from maint.lab.virtual_clusters.messages import ApiError, Request
 
 
 def read_all(cluster: Cluster, request: Request) -> Response:

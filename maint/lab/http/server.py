@@ -1,29 +1,26 @@
-"""HTTP as every server of the lab speaks it: a port of loopback, its exchanges, and the record of each request."""
+"""HTTP as every server of the lab speaks it: a port of loopback, and its exchanges."""
 
 import base64
 import binascii
 import contextlib
-import itertools
-import json
-import secrets
+import io
 import socket
 import ssl
 import sys
 import threading
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from urllib.parse import parse_qs, urlsplit
+
+from maint.lab.http.messages import Request, Response
+from maint.lab.http.request_log import RequestLog
 
 _LEAVE = 5.0  # seconds that threads have to end
+_DROPS = 20  # pieces of a body that comes slowly
 PIECE = 1 << 18  # bytes of a body that are read or written at once
-OWN_PORTS = range(20_000, 32_000)
-# One after the other: a lab that is down keeps its ports, and no other lab of this process is given them.
-turns = itertools.count(secrets.randbelow(len(OWN_PORTS)))
 
 
 class BadRequest(Exception):
@@ -32,36 +29,6 @@ class BadRequest(Exception):
 
 class BodyCut(Exception):
     """The sender went away before its body was whole, or its chunks make no sense."""
-
-
-class RequestLog:
-    """The record of every request: one JSON line each, written before its answer leaves (M16.10)."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-
-    def add(self, port: int, method: str, path: str, status: int, remark: str = "") -> None:
-        """Note a request; status 0 is for no answer, the remark says what became of it."""
-        stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"time": stamp, "port": port, "method": method, "path": path, "status": status}
-        text = json.dumps(line | ({"remark": remark} if remark else {}))
-        with self._lock, self.path.open("a") as stream:
-            stream.write(text + "\n")
-
-
-def read_requests(path: Path) -> list[dict[str, Any]]:  # Any: what JSON can spell
-    """Return the requests so far; a line that is being written does not count yet."""
-    whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
-    return [json.loads(line) for line in whole.splitlines()]
-
-
-def request_counts(path: Path) -> dict[str, int]:
-    """Return how often each "METHOD path" was asked, the query left out."""
-    lines = read_requests(path)
-    return dict(Counter(f"{line['method']} {line['path'].split('?')[0]}" for line in lines))
 
 
 class Listener(ThreadingHTTPServer):
@@ -130,7 +97,7 @@ class Listener(ThreadingHTTPServer):
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """One connection, request after request; a server defines `respond` and `refuse`, and every failure is answered."""
+    """One connection, request after request; a server defines `respond` and `refused`; every failure is answered."""
 
     protocol_version = "HTTP/1.1"
     timeout = 600
@@ -141,13 +108,27 @@ class Exchange(BaseHTTPRequestHandler):
     _begun = False  # whether the answer's head has left
     _body: Iterator[bytes] | None = None  # the pieces of the body, once somebody has asked for them
 
-    def respond(self) -> None:
-        """Answer the request: `self.note` it, then send."""
+    def respond(self) -> Response:
+        """Return the answer to the request."""
         raise NotImplementedError
 
-    def refuse(self, status: int, message: str) -> None:
-        """Send an answer in the server's own spelling; it has been noted."""
+    def refused(self, status: int, message: str) -> Response:
+        """Return the answer to a request that could not be read, or failed, in the server's own spelling."""
         raise NotImplementedError
+
+    def dumps(self, value: Any) -> bytes:  # Any: what JSON can spell
+        """Return a value as the server prints it."""
+        raise NotImplementedError
+
+    def headers_of(self, response: Response, length: int) -> Mapping[str, str]:
+        """Return the headers of an answer, but for what says how long it is."""
+        return {**response.headers, **({"Content-Type": response.content_type} if length or response.stream else {})}
+
+    def head(self) -> Request:
+        """Return what the head of the request says."""
+        split = urlsplit(self.path)
+        query = parse_qs(split.query, keep_blank_values=True)
+        return Request(self.command, split.path, query, {name.lower(): value for name, value in self.headers.items()})
 
     def answer(self) -> None:
         """Answer a request, with 400 or 500 at worst."""
@@ -155,7 +136,7 @@ class Exchange(BaseHTTPRequestHandler):
         try:
             self._left = self._announced()
             self._waiting = self.headers.get("Expect", "").lower() == "100-continue"
-            self.respond()
+            self._deliver(self.respond())
         except BadRequest as error:
             self._give_up(400, str(error))
         except BodyCut:
@@ -275,7 +256,60 @@ class Exchange(BaseHTTPRequestHandler):
         self.note(status, message)
         self.drain()
         self.close_connection = True
-        self.refuse(status, message)
+        self._send(self.refused(status, message))
+
+    # -- the answer
+
+    def chunks(self, response: Response) -> bool:
+        """Return whether the body of an answer leaves in chunks, without its length."""
+        del response
+        return False
+
+    def _deliver(self, response: Response) -> None:
+        try:
+            self.server.stopped.wait(response.delay)
+            self.note(response.status, response.remark)
+            if response.lost:
+                self.close_connection = True
+                return
+            self.drain()
+            self._send(response)
+        finally:
+            if response.stream:
+                response.stream.close()
+
+    def _send(self, response: Response) -> None:
+        chunked, text = self.chunks(response), response.printed(self.dumps).text or b""
+        length = response.length if response.stream else len(text)
+        torn = response.damage == "cut" or (response.damage == "short" and not chunked)
+        self.close_connection = self.close_connection or torn
+        self.send_response(response.status, response.reason)
+        for name, value in self.headers_of(response, length).items():
+            self.send_header(name, value)
+        if chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+        elif response.status != 204:
+            self.send_header("Content-Length", str(length))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD" and response.status != 204:
+            self._write(response, response.stream or io.BytesIO(text), length, chunked=chunked)
+
+    def _write(self, response: Response, source: BinaryIO, length: int, *, chunked: bool) -> None:
+        left = end = length // 2 if response.damage in ("cut", "short") else length
+        size = max(1, length // _DROPS) if response.drops else PIECE
+        while left and (piece := source.read(min(left, size))):
+            left -= len(piece)
+            if response.damage == "flip" and not left:
+                piece = piece[:-1] + bytes([piece[-1] ^ 1])
+            torn = response.damage == "cut" and not left  # this chunk announces more than comes
+            framed = b"%x\r\n%s%s" % (len(piece) + torn * (length - end), piece, b"" if torn else b"\r\n")
+            self.wfile.write(framed if chunked else piece)
+            if response.drops:
+                self.server.stopped.wait(response.drops / _DROPS)
+        if chunked and response.damage != "cut":
+            self.wfile.write(b"0\r\n\r\n")
 
 
 def leave(*threads: threading.Thread) -> None:
@@ -296,28 +330,3 @@ def basic_login(header: str) -> tuple[str, str]:
     except (binascii.Error, UnicodeDecodeError):
         return "", ""
     return name, password
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as holder:
-        return _bound(holder, 0)
-
-
-def free_ports(first: int, second: int) -> tuple[int, int]:
-    """Return two ports that differ; 0 is for any free one, OSError where a wanted one is taken."""
-    with socket.socket() as one, socket.socket() as other:
-        return _bound(one, first), _bound(other, second)
-
-
-def _bound(holder: socket.socket, wanted: int) -> int:
-    # A free port is below those that the system hands out: a server that restarts finds its port free again.
-    while True:
-        port = wanted or OWN_PORTS[next(turns) % len(OWN_PORTS)]
-        try:
-            holder.bind(("127.0.0.1", port))
-        except OSError:
-            if wanted:
-                raise
-            continue
-        return port

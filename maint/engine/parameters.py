@@ -1,0 +1,60 @@
+"""Values of parameters in their types, whether they come from a YAML file or from a command line."""
+
+from collections.abc import Callable
+
+from maint.errors import Invalid, Position
+from maint.model.formatting import parse_duration
+from maint.model.json import Json
+from maint.model.plan import ParameterType
+
+
+def convert(kind: ParameterType, value: object, at: Position | None = None) -> Json:
+    """Return a parameter's value in its type, or Invalid; texts come from `--set`, typed values from YAML."""
+    readers: dict[ParameterType, Callable[[object], Json]] = {
+        ParameterType.STRING: _string,
+        ParameterType.INTEGER: _integer,
+        ParameterType.BOOLEAN: _boolean,
+        ParameterType.DURATION: _duration,
+        ParameterType.LIST: _list,
+    }
+    if value is None:
+        return None
+    try:
+        return readers[kind](value)
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"{value!r} is not of type {kind.value}: {error}", at=at) from None
+
+
+def _string(value: object) -> Json:
+    if not isinstance(value, str):
+        raise TypeError("write it in quotes")
+    return value
+
+
+def _integer(value: object) -> Json:
+    if isinstance(value, bool):
+        raise TypeError("it is true or false")
+    return int(str(value))
+
+
+def _boolean(value: object) -> Json:
+    words = {"true": True, "false": False, "yes": True, "no": False}
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in words:
+        raise ValueError("write true or false")
+    return words[str(value).lower()]
+
+
+def _duration(value: object) -> Json:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return parse_duration(str(value))
+
+
+def _list(value: object) -> Json:
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(",") if item.strip()]
+    if not isinstance(value, list):
+        raise TypeError("write a list, or a text with commas")
+    return value

@@ -1,0 +1,1 @@
+"""HTTP as every server of the lab speaks it."""

@@ -1,0 +1,73 @@
+"""Requests and responses as every server of the lab has them, and the errors that its calls raise."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, BinaryIO, ClassVar
+
+import msgspec
+from msgspec.structs import replace
+
+JSON, TEXT, BYTES, ZIP = "application/json", "text/plain; charset=utf-8", "application/octet-stream", "application/zip"
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request; a server adds what it knows of who sent it, and the body."""
+
+    method: str
+    path: str  # without the query
+    query: Mapping[str, Sequence[str]] = {}  # all values of each name
+    headers: Mapping[str, str] = {}  # by lower-case name
+    parts: Mapping[str, str] = {}  # values of the path's placeholders
+
+    @property
+    def call(self) -> str:
+        """Method and path, for faults."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def bearer(self) -> str:
+        """The token that the request carries, "" for none."""
+        return self.headers.get("authorization", "").removeprefix("Bearer ")
+
+    def word(self, name: str, default: str = "") -> str:
+        """Return the last value of a name of the query."""
+        return (self.query.get(name) or [default])[-1]
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return a boolean of the query; any case counts."""
+        return self.word(name, str(default)).lower() in ("true", "1")
+
+
+class Response(msgspec.Struct, frozen=True):
+    """What is sent back: a value as the server prints it, a text, or a stream."""
+
+    status: int = 200
+    value: Any = None  # Any: what JSON can spell
+    text: bytes | None = None  # the bare body
+    content_type: str = JSON
+    headers: Mapping[str, str] = {}
+    reason: str | None = None  # beside the status, where it is not the usual one
+    stream: BinaryIO | None = None  # a body of `length` bytes, sent piece by piece
+    length: int = 0
+    delay: float = 0.0  # seconds before its first byte
+    drops: float = 0.0  # seconds that its body takes to leave, in small pieces
+    damage: str = ""  # "flip": its last byte is wrong, "cut": it ends in the middle, "short": so, with a proper end
+    lost: bool = False  # the connection ends without this answer
+    remark: str = ""  # for the record of requests
+
+    def printed(self, dumps: Callable[[Any], bytes]) -> "Response":  # Any: what JSON can spell
+        """Return the same with its value as text too, so that later changes of the value do not reach it."""
+        return self if self.text is not None or self.value is None else replace(self, text=dumps(self.value))
+
+
+class ApiError(Exception):
+    """An answer that is an error, in the server's spelling; `more` stands in its object, the remark in the record."""
+
+    fixed: ClassVar[Mapping[str, str]] = {}  # what every such object begins with
+
+    def __init__(
+        self, status: int, message: str, *, headers: Mapping[str, str] | None = None, remark: str = "", **more: object
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        value = {**self.fixed, "message": message, **more}
+        self.response = Response(status, value, headers=headers or {}, remark=remark)

@@ -1,0 +1,1 @@
+"""Steps about the run itself: conditions, pauses, and a person's word."""

@@ -1,0 +1,134 @@
+"""Judge hosts by the checks, within a run: what is wrong stops it, is told, or decides what follows."""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from maint.checks.check import RUNNING, Check
+from maint.checks.evaluate import judge
+from maint.checks.facts import SiteFacts
+from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, setting_of
+from maint.checks.registry import select
+from maint.errors import Invalid, UsageError, WorkFailed
+from maint.model.finding import Finding, State
+from maint.model.formatting import show_count
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.ports import Sight, Site, Work
+from maint.steps.hosts.fan_out import host_list, texts
+from maint.steps.hosts.selection import HostsArguments, chosen_hosts
+from maint.steps.step import Progress, Step, done
+
+_TOLD = 12  # findings that are told one by one
+
+
+class CheckArguments(HostsArguments):
+    """Which hosts by which checks, and what a finding does; all hosts of the config where none are named."""
+
+    every: ClassVar[bool] = True
+    checks: list[str] = Field(default_factory=list, description="ids of checks; else all of the phase")
+    checks_in: list[str] = Field(default_factory=list, description="groups of checks")
+    phase: str = Field(RUNNING, description="`running`, `before-install`, `before-restore` or `before-backup`")
+    on_failure: Literal["fail", "warn", "register"] = Field(
+        "fail",
+        description="`fail` stops the run; `warn` goes on, and the run ends with 7; `register` leaves it to others",
+    )
+
+
+class CheckHosts(Step[CheckArguments]):
+    """Asks the hosts, as `maint host check` does; what the config accepts is no finding."""
+
+    kind = "host.check"
+    help = "Check hosts as `maint host check` does: any of the checks, by id, group or phase."
+    effect = Effect.READ
+    locks = False
+    arguments = CheckArguments
+
+    def plan(self, args: CheckArguments, sight: Sight) -> Iterable[Action]:
+        """Plan which checks are made of which hosts."""
+        hosts = chosen_hosts(sight, args)
+        checks = _selected(args)
+        what = ", ".join(check.id for check in checks) if len(checks) <= 4 else show_count(len(checks), "check")
+        then = {"fail": "stop at a failure", "warn": "warn of failures", "register": "register the findings"}
+        yield self.action(
+            host_list(hosts),
+            f"check {host_list(hosts)}: {what} of phase {args.phase}; {then[args.on_failure]}",
+            {**args.model_dump(exclude={"groups"}), "hosts": hosts},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Ask, judge, and do as told about what is wrong."""
+        args = CheckArguments.model_validate(dict(action.arguments))
+        checks, names = _selected(args), texts(action.arguments["hosts"])
+        yield f"asking {show_count(len(names), 'host')}"
+        chosen = set(names) != {host.name for host in site.settings.hosts}
+        facts = ask_site(site, _enquiry(site, checks, names, args.phase), site.fleet, timeout=work.timeout)
+        findings = judge(checks, facts, site.settings.accepted, chosen=chosen)
+        wrong = [one for one in findings if one.state in (State.FAIL, State.ERROR)]
+        warned = [one for one in findings if one.state is State.WARN]
+        lines, value = _lines(facts, wrong), _value(facts, findings)
+        words = _words(len(names), len(findings), wrong, warned)
+        if not wrong:
+            return done(words, value)
+        if args.on_failure == "fail":
+            failure = WorkFailed(words, detail=lines, hint="mend what it says, then `maint playbook resume`")
+            failure.hosts = texts(value["hosts"])
+            raise failure
+        if args.on_failure == "warn":
+            return done("; ".join([words, *lines]), value, partly=True, hint="`maint host check` tells how to mend it")
+        return done(words, value)
+
+
+def _selected(args: CheckArguments) -> Sequence[Check]:
+    try:
+        return select(args.checks, args.checks_in, args.phase)
+    except UsageError as error:  # it stands in a file, not on the command line
+        raise Invalid(error.message, hint=error.hint) from None
+
+
+def _enquiry(sight: Sight, checks: Sequence[Check], names: Sequence[str], phase: str) -> Enquiry:
+    settings = sight.settings
+    known = {host.name: host for host in (*settings.hosts_in("manager"), *settings.hosts)}
+    hosts = [known[name] for name in names]
+    profiles = {host.name: profiles_of(host, settings) for host in hosts}
+    return Enquiry(hosts, checks, setting_of(settings, phase, None), profiles, {"authorities": authorities(settings)})
+
+
+def _lines(facts: SiteFacts, wrong: Sequence[Finding]) -> list[str]:
+    # A host that was not reached is one line, not one for each check.
+    silent = {host.name: host.reason for host in facts.hosts if not host.reached}
+    lines = [f"{name} was not reached: {reason}" for name, reason in silent.items()]
+    lines += [
+        f"{one.check} {one.host}: {one.observed}; expected: {one.expected}" for one in wrong if one.host not in silent
+    ]
+    more = len(lines) - _TOLD
+    return [*lines[:_TOLD], *([f"and {more} more; `maint host check` shows all"] if more > 0 else [])]
+
+
+def _words(hosts: int, made: int, wrong: Sequence[Finding], warned: Sequence[Finding]) -> str:
+    of = f"{show_count(made, 'check')} of {show_count(hosts, 'host')}"
+    failed, unclear = (sum(one.state is state for one in wrong) for state in (State.FAIL, State.ERROR))
+    parts = [f"{failed} failed" if failed else "", f"{unclear} could not tell" if unclear else ""]
+    parts.append(show_count(len(warned), "warning") if warned else "")
+    return f"{of}: {', '.join(part for part in parts if part) or 'nothing is wrong'}"
+
+
+def _value(facts: SiteFacts, findings: Sequence[Finding]) -> dict[str, Json]:
+    def ids(*states: State) -> list[Json]:
+        return list(dict.fromkeys(one.check for one in findings if one.state in states))
+
+    listed: list[Json] = [
+        {"check": one.check, "host": one.host, "state": one.state.value, "observed": one.observed}
+        for one in findings
+        if one.state in (State.FAIL, State.ERROR, State.WARN)
+    ]
+    wrong = {one.host for one in findings if one.state in (State.FAIL, State.ERROR)}
+    return {
+        "ok": not ids(State.FAIL, State.ERROR),
+        "failed": ids(State.FAIL),
+        "unclear": ids(State.ERROR),
+        "warned": ids(State.WARN),
+        "hosts": [host.name for host in facts.hosts if host.name in wrong],
+        "findings": listed,
+    }

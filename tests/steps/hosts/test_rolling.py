@@ -1,0 +1,126 @@
+"""Hosts a few at a time, only some of them, and on without one that fails."""
+
+import json
+
+import pytest
+
+from tests.steps.hosts.conftest import run
+
+THREE = ["base-01.example.internal", "base-02.example.internal", "ds-01.example.internal"]
+
+
+@pytest.fixture
+def lab(lab_hosts, tmp_path):
+    lab_hosts.local, lab_hosts.folder = tmp_path, f"{tmp_path}/host"
+    for name in THREE:
+        (lab_hosts.lab.machines[name].root / lab_hosts.folder.lstrip("/")).mkdir(parents=True)
+    return lab_hosts
+
+
+def touch(lab, file, hosts=THREE, **keys):
+    step = run(hosts[0], f"test ! -e {lab.folder}/bad && touch {lab.folder}/{file}", repeatable=True)
+    step["with"]["hosts"] = hosts
+    return {**step, **keys}
+
+
+def spoil(lab, *names):
+    for name in names:
+        (lab.lab.machines[name].root / lab.folder.lstrip("/") / "bad").touch()
+
+
+def touched(lab, file):
+    return [name for name in THREE if (lab.lab.machines[name].root / f"{lab.folder}/{file}".lstrip("/")).exists()]
+
+
+def book(lab, *steps):
+    path = lab.local / "mine.yaml"
+    named = [{"name": f"step {number}", **step} for number, step in enumerate(steps)]
+    path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "parameters": {}, "steps": named}))
+    return str(path)
+
+
+def test_a_step_is_planned_for_so_many_hosts_at_a_time(lab):
+    for serial, sizes in ((1, [1, 1, 1]), (2, [2, 1]), ("67%", [2, 1]), ("1%", [1, 1, 1])):
+        said = lab("playbook", "plan", book(lab, touch(lab, "a", serial=serial)), "-o", "json")
+        actions = said.json["plan"]["actions"]
+        assert [len(action["arguments"]["hosts"]) for action in actions] == sizes
+    assert actions[0]["name"] == "step 0 (1/3)"
+
+
+def test_the_first_batch_that_fails_keeps_the_others_from_beginning(lab):
+    spoil(lab, THREE[0])
+    assert lab.play(touch(lab, "a", serial=1)).code == 1
+    assert touched(lab, "a") == []
+
+
+def test_a_run_goes_on_without_as_many_hosts_as_may_fail_and_says_so(lab):
+    spoil(lab, THREE[0])
+    said = lab.play(touch(lab, "a", serial=1, max_fail=1), touch(lab, "b"))
+    assert said.code == 7, said.err
+    assert (touched(lab, "a"), touched(lab, "b")) == (THREE[1:], THREE[1:])
+    assert f"--limit {THREE[0]}" in said.err
+
+
+def test_one_more_failure_than_may_be_stops_it(lab):
+    spoil(lab, *THREE[:2])
+    assert lab.play(touch(lab, "a", serial=1, max_fail=1), touch(lab, "b")).code == 1
+    assert (touched(lab, "a"), touched(lab, "b")) == ([], [])
+
+
+def test_hosts_that_cannot_be_reached_count_and_the_others_are_done(lab):
+    lab.lab.break_(THREE[1], "unreachable")
+    said = lab.play(touch(lab, "a", max_fail="50%"), touch(lab, "b"))
+    lab.lab.repair("unreachable")
+    assert said.code == 7, said.err
+    assert touched(lab, "b") == [THREE[0], THREE[2]]
+
+
+def test_what_was_lost_stays_lost_when_the_run_is_taken_up(lab):
+    spoil(lab, THREE[0])
+    blocked = run(THREE[1], f"test -e {lab.folder}/go")
+    assert lab.play(touch(lab, "a", max_fail=1), blocked, touch(lab, "b")).code == 1
+    (lab.lab.machines[THREE[0]].root / lab.folder.lstrip("/") / "bad").unlink()
+    (lab.lab.machines[THREE[1]].root / lab.folder.lstrip("/") / "go").touch()
+    said = lab("playbook", "resume", lab("playbook", "history", "-o", "json").json["runs"][-1]["id"])
+    assert said.code == 7, said.err
+    assert touched(lab, "b") == THREE[1:]
+
+
+def test_members_of_each_come_so_many_at_a_time(lab):
+    step = run("{{ item[0] }}", "true")
+    step["with"]["hosts"] = "{{ item }}"
+    said = lab("playbook", "plan", book(lab, {**step, "each": THREE, "serial": 2}), "-o", "json")
+    assert [action["arguments"]["hosts"] for action in said.json["plan"]["actions"]] == [THREE[:2], THREE[2:]]
+
+
+def test_a_limit_leaves_out_all_other_hosts_and_steps_without_one(lab):
+    steps = [touch(lab, "a"), touch(lab, "b", hosts=[THREE[2]]), {"do": "assert", "with": {"that": "true"}}]
+    said = lab("playbook", "run", book(lab, *steps), "--limit", f"{THREE[0]},{THREE[1]}", "--yes", "-o", "json")
+    assert said.code == 0, said.err
+    assert (touched(lab, "a"), touched(lab, "b")) == (THREE[:2], [])
+    assert [action["kind"] for action in said.json["actions"]] == ["host.run", "assert"]
+
+
+def test_a_limit_may_name_a_group_and_refuses_what_nobody_knows(lab):
+    path = book(lab, touch(lab, "a"))
+    said = lab("playbook", "plan", path, "--limit", "base", "-o", "json")
+    assert said.json["plan"]["actions"][0]["arguments"]["hosts"] == THREE[:2]
+    said = lab("playbook", "plan", path, "--limit", "bsae")
+    assert (said.code, "'base'" in said.err) == (2, True)
+    said = lab("playbook", "plan", "probe", "--limit", "base")
+    assert (said.code, "leaves nothing" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"serial": 0}, "`serial` is at least 1"),
+        ({"serial": "few"}, "serial"),
+        ({"max_fail": -1}, "max_fail"),
+        ({"do": "assert", "with": {"that": "true"}, "max_fail": 1}, "`max_fail` belongs to a step that names hosts"),
+        ({"do": "assert", "with": {"that": "true"}, "serial": 1}, "`serial` belongs to a step that names hosts"),
+    ],
+)
+def test_what_makes_no_sense_is_a_mistake_with_its_place(lab, keys, words):
+    said = lab("playbook", "lint", book(lab, {**touch(lab, "a"), **keys}))
+    assert (said.code, words in said.err) == (3, True)
