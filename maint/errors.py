@@ -72,6 +72,14 @@ class UsageError(MaintError):
     exit_code = 2
 
 
+class UnknownName(UsageError):
+    """There is nothing of that `name`; where a file says it and not the command, it is `Invalid` with its place."""
+
+    def __init__(self, message: str, name: str, *, detail: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.name = name
+
+
 class Position(msgspec.Struct, frozen=True):
     """A place in a text file; lines and columns count from 1."""
 

@@ -122,6 +122,3 @@ def zone(site: SiteFacts) -> Mapping[str, Verdict]:
     return {
         n: held(value == usual, value if value == usual else f"{value}, others {usual}") for n, value in seen.items()
     }
-
-
-CHECKS = (sync, time_skew, zone)

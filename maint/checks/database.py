@@ -129,6 +129,3 @@ def mysql(host: HostFacts) -> Verdict:
     shown += f"; {UNKNOWN}" if known is None else ""
     kept = seen.get("flush") == "O_DIRECT" and int(seen.get("connections") or 0) >= 250
     return good(shown) if kept else warned(shown)
-
-
-CHECKS = (configured, reached, postgresql, oracle, mysql)

@@ -177,6 +177,3 @@ def tmp(host: HostFacts) -> Verdict:
         raise CouldNotTell("stat says nothing about /tmp")
     noexec = "noexec" in options.split(",")
     return held(mode == "1777" and not noexec, f"mode {mode}{', noexec' if noexec else ''}")
-
-
-CHECKS = (space, inodes, data_mounts, read_only, ecs_folders, tmp)

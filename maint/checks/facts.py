@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
@@ -18,10 +19,10 @@ class NotApplicable(Exception):
     """A check has nothing to say about this host; the reason is for people."""
 
 
-class Answered(msgspec.Struct, frozen=True):
-    """What a question's command printed, and how it ended."""
+class Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a question's command printed, and how it ended; in a file it is a list."""
 
-    status: int
+    status: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     out: str
     words: str = ""  # the last of what it said on its error output
 

@@ -138,6 +138,3 @@ def jdbc(host: HostFacts) -> Verdict:
     if kind == "postgresql":
         return good("PostgreSQL's driver comes with the server")
     return held(f"{kind}-connector-java" in there, f"{kind}: {', '.join(there) or 'no driver'}")
-
-
-CHECKS = (present, strong_crypto, referrals, jdbc)

@@ -193,6 +193,3 @@ def directory_rights(host: HostFacts) -> Verdict:
     seen = dict(re.findall(r"^(add|delete)=(\d+)$", "\n".join(lines), re.MULTILINE))
     shown = f"add ended with {seen.get('add', '?')}, delete with {seen.get('delete', '?')}"
     return held(seen.get("add") == "0" and seen.get("delete") == "0", shown)
-
-
-CHECKS = (configured, keytab, ticket, kdc, directory_rights)

@@ -180,9 +180,3 @@ def rngd(host: HostFacts) -> Verdict:
     if _entropy(host)[0]:
         raise NotApplicable("there is entropy enough")
     return held(host.active("rngd"), host.unit("rngd").get("ActiveState", "unknown"))
-
-
-CHECKS = (
-    kernel, swappiness, swappiness_persists, overcommit, huge_pages, huge_pages_persist, tuned, somaxconn, entropy,
-    rngd,
-)  # fmt: skip

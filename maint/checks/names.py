@@ -202,6 +202,3 @@ def _resolved(host: HostFacts) -> tuple[dict[str, str], int | None]:
 
 def _usual(values: list[str]) -> str:
     return max(sorted(set(values)), key=values.count, default="")
-
-
-CHECKS = (hostname, hosts_file, localhost, forward, reverse, peers)

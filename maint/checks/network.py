@@ -140,6 +140,3 @@ def ports_free(host: HostFacts) -> Verdict:
     wanted = {port for letter in host.profiles for port in ROLE_PORTS.get(letter, ())}
     taken = sorted(wanted & listening(host))
     return held(not taken, f"{', '.join(map(str, taken))} taken" if taken else "free")
-
-
-CHECKS = (ipv6, multihome, nscd, mtu, speed, ports_free)

@@ -274,8 +274,3 @@ def certmanager(host: HostFacts) -> Verdict:
     if "denied" in lines:
         raise CouldNotTell("this account may not look into /var/lib/cloudera-scm-server/certmanager")
     return good(f"{len(lines)} files") if lines else broken("missing or empty")
-
-
-CHECKS = (
-    server, agent, heartbeat, ports, redaction, uuid, heap, process_folder, version, parcels, certmanager,
-)  # fmt: skip

@@ -131,6 +131,3 @@ def _wrong(lines: Sequence[str], realm: str) -> str:
     if keys and status not in ("0", "127"):
         wrong.append(said_by_kinit(lines, status))
     return ", ".join(wrong)
-
-
-CHECKS = (ozone, endpoint, keytab)

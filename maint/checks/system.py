@@ -246,8 +246,3 @@ def machine(host: HostFacts) -> Verdict:
     return good(
         f"{seen.get('cpus', '?')} processors, {memory >> 20} GiB, {seen.get('virt') or 'not known whether virtual'}"
     )
-
-
-CHECKS = (
-    release, selinux, firewalld, fapolicyd, unneeded, nproc, nofile, umask, packages, reboot, python, users, machine,
-)  # fmt: skip

@@ -151,6 +151,3 @@ def match(host: HostFacts) -> Verdict:
     if not seen or any(value.startswith(nothing) for value in seen.values()) or len(seen) < 2:
         raise CouldNotTell("certificate or key cannot be read by this account, or the key has a passphrase")
     return held(seen["certificate"] == seen["key"], "fits" if seen["certificate"] == seen["key"] else "does not fit")
-
-
-CHECKS = (files, expiry, match)

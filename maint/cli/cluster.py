@@ -2,11 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.open_site import opened
-from maint.cli.options import GUARDS, Flags
+from maint.cli.options import GUARDS, Flags, SafetyWindow, argument, option
 from maint.cli.run_playbook import carry_out, follow, library, prepared
 from maint.cli.screen import table
 from maint.engine.plan import make_plan
@@ -15,11 +13,10 @@ from maint.model.json import Json
 from maint.model.plan import Plan
 from maint.steps.manager.clusters import resolve
 
-Name = Annotated[str, typer.Argument(help="Name or display name of the cluster.")]
-MaxAge = Annotated[str, typer.Option("--max-age", help="How old the restorable backup may be.")]
-OpenWindow = Annotated[bool, typer.Option("--open-window", help="Take the safety export through the redaction window.")]
-ApiOnly = Annotated[bool, typer.Option("--api-only", help="Touch no host, whatever the cluster's type.")]
-Reboot = Annotated[bool, typer.Option("--reboot", help="Start an ECS cluster's hosts anew when all is done.")]
+Name = Annotated[str, argument("Name or display name of the cluster.")]
+MaxAge = Annotated[str, option("--max-age", "How old the restorable backup may be.")]
+ApiOnly = Annotated[bool, option("--api-only", "Touch no host, whatever the cluster's type.")]
+Reboot = Annotated[bool, option("--reboot", "Start an ECS cluster's hosts anew when all is done.")]
 
 
 @command(example="maint cluster list")
@@ -53,7 +50,7 @@ def delete(
     flags: Flags,
     name: Name,
     max_age: MaxAge = "24h",
-    open_window: OpenWindow = False,
+    open_window: SafetyWindow = False,
     api_only: ApiOnly = False,
     reboot: Reboot = False,
 ) -> int:

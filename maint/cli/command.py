@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 import typer
+from msgspec.structs import FieldInfo, fields
 from typer.core import TyperCommand, TyperGroup
 
 from maint.cli.boundary import guarded
@@ -24,7 +25,8 @@ class Command(msgspec.Struct, frozen=True):
     """A command before typer has built it.
 
     Attributes:
-        function: what it does; receives `Flags` and its own options, and returns an exit code (None is 0).
+        function: what it does; receives `Flags` and its own options, one by one or as records, and returns an exit
+            code (None is 0).
         groups: the options that it shares with other commands, beside the common ones.
         outputs: what `-o` takes beside table, json and yaml.
         example: one call of it, for its help.
@@ -39,7 +41,8 @@ class Command(msgspec.Struct, frozen=True):
 
     def build(self, name: str) -> Made:
         """Return the command as typer builds it."""
-        own, more = _own(self.function), together(self.groups)
+        own, records = _own(self.function)
+        more = together(self.groups)
 
         def run(context: typer.Context, **values: Any) -> None:  # Any: typer hands over whatever the options hold
             flags = context.obj if isinstance(context.obj, Flags) else Flags()
@@ -47,6 +50,8 @@ class Command(msgspec.Struct, frozen=True):
             _refuse_empty(context)
 
             def work() -> int | None:
+                for key, record in records.items():
+                    values[key] = record(**{name: values.pop(name) for name in record.__struct_fields__})
                 return self.function(merged(flags, shared), **values)
 
             screen = merged(flags, {key: shared[key] for key in COMMON}).screen
@@ -209,10 +214,22 @@ def declared(options: Options) -> list[inspect.Parameter]:
 _CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
 
-def _own(function: Callable[..., int | None]) -> list[inspect.Parameter]:
-    """Return a function's own options: its parameters without the flags."""
-    found = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    return [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in found]
+def _own(function: Callable[..., int | None]) -> tuple[list[inspect.Parameter], dict[str, type[msgspec.Struct]]]:
+    """Return a function's own options: its parameters without the flags; a record stands for its fields."""
+    found, records = list[inspect.Parameter](), dict[str, type[msgspec.Struct]]()
+    for one in list(inspect.signature(function, eval_str=True).parameters.values())[1:]:
+        if isinstance(one.annotation, type) and issubclass(one.annotation, msgspec.Struct):
+            records[one.name] = one.annotation
+            found += declared({field.name: (field.type, _default(field)) for field in fields(one.annotation)})
+        else:
+            found.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    return found, records
+
+
+def _default(field: FieldInfo) -> object:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return inspect.Parameter.empty if field.required else field.default
 
 
 def _refuse_empty(context: Made) -> None:

@@ -3,11 +3,9 @@
 import sys
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.open_site import opened
-from maint.cli.options import GUARDS, Flags
+from maint.cli.options import GUARDS, Flags, SafetyWindow, argument, option
 from maint.cli.restore import restore_preview
 from maint.cli.run_playbook import carry_out
 from maint.errors import Refused, UsageError
@@ -26,8 +24,8 @@ def version(flags: Flags) -> None:
 @command(example="maint manager export --open-window")
 def export(
     flags: Flags,
-    open_window: Annotated[bool, typer.Option("--open-window", help="Switch redaction off for the export.")] = False,
-    close_window: Annotated[bool, typer.Option("--close-window", help="Only close a window left open.")] = False,
+    open_window: Annotated[bool, option("--open-window", "Switch redaction off for the export.")] = False,
+    close_window: Annotated[bool, option("--close-window", "Only close a window left open.")] = False,
 ) -> int:
     """Export the configuration into the backup store, as the server gives it or through the redaction window."""
     if open_window and close_window:
@@ -37,9 +35,7 @@ def export(
 
 
 @command(example="maint manager license /root/license.txt")
-def license_(
-    flags: Flags, file: Annotated[str, typer.Argument(help="The licence file; else the configured one.")] = ""
-) -> int:
+def license_(flags: Flags, file: Annotated[str, argument("The licence file; else the configured one.")] = "") -> int:
     """Upload a licence, unless the manager has that very one."""
     return carry_out(flags, "upload-license", {"file": file})
 
@@ -47,10 +43,8 @@ def license_(
 @command(GUARDS, example="maint manager restore --snapshot 20260102T --confirm prod")
 def restore(
     flags: Flags,
-    snapshot: Annotated[str, typer.Option("--snapshot", help="Id of the snapshot.")] = "",
-    open_window: Annotated[
-        bool, typer.Option("--open-window", help="Take the safety export through the redaction window.")
-    ] = False,
+    snapshot: Annotated[str, option("--snapshot", "Id of the snapshot.")] = "",
+    open_window: SafetyWindow = False,
 ) -> int:
     """Replace the manager's configuration by a snapshot's; TLS and everything after it is left to you."""
     given: dict[str, Json] = {"snapshot": snapshot, "open_window": open_window}
@@ -66,9 +60,9 @@ def tls_switch(flags: Flags) -> int:
 @command(example="maint manager truststore-password --file /root/truststore-password")
 def truststore_password(
     flags: Flags,
-    file: Annotated[str, typer.Option("--file", help="Write it to this new file, 0600.")] = "",
-    run: Annotated[str, typer.Option("--command", help="Feed it to this command's standard input.")] = "",
-    show: Annotated[bool, typer.Option("--show", help="Print it; on a terminal only.")] = False,
+    file: Annotated[str, option("--file", "Write it to this new file, 0600.")] = "",
+    run: Annotated[str, option("--command", "Feed it to this command's standard input.")] = "",
+    show: Annotated[bool, option("--show", "Print it; on a terminal only.")] = False,
 ) -> int:
     """Hand over the password of the shared truststore: to a file, to a command, or on a terminal with --show."""
     if sum((bool(file), bool(run), show)) != 1:
@@ -89,8 +83,8 @@ def _show(flags: Flags) -> int:
 @command(example="maint manager start --cluster base")
 def start(
     flags: Flags,
-    cluster: Annotated[list[str] | None, typer.Option("--cluster", help="A cluster to start at the end.")] = None,
-    without: Annotated[list[str] | None, typer.Option("--without", help="A role type to leave out.")] = None,
+    cluster: Annotated[list[str] | None, option("--cluster", "A cluster to start at the end.")] = None,
+    without: Annotated[list[str] | None, option("--without", "A role type to leave out.")] = None,
 ) -> int:
     """Start agents, then Host and Service Monitor, then the rest of the management service, then clusters."""
     return carry_out(flags, "start-platform", {"clusters": list(cluster or ()), "without": list(without or ())})

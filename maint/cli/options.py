@@ -65,6 +65,25 @@ class Flags(msgspec.Struct, frozen=True):
         return Screen(output, quiet=self.quiet, verbose=self.verbose, color=self.color or "")
 
 
+def option(name: str, words: str, **limits: Any) -> Any:  # Any: typer exports no name for what it makes
+    """Return what declares an option: its name, its help, and `min` and `max` of a number."""
+    return typer.Option(name, help=words, **limits)
+
+
+def argument(words: str) -> Any:  # Any: as above
+    """Return what declares an argument, with its help."""
+    return typer.Argument(help=words)
+
+
+# Options of several commands.
+SafetyWindow: TypeAlias = Annotated[
+    bool, option("--open-window", "Take the safety export through the redaction window.")
+]
+DagRace: TypeAlias = Annotated[
+    bool, option("--accept-dag-race", "Bring back DAGs too that may run before they are paused.")
+]
+
+
 def _text(help_text: str, *names: str) -> tuple[object, object]:
     return Annotated[str | None, typer.Option(*names, help=help_text)], None
 
@@ -99,10 +118,7 @@ STORE: Options = {
     "s3": _texts("Without a config: NAME=VALUE as under backup.s3; repeatable.", "--s3"),
     "ssh_key": _text("Without a config: SSH key for hosts and store.", "--ssh-key"),
     "ssh_user": _text("Without a config: SSH account; root.", "--ssh-user"),
-    "ssh_port": (
-        Annotated[int | None, typer.Option("--ssh-port", help="Without a config: SSH port of the hosts; 22.")],
-        None,
-    ),
+    "ssh_port": (Annotated[int | None, option("--ssh-port", "Without a config: SSH port of the hosts; 22.")], None),
     "known_hosts": _text("Without a config: trusted host keys.", "--known-hosts"),
 }
 MANAGER: Options = {
@@ -121,33 +137,11 @@ VC: Options = {"vc": _text("Which virtual cluster; may be left out when one is c
 
 # Options that choose what is acted on. An empty word for one of them is the value of a variable that was never set:
 # taken for "not said", `--plan "$DIGEST"` would restore without the plan that was read. Others may well be empty.
-CHOOSING = frozenset(
-    [
-        "--plan",
-        "--snapshot",
-        "--cluster",
-        "--map-host",
-        "--host",
-        "--from",
-        "--secrets",
-        "--until",
-        "--vc",
-        "--site",
-        "--config",
-        "--confirm",
-        "--timeout",
-        "--store",
-        "--signed-by",
-        "--identity",
-        "--manager",
-        "--username",
-        "--password",
-        "--ca",
-        "--license",
-        "--ssh-key",
-        "--known-hosts",
-    ]
-)
+CHOOSING = frozenset((
+    "--plan", "--snapshot", "--cluster", "--map-host", "--host", "--from", "--secrets", "--until", "--vc", "--site",
+    "--config", "--confirm", "--timeout", "--store", "--signed-by", "--identity", "--manager", "--username",
+    "--password", "--ca", "--license", "--ssh-key", "--known-hosts",
+))  # fmt: skip
 
 
 def merged(before: Flags, values: Mapping[str, Any]) -> Flags:  # Any: typer hands over whatever the options hold

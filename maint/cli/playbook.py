@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from msgspec.structs import replace
 
 from maint.cli import run_playbook
 from maint.cli.command import command
 from maint.cli.open_site import opened
-from maint.cli.options import GUARDS, STORE_ALONE, Flags
+from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option
 from maint.cli.run_playbook import library
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import table
@@ -21,12 +20,10 @@ from maint.model.json import Json
 from maint.model.plan import Playbook
 from maint.report.run import write
 
-Name = Annotated[str, typer.Argument(help="A shipped playbook's name, or a path to a .yaml file.")]
-Values = Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value.")]
-Limit = Annotated[
-    str, typer.Option("--limit", help="Only these hosts and groups of hosts, HOST,GROUP, in steps that name hosts.")
-]
-Run = Annotated[str | None, typer.Argument(help="A run's id or its beginning.")]
+Name = Annotated[str, argument("A shipped playbook's name, or a path to a .yaml file.")]
+Values = Annotated[list[str] | None, option("--set", "A parameter, key=value.")]
+Limit = Annotated[str, option("--limit", "Only these hosts and groups of hosts, HOST,GROUP, in steps that name hosts.")]
+Run = Annotated[str | None, argument("A run's id or its beginning.")]
 
 
 def _load(name: str) -> Playbook:
@@ -86,9 +83,7 @@ def show(flags: Flags, name: Name) -> None:
 
 
 @command(example="maint playbook lint own.yaml")
-def lint(
-    flags: Flags, names: Annotated[list[str] | None, typer.Argument(help="Names or files; else all.")] = None
-) -> None:
+def lint(flags: Flags, names: Annotated[list[str] | None, argument("Names or files; else all.")] = None) -> None:
     """Check playbooks without a site."""
     screen = flags.screen()
     checked = names or sorted(library().texts)
@@ -119,9 +114,7 @@ def _run(flags: Flags, name: str, values: list[str] | None, limit: str) -> int:
 def resume(
     flags: Flags,
     run_id: Run = None,
-    values: Annotated[
-        list[str] | None, typer.Option("--set", help="What it waits for: vc.NAME.base_url=URL; repeatable.")
-    ] = None,
+    values: Annotated[list[str] | None, option("--set", "What it waits for: vc.NAME.base_url=URL; repeatable.")] = None,
 ) -> int:
     """Take up a run that stopped before its end; what it left open is decided by looking."""
     return run_playbook.resume(flags, run_id, given(values))
@@ -130,8 +123,8 @@ def resume(
 @command(example="maint playbook dismiss 20260102T --reason 'begun by mistake'")
 def dismiss(
     flags: Flags,
-    run_id: Annotated[str, typer.Argument(help="A run's id or its beginning.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the history.")],
+    run_id: Annotated[str, argument("A run's id or its beginning.")],
+    reason: Annotated[str, option("--reason", "Why, for the history.")],
 ) -> int:
     """Give up a run that stopped: it is not taken up any more, and nothing waits for it."""
     return run_playbook.dismiss(flags, run_id, reason)

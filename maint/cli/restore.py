@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 from msgspec.structs import replace
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import insist_on_manager
 from maint.cli.open_site import opened
-from maint.cli.options import GUARDS, MANAGER, Flags
+from maint.cli.options import GUARDS, MANAGER, DagRace, Flags, SafetyWindow, option
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import ask_change
 from maint.errors import Invalid, MaintError, Unfinished
@@ -23,47 +22,46 @@ from maint.model.plan import Action, Plan
 from maint.restore.preview import preview
 from maint.restore.select_snapshot import chosen
 from maint.snapshots.verify import verdict_of
+from maint.steps.hosts.fan_out import texts
 from maint.steps.restore.deployment import AddClusters, PutDeployment, outgoing_of
 from maint.steps.virtual_clusters.locate import FindCluster
 
 _SHORTEST = 8  # characters of a digest that still tell plans apart
-SnapshotOption = Annotated[str, typer.Option("--snapshot", help="Its id; else the newest restorable one.")]
-ClusterOption = Annotated[
-    list[str] | None, typer.Option("--cluster", help="Bring back only this cluster, which the manager lacks.")
-]
-MapOption = Annotated[
-    list[str] | None, typer.Option("--map-host", help="OLD=NEW: a host that has become another machine.")
-]
-RaceOption = Annotated[
-    bool, typer.Option("--accept-dag-race", help="Bring back DAGs too that may run before they are paused.")
-]
-GoneOption = Annotated[
-    bool, typer.Option("--source-gone", help="Although a virtual cluster's source still answers: it does no harm.")
-]
-AloneOption = Annotated[
-    bool, typer.Option("--manager-only", help="Bring back the manager, and leave virtual clusters as they are.")
-]
-WindowOption = Annotated[
-    bool, typer.Option("--open-window", help="Take the safety export through the redaction window.")
-]
+
+
+class RestoreRequest(msgspec.Struct, frozen=True):
+    """What the operator wants restored."""
+
+    snapshot: Annotated[str, option("--snapshot", "Its id; else the newest restorable one.")] = ""
+    cluster: Annotated[list[str], option("--cluster", "Bring back only this cluster, which the manager lacks.")] = []
+    map_host: Annotated[list[str], option("--map-host", "OLD=NEW: a host that has become another machine.")] = []
+    open_window: SafetyWindow = False
+    accept_dag_race: DagRace = False
+    source_gone: Annotated[
+        bool, option("--source-gone", "Although a virtual cluster's source still answers: it does no harm.")
+    ] = False
+    manager_only: Annotated[
+        bool, option("--manager-only", "Bring back the manager, and leave virtual clusters as they are.")
+    ] = False
+
+    def or_as_in(self, planned: str) -> "RestoreRequest":
+        """Return what a saved plan was made for, where nothing else is said; whatever differs makes it stale."""
+        given = planned_for(planned)
+        return RestoreRequest(
+            self.snapshot or str(given.get("snapshot") or ""),
+            self.cluster or texts(given.get("clusters")),
+            self.map_host or texts(given.get("map_hosts")),
+            self.open_window or bool(given.get("open_window")),
+            self.accept_dag_race or bool(given.get("accept_dag_race")),
+            self.source_gone or bool(given.get("source_gone")),
+            self.manager_only or given.get("virtual_clusters") == [],
+        )
 
 
 @command(MANAGER, GUARDS, example="maint restore plan --snapshot 20260102T")
-def plan(
-    flags: Flags,
-    snapshot: SnapshotOption = "",
-    cluster: ClusterOption = None,
-    map_host: MapOption = None,
-    open_window: WindowOption = False,
-    accept_dag_race: RaceOption = False,
-    source_gone: GoneOption = False,
-    manager_only: AloneOption = False,
-) -> int:
+def plan(flags: Flags, request: RestoreRequest) -> int:
     """Show what a restore would do, in which order, what it would meet, and what would be lost."""
     insist_on_manager(flags.connection)
-    request = RestoreRequest(
-        snapshot, tuple(cluster or ()), tuple(map_host or ()), open_window, accept_dag_race, source_gone, manager_only
-    )
     name, given = _playbook(flags, request)
     with _naming_a_way_round():
         return carry_out(replace(flags, dry_run=True), name, given, beside=restore_preview)
@@ -72,26 +70,14 @@ def plan(
 @command(MANAGER, GUARDS, example="maint restore run --snapshot 20260102T --plan 1f2e3d4c --confirm prod")
 def run(
     flags: Flags,
-    snapshot: SnapshotOption = "",
-    planned: Annotated[
-        str, typer.Option("--plan", help="Only if the plan still has this digest; or a saved plan.")
-    ] = "",
-    cluster: ClusterOption = None,
-    map_host: MapOption = None,
-    open_window: WindowOption = False,
-    accept_dag_race: RaceOption = False,
-    source_gone: GoneOption = False,
-    manager_only: AloneOption = False,
-    then_start: Annotated[
-        bool, typer.Option("--then-start", help="Start agents, monitors and the clusters after it.")
-    ] = False,
+    request: RestoreRequest,
+    planned: Annotated[str, option("--plan", "Only if the plan still has this digest; or a saved plan.")] = "",
+    then_start: Annotated[bool, option("--then-start", "Start agents, monitors and the clusters after it.")] = False,
 ) -> int:
     """Bring a manager back to a snapshot's configuration, or clusters back to a manager, and prove that it is so."""
     insist_on_manager(flags.connection)
     expect = expected_digest(planned)
-    request = RestoreRequest(
-        snapshot, tuple(cluster or ()), tuple(map_host or ()), open_window, accept_dag_race, source_gone, manager_only
-    ).or_as_in(planned)
+    request = request.or_as_in(planned)
     if then_start and not flags.dry_run:
         question = "once the restore is done, start agents, monitors and the clusters?"
         ask_change(flags.screen(), question, yes=flags.yes)
@@ -100,7 +86,7 @@ def run(
     def start() -> int:
         if not then_start or flags.dry_run:
             return 0
-        clusters = list(request.clusters) or _clusters(flags, str(given["snapshot"]))
+        clusters = request.cluster or _clusters(flags, str(given["snapshot"]))
         return carry_out(replace(flags, yes=True), "start-platform", {"clusters": clusters})  # asked at the beginning
 
     try:
@@ -127,43 +113,14 @@ def _naming_a_way_round() -> Iterator[None]:
         raise
 
 
-class RestoreRequest(msgspec.Struct, frozen=True):
-    """What the operator wants restored."""
-
-    snapshot: str
-    clusters: tuple[str, ...]
-    map_hosts: tuple[str, ...]
-    open_window: bool
-    accept_dag_race: bool
-    source_gone: bool
-    manager_only: bool
-
-    def or_as_in(self, planned: str) -> "RestoreRequest":
-        """Return what a saved plan was made for, where nothing else is said; whatever differs makes it stale."""
-        given = planned_for(planned)
-        return RestoreRequest(
-            self.snapshot or str(given.get("snapshot") or ""),
-            self.clusters or _texts(given.get("clusters")),
-            self.map_hosts or _texts(given.get("map_hosts")),
-            self.open_window or bool(given.get("open_window")),
-            self.accept_dag_race or bool(given.get("accept_dag_race")),
-            self.source_gone or bool(given.get("source_gone")),
-            self.manager_only or given.get("virtual_clusters") == [],
-        )
-
-
-def _texts(value: Json) -> tuple[str, ...]:
-    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
-
-
 def _playbook(flags: Flags, asked: RestoreRequest) -> tuple[str, dict[str, Json]]:
     """Return the playbook for what was asked, and its parameters; the snapshot by its whole id, so that plans agree."""
     with opened(flags, warn_of_window=False) as (site, _):
         snapshot = chosen(site, asked.snapshot).id
-    given: dict[str, Json] = {"snapshot": snapshot, "map_hosts": list(asked.map_hosts)}
+    given: dict[str, Json] = {"snapshot": snapshot, "map_hosts": asked.map_host}
     given["open_window"] = asked.open_window
-    if asked.clusters:
-        return "restore-cluster", {**given, "clusters": list(asked.clusters)}
+    if asked.cluster:
+        return "restore-cluster", {**given, "clusters": asked.cluster}
     given |= {"accept_dag_race": asked.accept_dag_race, "source_gone": asked.source_gone}
     return "disaster-recovery", {**given, "virtual_clusters": []} if asked.manager_only else given
 

@@ -11,7 +11,7 @@ from maint.config.error_messages import decode, inside, members
 from maint.config.fields import Place
 from maint.config.paths import config_file, expanded, state_folder
 from maint.config.schema import BrokenRule, Config, Site, SiteSettings, broken_rules
-from maint.config.suggestions import KeyPath, did_you_mean, dotted
+from maint.config.suggestions import KeyPath, dotted, meant
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position, UsageError
 from maint.model.json import Json
@@ -143,8 +143,7 @@ class Settings:
                 "several sites are configured", detail=[", ".join(self.names)], hint="choose one: --site NAME"
             )
         if chosen not in loaded.config.sites:
-            guess = did_you_mean(chosen, self.names)
-            hint = f"did you mean {guess}?" if guess else "choose one of them: --site NAME"
+            hint = meant(chosen, self.names, "choose one of them: --site NAME")
             raise UsageError(f"there is no site {chosen!r}", detail=[f"configured: {', '.join(self.names)}"], hint=hint)
         return SiteSettings.of(loaded.config.sites[chosen], name=chosen, state=self.state / chosen)
 

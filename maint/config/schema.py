@@ -30,7 +30,7 @@ from maint.config.fields import (
     Url,
 )
 from maint.config.secrets import FACTORY
-from maint.config.suggestions import KeyPath, did_you_mean
+from maint.config.suggestions import KeyPath, meant
 from maint.errors import Invalid
 
 
@@ -474,6 +474,5 @@ def _strangers(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
     for number, accepted in enumerate(site.accepted):
         for index, name in enumerate(accepted.hosts):
             if name not in known:
-                guess = did_you_mean(name, known)
-                hint = f"did you mean {guess}?" if guess else "list it under hosts, or leave it out here"
+                hint = meant(name, known, "list it under hosts, or leave it out here")
                 yield BrokenRule((*path, "accepted", number, "hosts", index), f"there is no host {name!r}", hint)

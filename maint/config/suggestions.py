@@ -15,6 +15,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return spelled[close[0]] if close else None
 
 
+def meant(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the hint for a word that is not known: the one that is most like it, or what to do otherwise."""
+    guess = did_you_mean(word, list(known))
+    return f"did you mean {guess!r}?" if guess else otherwise
+
+
 def dotted(path: KeyPath) -> str:
     """Return a path as people write it, such as `sites.prod.hosts[0].name`."""
     text = ""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import meant
 from maint.errors import MaintError, UsageError
 from maint.model.events import Outcome, Result
 from maint.model.formatting import show_count
@@ -38,8 +38,7 @@ class HostLimit(msgspec.Struct):
         known = set[str]().union(*groups.values())
         for name in names:
             if name not in known:
-                guess = did_you_mean(name, sorted(known))
-                hint = f"did you mean {guess!r}?" if guess else f"the config has {', '.join(sorted(known)) or 'none'}"
+                hint = meant(name, sorted(known), f"the config has {', '.join(sorted(known)) or 'none'}")
                 raise UsageError(f"--limit: site {sight.settings.name} has no host or group {name!r}", hint=hint)
         return HostLimit(sight, frozenset(host for host, has in groups.items() if has & set(names)))
 

@@ -6,11 +6,12 @@ from typing import TypeVar
 import msgspec
 
 from maint.config.error_messages import decoded
+from maint.config.suggestions import meant
 from maint.config.yaml import Document
 from maint.config.yaml import load as load_yaml
 from maint.engine.forms import ParameterForm, PlaybookForm, StepForm
 from maint.engine.parameters import convert
-from maint.engine.read_step import Mistakes, StepReader, meant
+from maint.engine.read_step import Mistakes, StepReader
 from maint.errors import Invalid, Position, UsageError
 from maint.model.plan import Parameter, ParameterType, Playbook
 from maint.steps.parameter_sources import LISTS

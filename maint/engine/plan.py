@@ -6,13 +6,13 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import meant
 from maint.engine.hosts import HostLimit, batches, share
 from maint.engine.load import Library
 from maint.engine.parameters import convert
 from maint.engine.read_step import is_template
 from maint.engine.run_conflicts import refuse_conflicting
-from maint.errors import Invalid, MaintError, Position
+from maint.errors import Invalid, MaintError, Position, UnknownName
 from maint.model.json import Json
 from maint.model.plan import Action, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
@@ -58,8 +58,7 @@ def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]
     names = [item.name for item in playbook.parameters]
     for name in given:
         if name not in names:
-            guess = did_you_mean(name, names)
-            hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(names) or 'none'}"
+            hint = meant(name, names, f"it has {', '.join(names) or 'none'}")
             raise Invalid(f"playbook {playbook.name!r} has no parameter {name!r}", hint=hint)
     missing = [item.name for item in playbook.parameters if item.required and given.get(item.name) is None]
     if missing:
@@ -123,9 +122,15 @@ class _Planner(msgspec.Struct, frozen=True):
             return
         yield from self.steps(inner, self.filled(inner, given), frame)
 
-    def _looked(self, kind: Step[Arguments], args: Arguments, frame: _Frame) -> Iterator[Action]:
+    def _looked(self, kind: Step[Arguments], args: Arguments, frame: _Frame, step: StepText) -> Iterator[Action]:
         try:
             yield from kind.plan(args, self.sight)
+        except UnknownName as error:
+            for key, value in step.arguments.items():
+                if error.name == value or (isinstance(value, list) and error.name in value):
+                    at = step.argument_places[key]
+                    raise Invalid(error.message, at=at, detail=error.detail, hint=error.hint) from error
+            raise
         except MaintError as error:
             error.lane = frame.lane
             raise
@@ -150,7 +155,7 @@ class _Planner(msgspec.Struct, frozen=True):
         parts = list(self.limit.parts(given, None if step.each is not None else step.serial))
         for number, args in enumerate(parts, 1):
             name = f"{step.name} ({number}/{len(parts)})" if len(parts) > 1 else step.name
-            for action in self._looked(kind, args, frame):
+            for action in self._looked(kind, args, frame, step):
                 yield replace(
                     action,
                     name=f"{frame.lane}: {name}" if frame.lane else name,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from pydantic import ValidationError
 
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import did_you_mean, meant
 from maint.config.yaml import Document
 from maint.engine.forms import StepForm
 from maint.errors import Invalid, Position
@@ -18,12 +18,6 @@ from maint.steps.step import Arguments, Step
 
 Path = tuple[str | int, ...]
 _SECTIONS = {"steps": Phase.MAIN, "on_failure": Phase.ON_FAILURE, "finally": Phase.FINALLY}
-
-
-def meant(word: str, known: Sequence[str] | Mapping[str, object], otherwise: str) -> str:
-    """Return a hint that names the nearest known word, or says something else."""
-    guess = did_you_mean(word, list(known))
-    return f"did you mean {guess!r}?" if guess else otherwise
 
 
 class Mistakes:

@@ -10,7 +10,16 @@ from maint.engine.hosts import LOST, LostHosts, told
 from maint.engine.journal import Journal, NullJournal, Record, RunState
 from maint.engine.plan import render
 from maint.engine.repeat import repeated
-from maint.errors import CannotReach, DeadlinePassed, Interrupted, MaintError, Refused, Unfinished, WorkFailed
+from maint.errors import (
+    CannotReach,
+    DeadlinePassed,
+    Interrupted,
+    MaintError,
+    Refused,
+    Unfinished,
+    UnknownName,
+    WorkFailed,
+)
 from maint.model.events import Event, Happening, Outcome, Result
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan
@@ -276,8 +285,8 @@ class Runner:
             yield self._event(index, Happening.PROGRESSED, f"{error.message}; this step is done all the same")
 
     def _shown(self, failure: BaseException) -> BaseException:
-        # Once something was changed, no way in is a stop in the middle.
-        if isinstance(failure, CannotReach) and self._changed:
+        # Once something was changed, no way in, and a name that is gone, is a stop in the middle.
+        if isinstance(failure, CannotReach | UnknownName) and self._changed:
             return WorkFailed(failure.message, detail=failure.detail, hint=failure.hint)
         return failure
 

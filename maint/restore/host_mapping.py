@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import asdict
 
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import meant
 from maint.deployment.document import Document, items_of, services_of, text_of
 from maint.deployment.normalize import identity
-from maint.errors import Refused, UsageError
+from maint.errors import Refused, UnknownName, UsageError
 from maint.model.json import Json
 from maint.model.manager import Host
 
@@ -48,8 +48,8 @@ def changes_of(wishes: Sequence[str], document: Document, server: Sequence[Host]
     """Return what `OLD=NEW` texts mean for a document; NEW is known to the server, or is `id:name:address`.
 
     Raises:
-        UsageError: a text is not OLD=NEW.
-        Refused: OLD is unknown, NEW unknown or ambiguous, or two hosts would become one.
+        UsageError: a text is not OLD=NEW; UnknownName: OLD or NEW is unknown, or several have that name.
+        Refused: two hosts would become one.
     """
     changes = tuple(_change(wish, items_of(document.get("hosts")), server) for wish in wishes)
     _refuse_mergers(changes, items_of(document.get("hosts")))
@@ -63,11 +63,11 @@ def _change(wish: str, hosts: Sequence[Document], server: Sequence[Host]) -> Hos
     found = [host for host in hosts if old in (text_of(host, "hostId"), text_of(host, "hostname"))]
     if len(found) != 1:
         names = [text_of(host, "hostname") for host in hosts]
-        guess = did_you_mean(old, names)
-        raise Refused(
-            f"the snapshot has {'no' if not found else len(found)} hosts {old!r}",
+        raise UnknownName(
+            f"the snapshot has {'no host' if not found else f'{len(found)} hosts'} {old!r}",
+            old,
             detail=[f"it has {', '.join(names) or 'none'}"],
-            hint=f"did you mean {guess!r}?" if guess else "name one of them, by host name or host id",
+            hint=meant(old, names, "name one of them, by host name or host id"),
         )
     now = _new(new, server)
     host_id, name, address = (text_of(found[0], key) for key in _RENAMED)
@@ -82,8 +82,9 @@ def _new(text: str, server: Sequence[Host]) -> Host:
     if len(found) == 1:
         return found[0]
     known = ", ".join(host.hostname for host in server) or "none"
-    raise Refused(
-        f"the manager knows {'no' if not found else len(found)} hosts {text!r}",
+    raise UnknownName(
+        f"the manager knows {'no host' if not found else f'{len(found)} hosts'} {text!r}",
+        text,
         detail=[f"it knows {known}"],
         hint="let its agent report to the manager first, or write OLD=id:name:address",
     )

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import meant
 from maint.deployment.document import Document, items_of, text_of
 from maint.deployment.normalize import Items, Tree
-from maint.errors import Refused
+from maint.errors import Refused, UnknownName
 from maint.model.manager import Cluster, Host
 from maint.restore.select_snapshot import GUARDED
 
@@ -26,7 +26,8 @@ def choice_of(document: Document, names: Sequence[str], clusters: Sequence[Clust
     """Return which part of a document, its host changes made, brings clusters back, by name or display name.
 
     Raises:
-        Refused: the snapshot has no such cluster, or the server has one, or a host of it under another id.
+        UnknownName: the snapshot has no such cluster.
+        Refused: the server has one, or a host of it under another id.
     """
     wanted = [_cluster(document, name) for name in dict.fromkeys(names)]
     _refuse_clusters(wanted, clusters)
@@ -100,11 +101,11 @@ def _cluster(document: Document, name: str) -> Document:
         if len(found) == 1:
             return found[0]
     known = [text_of(cluster, "name") for cluster in clusters]
-    guess = did_you_mean(name, known)
-    raise Refused(
+    raise UnknownName(
         f"the snapshot has no cluster {name!r}",
+        name,
         detail=[f"it has {', '.join(known) or 'none'}"],
-        hint=f"did you mean {guess!r}?" if guess else "`maint backup list` shows other snapshots",
+        hint=meant(name, known, "`maint backup list` shows other snapshots"),
     )
 
 

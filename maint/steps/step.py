@@ -1,7 +1,7 @@
 """What a step kind is: a plan made by looking, and an effect that looks again before it acts."""
 
 from collections.abc import Generator, Iterable, Mapping
-from typing import ClassVar, Generic, TypeAlias, TypeVar
+from typing import ClassVar, Generic, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -27,10 +27,10 @@ Progress: TypeAlias = Generator[str, None, Result]
 
 
 class Step(Generic[A]):
-    """A step kind."""
+    """A step kind; the docstring of its class is its help."""
 
     kind: ClassVar[str]  # its name in playbooks, such as `cluster.stop`
-    help: ClassVar[str]  # what it does, in one sentence
+    help: ClassVar[str]  # what it does, for people: its class's docstring
     effect: ClassVar[Effect]  # the worst that it may plan
     locks: ClassVar[bool] = True  # whether carrying it out takes the site's lock
     asks: ClassVar[bool] = False  # whether it waits for a person
@@ -38,7 +38,14 @@ class Step(Generic[A]):
     late: ClassVar[frozenset[str]] = frozenset()
     # names of the arguments that are expressions, as in `when`; `apply` is given what they come to
     expressions: ClassVar[frozenset[str]] = frozenset()
-    arguments: type[A]  # the model of what stands under `with:`
+    arguments: type[A]  # the model of what stands under `with:`: the one that its class names in brackets
+
+    def __init_subclass__(cls) -> None:
+        """Take a kind's help from its docstring, and its model of arguments from the class that it extends."""
+        cls.help = " ".join((cls.__doc__ or "").split())
+        for base in getattr(cls, "__orig_bases__", ()):
+            if isinstance(model := get_args(base)[0], type):
+                cls.arguments = model
 
     def plan(self, args: A, sight: Sight) -> Iterable[Action]:
         """Return what would be done, by looking only."""

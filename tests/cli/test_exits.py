@@ -87,7 +87,8 @@ def test_a_dry_run_shows_a_plan_and_changes_nothing(lost, loaded_files, words):
         assert said.json["plan"]["actions"] is not None
     else:
         # An empty manager has no such cluster; and it has no TLS yet, so that nothing is asked of it in clear.
-        assert (said.code, words[0] == "cluster" or words == ("manager", "start")) == (5, True)
+        assert said.code == (2 if words[0] == "cluster" else 5)
+        assert words[0] == "cluster" or words == ("manager", "start")
     assert lost.sent == []
     assert loaded_files(lost) == before
 
@@ -124,6 +125,38 @@ def test_an_unknown_site_is_exit_2(loaded):
     assert (said.code, "lab" in said.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cluster", "stop", "bsae"),
+        ("cluster", "start", "bsae"),
+        ("cluster", "delete", "bsae", "--confirm", "bsae"),
+        ("manager", "start", "--cluster", "bsae", "--yes"),
+        ("playbook", "run", "start-cluster", "--set", "cluster=bsae", "--yes"),
+        ("restore", "plan", "--cluster", "bsae"),
+    ],
+    ids=" ".join,
+)
+def test_an_unknown_cluster_that_a_command_names_is_exit_2_with_the_nearest_name(loaded, words):
+    loaded.forget_requests()
+    said = loaded(*words)
+    assert (said.code, "did you mean 'base'?" in said.err) == (2, True), said.err
+    assert loaded.sent == []
+
+
+def test_an_unknown_host_that_a_command_names_is_exit_2(loaded):
+    said = loaded("restore", "plan", "--map-host", "nowhere=base-01.example.internal")
+    assert (said.code, "has no host 'nowhere'" in said.err) == (2, True), said.err
+
+
+@pytest.mark.parametrize("step", ["cluster.start, with: {cluster: bsae}", "agents.start, with: {hosts: [bsae]}"])
+def test_an_unknown_name_that_a_playbook_holds_is_exit_3_with_its_place(loaded, tmp_path, step):
+    book = tmp_path / "book.yaml"
+    book.write_text(f"name: b\nsummary: B.\nsteps:\n  - {{name: A, do: {step}}}\n")
+    said = loaded("playbook", "plan", str(book))
+    assert (said.code, "book.yaml:4:" in said.err, "'bsae'" in said.err) == (3, True, True), said.err
+
+
 def test_a_secret_that_others_can_read_is_exit_3(loaded):
     (loaded.lab.folder / "password").chmod(0o644)
     said = loaded("cluster", "list")
@@ -155,11 +188,6 @@ def test_nobody_there_is_exit_4(loaded):
 def test_nobody_let_in_is_exit_4(loaded):
     loaded.lab.break_("manager", "unauthorised")
     assert loaded("cluster", "list").code == 4
-
-
-def test_an_unknown_cluster_is_refused_with_what_was_meant(loaded):
-    said = loaded("cluster", "stop", "bsae", "--yes")
-    assert (said.code, "did you mean 'base'?" in said.err) == (5, True)
 
 
 def test_a_redacted_backup_is_only_partly_what_was_asked_for(loaded):

@@ -90,7 +90,7 @@ def test_several_sites_need_a_choice(tmp_path: Path) -> None:
     assert load_settings(Flags(config=config, site="prod"), {"MAINT_SITE": "test"}).site().name == "prod"
     with pytest.raises(UsageError, match="no site 'tset'") as caught:
         load_settings(Flags(config=config, site="tset"), {}).site()
-    assert caught.value.hint == "did you mean test?"
+    assert caught.value.hint == "did you mean 'test'?"
     assert caught.value.detail == ("configured: prod, test",)
 
 

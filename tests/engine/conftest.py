@@ -37,10 +37,8 @@ class Reading(Step[TryArguments]):
     """Reads; fails as often as `count` says."""
 
     kind: ClassVar[str] = "try.read"
-    help = "Read."
     effect = Effect.READ
     late = frozenset({"text"})
-    arguments = TryArguments
 
     def plan(self, args: TryArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action."""

@@ -2,7 +2,6 @@
 
 import ast
 from collections import Counter
-from statistics import median
 
 from tests.house.source import functions, modules, tree
 
@@ -14,13 +13,12 @@ def test_no_module_is_long() -> None:
 
 def test_no_folder_holds_more_files_than_a_reader_takes_in() -> None:
     folders = Counter(path.parent for path in modules().values())
-    assert {str(folder): count for folder, count in folders.items() if count > 40} == {}
+    assert {str(folder): count for folder, count in folders.items() if count > 25} == {}
 
 
-def test_no_function_is_long_and_most_are_short() -> None:
+def test_no_function_is_long() -> None:
     lengths = {f"{name}.{function}": lines for name, path in modules().items() for function, lines in functions(path)}
     assert {name: lines for name, lines in lengths.items() if lines > 60} == {}
-    assert median(lengths.values()) <= 10
 
 
 def test_every_module_says_on_top_what_it_is_for() -> None:
@@ -36,7 +34,10 @@ def test_every_public_function_and_class_is_documented() -> None:
     missing = []
     for name, path in modules().items():
         for node in tree(path).body:
-            public = isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-            if public and ast.get_docstring(node) is None:
-                missing.append(f"{name}.{node.name}")
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+                continue
+            # A port is what its adapters and its callers agree on, so each of its methods says what it is.
+            inside = node.body if name.startswith("maint.ports") and isinstance(node, ast.ClassDef) else []
+            methods = [one for one in inside if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")]
+            missing += [f"{name}.{one.name}" for one in (node, *methods) if ast.get_docstring(one) is None]
     assert missing == []

@@ -7,7 +7,7 @@ import pytest
 
 from maint.deployment.document import parse, spell
 from maint.deployment.judge import Judge
-from maint.errors import Refused, UsageError
+from maint.errors import MaintError, Refused, UnknownName, UsageError
 from maint.model.manager import Host
 from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
 from tests.restore.documents import DEPLOYMENTS, all_roles, md5, number, plain, recording
@@ -108,18 +108,18 @@ def test_a_name_inside_a_longer_one_is_no_leftover() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "words"),
+    ("wish", "failure", "words"),
     [
-        ("nobody=a:b:c", "no hosts 'nobody'"),
-        ("base-01.example.internal=unheard-of", "knows no hosts"),
-        ("base-01.example.internal=twin", "knows 2 hosts"),
-        ("base-01.example.internal=x:base-02.example.internal:192.0.2.9", "two hosts would become one"),
+        ("nobody=a:b:c", UnknownName, "no host 'nobody'"),
+        ("base-01.example.internal=unheard-of", UnknownName, "knows no host 'unheard-of'"),
+        ("base-01.example.internal=twin", UnknownName, "knows 2 hosts"),
+        ("base-01.example.internal=x:base-02.example.internal:192.0.2.9", Refused, "two hosts would become one"),
     ],
 )
-def test_what_is_unknown_or_ambiguous_is_refused(wish: str, words: str) -> None:
+def test_what_is_unknown_or_ambiguous_is_refused(wish: str, failure: type[MaintError], words: str) -> None:
     document = parse(recording("example"))
     twins = [Host("t-1", "twin", "192.0.2.1"), Host("t-2", "twin", "192.0.2.2")]
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(failure, match=words):
         changes_of([wish], document, twins)
 
 

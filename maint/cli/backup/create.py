@@ -2,27 +2,25 @@
 
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.open_site import opened, settings_of
-from maint.cli.options import STORE_ALONE, Flags
+from maint.cli.options import STORE_ALONE, Flags, argument, option
 from maint.cli.run_playbook import carry_out, library
 from maint.cli.screen import plan_text, table
 from maint.engine.plan import make_plan
 from maint.model.json import Json
 from maint.snapshots.prune import lines, verdict
 
-SnapshotName = Annotated[str, typer.Argument(help="Its id or the beginning of it.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why.")]
+SnapshotName = Annotated[str, argument("Its id or the beginning of it.")]
+Reason = Annotated[str, option("--reason", "Why.")]
 
 
 @command(example="maint backup create --open-window --yes")
 def create(
     flags: Flags,
-    open_window: Annotated[bool, typer.Option("--open-window", help="Switch redaction off for the export.")] = False,
+    open_window: Annotated[bool, option("--open-window", "Switch redaction off for the export.")] = False,
     accept_empty: Annotated[
-        bool, typer.Option("--accept-empty", help="Virtual clusters hold what is found, however little it is.")
+        bool, option("--accept-empty", "Virtual clusters hold what is found, however little it is.")
     ] = False,
 ) -> int:
     """Take a snapshot: as the server gives it, or through the redaction window."""
@@ -36,7 +34,7 @@ def hold(
     flags: Flags,
     snapshot: SnapshotName,
     reason: Reason,
-    until: Annotated[str, typer.Option("--until", help="Last day of the hold, such as 2027-06-30.")] = "",
+    until: Annotated[str, option("--until", "Last day of the hold, such as 2027-06-30.")] = "",
 ) -> int:
     """Keep a snapshot from being pruned, until a day or until it is released."""
     return carry_out(flags, "hold", {"snapshot": snapshot, "reason": reason, "until": until})
@@ -51,8 +49,8 @@ def release(flags: Flags, snapshot: SnapshotName, reason: Reason) -> int:
 @command(STORE_ALONE, example="maint backup prune --dry-run")
 def prune(
     flags: Flags,
-    thaw: Annotated[str, typer.Option("--thaw", help="Why a doubtful backup or unfinished restore is no reason.")] = "",
-    damaged: Annotated[bool, typer.Option("--damaged", help="Let old snapshots go that cannot be believed.")] = False,
+    thaw: Annotated[str, option("--thaw", "Why a doubtful backup or unfinished restore is no reason.")] = "",
+    damaged: Annotated[bool, option("--damaged", "Let old snapshots go that cannot be believed.")] = False,
 ) -> int:
     """Remove the snapshots that neither policy, nor floor, nor a hold keeps; tells the reason for each."""
     given: dict[str, Json] = {"thaw": thaw, "damaged": damaged}

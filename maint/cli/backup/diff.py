@@ -4,12 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import msgspec
-import typer
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument, option
 from maint.cli.screen import Screen, printable, table
 from maint.deployment.compare import Comparison
 from maint.errors import Differences, MaintError, PartlyDone
@@ -23,8 +22,8 @@ from maint.snapshots.virtual_clusters.document import ClusterDifference, differe
 from maint.snapshots.virtual_clusters.verify import read_document
 
 _LONGEST = 60  # characters of a value in the table
-Redacted = Annotated[bool, typer.Option("--redacted", help="Compare redacted copies, even where the key is at hand.")]
-ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 8 when there are differences.")]
+Redacted = Annotated[bool, option("--redacted", "Compare redacted copies, even where the key is at hand.")]
+ExitCode = Annotated[bool, option("--exit-code", "Exit 8 when there are differences.")]
 
 
 class _Cluster(msgspec.Struct, frozen=True):
@@ -44,8 +43,8 @@ class _Cluster(msgspec.Struct, frozen=True):
 @command(outputs=("text",), example="maint backup diff 20260101T 20260102T --exit-code")
 def diff(
     flags: Flags,
-    first: Annotated[str, typer.Argument(help="The id of the first snapshot, or its beginning.")],
-    second: Annotated[str, typer.Argument(help="The id of the second.")],
+    first: Annotated[str, argument("The id of the first snapshot, or its beginning.")],
+    second: Annotated[str, argument("The id of the second.")],
     redacted: Redacted = False,
     exit_code: ExitCode = False,
 ) -> int:
@@ -63,7 +62,7 @@ def diff(
 @command(outputs=("text",), example="maint backup drift --exit-code")
 def drift(
     flags: Flags,
-    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it; else the newest.")] = "",
+    snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest.")] = "",
     redacted: Redacted = False,
     exit_code: ExitCode = False,
 ) -> int:

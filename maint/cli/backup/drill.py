@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-import typer
-
 from maint.cli.after_run import after_run
 from maint.cli.backup.rehearsal import LabRehearsal
 from maint.cli.command import command
 from maint.cli.lab.switches import switches_of
 from maint.cli.open_site import opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument, option
 from maint.engine.lock import site_lock
 from maint.errors import WorkFailed
 from maint.restore.drill import Drilled
@@ -22,9 +20,9 @@ from maint.snapshots.catalogue import newest_restorable
 @command(example="maint backup drill --timeout 30m")
 def drill(
     flags: Flags,
-    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it; else the newest restorable.")] = "",
+    snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest restorable.")] = "",
     switch: Annotated[
-        list[str] | None, typer.Option("--switch", help="NAME=VALUE: a behaviour of the throw-away manager.")
+        list[str] | None, option("--switch", "NAME=VALUE: a behaviour of the throw-away manager.")
     ] = None,
 ) -> int:
     """Rehearse a restore in a throw-away manager: send, restart, read back, compare, measure, and keep the evidence."""

@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument, option
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create
 from maint.model.formatting import show_count
@@ -21,9 +19,9 @@ from maint.snapshots.parts import MANAGER_FILES, open_part
 @command(example="maint backup files 20260102T --extract /etc/cloudera-scm-server/uuid --to uuid")
 def files(
     flags: Flags,
-    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it.")],
-    extract: Annotated[str, typer.Option("--extract", help="Take out the file that lay here on the host.")] = "",
-    to: Annotated[str, typer.Option("--to", help="Write it to this new file, 0600.")] = "",
+    snapshot: Annotated[str, argument("Its id or the beginning of it.")],
+    extract: Annotated[str, option("--extract", "Take out the file that lay here on the host.")] = "",
+    to: Annotated[str, option("--to", "Write it to this new file, 0600.")] = "",
 ) -> None:
     """List the manager's own files that a snapshot keeps, or take one out, such as the GUID."""
     if bool(extract) != bool(to):

@@ -5,12 +5,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument, option
 from maint.cli.screen import Screen
 from maint.config.secrets import check_reference
 from maint.config.yaml import load
@@ -30,10 +28,10 @@ _SHOWN = 50  # values named in a message; -o json names them all
 @command(example="maint backup heal 20260102T --from 20251230T")
 def heal(
     flags: Flags,
-    snapshot: Annotated[str, typer.Argument(help="The redacted snapshot: its id or the beginning of it.")],
-    source: Annotated[str, typer.Option("--from", help="An older snapshot that is not redacted.")] = "",
-    secrets: Annotated[str, typer.Option("--secrets", help="A file of paths and references, 0600.")] = "",
-    purpose: Annotated[str, typer.Option("--purpose", help="backup or safety.")] = "backup",
+    snapshot: Annotated[str, argument("The redacted snapshot: its id or the beginning of it.")],
+    source: Annotated[str, option("--from", "An older snapshot that is not redacted.")] = "",
+    secrets: Annotated[str, option("--secrets", "A file of paths and references, 0600.")] = "",
+    purpose: Annotated[str, option("--purpose", "backup or safety.")] = "backup",
 ) -> int:
     """Fill the secrets that a redacted snapshot lacks, and keep the result as a snapshot of its own."""
     if bool(source) == bool(secrets):

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import STORE, Flags
+from maint.cli.options import STORE, Flags, argument, option
 from maint.cli.screen import Screen, table
 from maint.engine.lock import site_lock
 from maint.errors import WorkFailed
@@ -29,9 +27,7 @@ _HEADINGS = ["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "SIZE", "NOTE"]
 @command(STORE, example="maint backup list -o json")
 def list_snapshots(
     flags: Flags,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Read every stored byte again, and keep what was found.")
-    ] = False,
+    rebuild: Annotated[bool, option("--rebuild", "Read every stored byte again, and keep what was found.")] = False,
 ) -> None:
     """List the site's snapshots, the newest last, with holds and the age of the last verified success.
 
@@ -50,7 +46,7 @@ def list_snapshots(
 
 
 @command(STORE, example="maint backup show 20260102T")
-def show(flags: Flags, snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it.")]) -> None:
+def show(flags: Flags, snapshot: Annotated[str, argument("Its id or the beginning of it.")]) -> None:
     """Show what a snapshot holds, how it was judged, and what it does not cover."""
     with opened(flags) as (site, screen):
         data, text = _described(find(site, snapshot))

@@ -2,14 +2,12 @@
 
 from typing import Annotated
 
-import typer
-
 from maint.cli.after_run import after_run
 from maint.cli.backup.drill import rehearse
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import MANAGER, Flags
+from maint.cli.options import MANAGER, Flags, argument, option
 from maint.cli.screen import Screen
 from maint.engine.lock import site_lock
 from maint.errors import Invalid, PartlyDone, WorkFailed
@@ -22,10 +20,10 @@ from maint.snapshots.verify import verify as verify_snapshot
 @command(MANAGER, example="maint backup verify 20260102T --level 3")
 def verify(
     flags: Flags,
-    snapshot: Annotated[str, typer.Argument(help="Its id or the beginning of it; else the newest.")] = "",
+    snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest.")] = "",
     level: Annotated[
         int | None,
-        typer.Option("--level", min=1, max=4, help="1 bytes, 2 contents, 3 restorability, 4 drill; else 3 at most."),
+        option("--level", "1 bytes, 2 contents, 3 restorability, 4 drill; else 3 at most.", min=1, max=4),
     ] = None,
 ) -> int:
     """Verify a snapshot and keep the result; unreadable means failed."""

@@ -15,7 +15,7 @@ from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, command, loaded
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.open_site import settings_of
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument, option
 from maint.cli.schedule.install import At, Drill, Every, Jitter, Prune, User, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.errors import UsageError
@@ -53,7 +53,7 @@ def man(flags: Flags) -> None:
 @command(example="maint generate schema config")
 def schema(
     flags: Flags,
-    of: Annotated[str, typer.Argument(help="config, or output: what -o json prints.")] = "config",
+    of: Annotated[str, argument("config, or output: what -o json prints.")] = "config",
 ) -> None:
     """Print a JSON schema: of the configuration, or of what `-o json` prints."""
 
@@ -64,8 +64,8 @@ def schema(
 @command(example="maint generate alerts --max-age 26h")
 def alerts(
     flags: Flags,
-    max_age: Annotated[str, typer.Option("--max-age", help="How old the last verified backup may get.")] = "26h",
-    drill_age: Annotated[str, typer.Option("--drill-age", help="How old the last good drill may get.")] = "35d",
+    max_age: Annotated[str, option("--max-age", "How old the last verified backup may get.")] = "26h",
+    drill_age: Annotated[str, option("--drill-age", "How old the last good drill may get.")] = "35d",
 ) -> None:
     """Print alert rules for Prometheus over the metrics that each run writes."""
     text = alert_rules(max_age, drill_age)
@@ -73,7 +73,7 @@ def alerts(
 
 
 @command(example="maint generate completion bash")
-def completion(flags: Flags, shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")] = "bash") -> None:
+def completion(flags: Flags, shell: Annotated[str, argument("bash, zsh or fish.")] = "bash") -> None:
     """Print the completion script for a shell."""
     text = completion_script(shell)
     flags.screen().emit({"script": text}, text.rstrip())
@@ -117,7 +117,7 @@ def page(whole: Made) -> str:
     lines += [_text(whole.help or ""), ".SH FLAGS OF EVERY COMMAND", *_listed(common), ".SH COMMANDS"]
     for name, (place, _) in COMMANDS.items():
         each = loaded(place).build(name)
-        own = [option for option in _options(each) if option.names not in {one.names for one in common}]
+        own = [one for one in _options(each) if one.names not in {other.names for other in common}]
         lines += [f'.SS "{_text(name)}"', *_paragraphs(each.help or ""), *_listed(own)]
     exits = [Option(str(code), each.meaning) for code, each in EXIT_CODES.items()]
     lines += [".SH EXIT STATUS", *_listed(exits), ".SH FILES"]
@@ -147,8 +147,8 @@ def _options(command: Made) -> list[Option]:
 
 
 def _listed(options: Iterable[Option]) -> Iterator[str]:
-    for option in options:
-        yield from (".TP", rf"\fB{_text(option.names)}\fR", _text(option.help))
+    for one in options:
+        yield from (".TP", rf"\fB{_text(one.names)}\fR", _text(one.help))
 
 
 def _paragraphs(text: str) -> Iterator[str]:

@@ -3,14 +3,12 @@
 from importlib.resources import files
 from typing import Annotated
 
-import typer
-
 import maint
 from maint.cli.command import command
 from maint.cli.help.tables import filled
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument
 from maint.cli.screen import table
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import meant
 from maint.errors import UsageError
 
 _FIRST = """\
@@ -65,15 +63,14 @@ def text_of(name: str) -> str:
 
 
 @command(example="maint help backup")
-def topic(flags: Flags, name: Annotated[str, typer.Argument(help="What about.")] = "") -> None:
+def topic(flags: Flags, name: Annotated[str, argument("What about.")] = "") -> None:
     """Read a help topic; without one, list them."""
     if not name:
         lines = table(["TOPIC", "IS ABOUT"], [[one, TOPICS.get(one, "")] for one in names()])
         flags.screen().emit({"topics": names()}, f"{_FIRST}\n{lines}")
         return
     if name not in names():
-        guess = did_you_mean(name, names())
-        hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(names())}"
+        hint = meant(name, names(), f"there are {', '.join(names())}")
         raise UsageError(f"there is no topic {name!r}", hint=hint)
     text = text_of(name)
     flags.screen().emit({"topic": name, "text": text}, text.rstrip())

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
 from maint.adapters.ssh.fleet import FabricFleet
 from maint.checks.check import RUNNING, Check
@@ -17,9 +16,9 @@ from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, set
 from maint.checks.registry import CHECKS, QUESTIONS, must_exist, select
 from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
-from maint.cli.hosts.inventory import Source, choose, inventory
+from maint.cli.hosts.inventory import Source, inventory
 from maint.cli.open_site import limit_of, opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, option
 from maint.cli.screen import Screen, table
 from maint.config.schema import Accepted
 from maint.config.yaml import load
@@ -29,6 +28,7 @@ from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
 from maint.model.json import Json
 from maint.report import checks as reports
+from maint.steps.hosts.selection import choose
 
 OUTPUTS = ("junit", "nagios")  # beside those of every command
 _UNKNOWN = 3
@@ -36,20 +36,22 @@ _SLOW_LOGIN = 1.0  # seconds
 
 
 class CheckRequest(msgspec.Struct, frozen=True):
-    """What the operator asked for; see the command's options."""
+    """What the operator asked for."""
 
-    hosts: Sequence[str] = ()
-    hosts_in: Sequence[str] = ()
-    hosts_from: str = "config"
-    ids: Sequence[str] = ()
-    groups: Sequence[str] = ()
-    phase: str = ""
-    save: str = ""
-    facts: str = ""
-    plan: str = ""
-    matrix: str = ""
-    report: str = ""
-    more: Mapping[str, str] | None = None
+    hosts: Annotated[list[str], option("--host", "A host's name; may be repeated.")] = []
+    hosts_in: Annotated[list[str], option("--hosts-in", "A group of hosts of the config.")] = []
+    groups: Annotated[list[str], option("--group", "A group of checks.")] = []
+    ids: Annotated[list[str], option("--check", "A check's id; may be repeated.")] = []
+    phase: Annotated[str, option("--phase", "running, before-install, before-restore or before-backup.")] = ""
+    hosts_from: Source = "config"
+    save: Annotated[str, option("--save-facts", "Keep what the hosts said in a file.")] = ""
+    facts: Annotated[str, option("--facts", "Judge a file of facts; contacts no host.")] = ""
+    plan: Annotated[str, option("--plan", "The input of the ECS wizard, to be judged.")] = ""
+    matrix: Annotated[str, option("--matrix", "A file that lists which releases are supported.")] = ""
+    report: Annotated[str, option("--report", "Write an HTML report to this file.")] = ""
+    listed: Annotated[bool, option("--list", "List all checks; needs no config.")] = False
+    ldap_ou: Annotated[str, option("--ldap-ou", "For ldap.ad_rights: the OU to try.")] = ""
+    ldap_url: Annotated[str, option("--ldap-url", "For ldap.ad_rights: the directory.")] = ""
 
     @property
     def chosen(self) -> bool:
@@ -63,42 +65,10 @@ class CheckRequest(msgspec.Struct, frozen=True):
 
 
 @command(outputs=OUTPUTS, example="maint host check --hosts-in ecs --phase before-restore")
-def check(
-    flags: Flags,
-    host: Annotated[list[str] | None, typer.Option("--host", help="A host's name; may be repeated.")] = None,
-    hosts_in: Annotated[list[str] | None, typer.Option("--hosts-in", help="A group of hosts of the config.")] = None,
-    checks_in: Annotated[list[str] | None, typer.Option("--group", help="A group of checks.")] = None,
-    ids: Annotated[list[str] | None, typer.Option("--check", help="A check's id; may be repeated.")] = None,
-    phase: Annotated[
-        str, typer.Option("--phase", help="running, before-install, before-restore or before-backup.")
-    ] = "",
-    hosts_from: Source = "config",
-    save_facts: Annotated[str, typer.Option("--save-facts", help="Keep what the hosts said in a file.")] = "",
-    facts: Annotated[str, typer.Option("--facts", help="Judge a file of facts; contacts no host.")] = "",
-    plan: Annotated[str, typer.Option("--plan", help="The input of the ECS wizard, to be judged.")] = "",
-    matrix: Annotated[str, typer.Option("--matrix", help="A file that lists which releases are supported.")] = "",
-    report: Annotated[str, typer.Option("--report", help="Write an HTML report to this file.")] = "",
-    listed: Annotated[bool, typer.Option("--list", help="List all checks; needs no config.")] = False,
-    ldap_ou: Annotated[str, typer.Option("--ldap-ou", help="For ldap.ad_rights: the OU to try.")] = "",
-    ldap_url: Annotated[str, typer.Option("--ldap-url", help="For ldap.ad_rights: the directory.")] = "",
-) -> int:
+def check(flags: Flags, request: CheckRequest) -> int:
     """Ask the hosts what there is to know, and say what is wrong, why it matters and how to mend it."""
-    if listed:
-        return _show_list(flags, checks_in or (), phase)
-    request = CheckRequest(
-        hosts=host or (),
-        hosts_in=hosts_in or (),
-        hosts_from=hosts_from,
-        ids=ids or (),
-        groups=checks_in or (),
-        phase=phase,
-        save=save_facts,
-        facts=facts,
-        plan=plan,
-        matrix=matrix,
-        report=report,
-        more={"ou": ldap_ou, "ldap": ldap_url},
-    )
+    if request.listed:
+        return _show_list(flags, request.groups, request.phase)
     return _carry_out(flags, request)
 
 
@@ -221,7 +191,7 @@ def _gathered(
             screen.warn(f"accepted: there is no check {strange!r}, so this accepts nothing; --list shows all checks")
         setting = setting_of(settings, request.phase or RUNNING, plan, matrix)
         profiles = {host.name: profiles_of(host, settings) for host in hosts}
-        values = {"authorities": authorities(settings), **(request.more or {})}
+        values = {"authorities": authorities(settings), "ou": request.ldap_ou, "ldap": request.ldap_url}
         enquiry = Enquiry(hosts, checks, setting, profiles, values)
         tell = Teller(screen, len(hosts))
         fleet = FabricFleet(configured.settings, configured.secrets, heard=tell, stopped=stopped)

@@ -3,22 +3,19 @@
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, option
 from maint.cli.screen import table
 from maint.config.schema import HostSettings
-from maint.config.suggestions import did_you_mean
 from maint.deployment.document import items_of, text_of
 from maint.errors import Invalid, UsageError
 from maint.model.json import Json
 from maint.snapshots.catalogue import newest_restorable
 from maint.snapshots.parts import read_deployment
 
-Source = Annotated[str, typer.Option("--hosts-from", help="config, manager or snapshot.")]
+Source = Annotated[str, option("--hosts-from", "config, manager or snapshot.")]
 SOURCES = ("config", "manager", "snapshot")
 _ECS = {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}
 
@@ -105,22 +102,3 @@ def _known(site: ConfiguredSite, found: Iterable[HostSettings]) -> Sequence[Host
             groups = tuple(dict.fromkeys(["manager", *groups]))
         merged.append((known or host).model_copy(update={"groups": groups}))
     return merged
-
-
-def choose(hosts: Sequence[HostSettings], names: Sequence[str], groups: Sequence[str]) -> Sequence[HostSettings]:
-    """Return the hosts that were asked for, in the inventory's order; all without names and groups.
-
-    Raises:
-        UsageError: there is no such host or group.
-    """
-    known = {host.name for host in hosts}
-    kinds = {group for host in hosts for group in host.groups}
-    for given, every, kind in ((names, known, "host"), (groups, kinds, "group of hosts")):
-        for name in given:
-            if name not in every:
-                guess = did_you_mean(name, every)
-                hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(sorted(every)) or 'none'}"
-                raise UsageError(f"there is no {kind} {name!r}", hint=hint)
-    if not names and not groups:
-        return hosts
-    return [host for host in hosts if host.name in names or set(host.groups) & set(groups)]

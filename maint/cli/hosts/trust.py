@@ -4,22 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from maint.adapters.ssh.connections import jump_address
 from maint.adapters.ssh.fleet import FabricFleet
 from maint.adapters.ssh.known_hosts import record
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.hosts.inventory import Source, choose, inventory
+from maint.cli.hosts.inventory import Source, inventory
 from maint.cli.open_site import limit_of, opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument, option
 from maint.cli.screen import Screen, ask_change, table
 from maint.config.schema import HostSettings
 from maint.engine.lock import site_lock
 from maint.errors import Invalid
 from maint.model.fleet import Presented, Standing
 from maint.model.formatting import show_count
+from maint.steps.hosts.selection import choose
 
 _DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
 
@@ -27,8 +26,8 @@ _DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
 @command(example="maint host trust ecs-1")
 def trust(
     flags: Flags,
-    hosts: Annotated[list[str] | None, typer.Argument(help="Names of hosts; all when left out.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Also replace keys that differ.")] = False,
+    hosts: Annotated[list[str] | None, argument("Names of hosts; all when left out.")] = None,
+    replace: Annotated[bool, option("--replace", "Also replace keys that differ.")] = False,
     hosts_from: Source = "config",
 ) -> int:
     """Show the hosts' keys, and record them once you say yes; a key that differs needs --replace."""

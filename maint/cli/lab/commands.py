@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.lab.switches import deployment_file, lab_folder, switches_of
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument, option
 from maint.cli.screen import ask_change, table
 from maint.errors import Refused, UsageError
 from maint.lab import control
@@ -26,8 +24,8 @@ _LOSSES = {  # what can be lost → what becomes of it, and what makes it so
         "lose_virtual_clusters",
     ),
 }
-Folder = Annotated[str, typer.Option("--folder", help="Where the lab is; else MAINT_LAB, else your state folder.")]
-Deployment = Annotated[str, typer.Option("--deployment", help="An export to load; else the example.")]
+Folder = Annotated[str, option("--folder", "Where the lab is; else MAINT_LAB, else your state folder.")]
+Deployment = Annotated[str, option("--deployment", "An export to load; else the example.")]
 
 
 @command(example="maint lab up --folder /tmp/lab")
@@ -35,17 +33,15 @@ def up(
     flags: Flags,
     folder: Folder = "",
     deployment: Deployment = "",
-    fresh: Annotated[bool, typer.Option("--fresh", help="A server just installed.")] = False,
-    switch: Annotated[list[str] | None, typer.Option("--switch", help="NAME=VALUE; see `maint help lab`.")] = None,
-    password: Annotated[str, typer.Option("--password", help="A password to try for the administrators.")] = "",
-    plain_port: Annotated[int, typer.Option("--plain-port", min=0, max=65535, help="0 chooses a free one.")] = 0,
-    tls_port: Annotated[int, typer.Option("--tls-port", min=0, max=65535, help="0 chooses a free one.")] = 0,
+    fresh: Annotated[bool, option("--fresh", "A server just installed.")] = False,
+    switch: Annotated[list[str] | None, option("--switch", "NAME=VALUE; see `maint help lab`.")] = None,
+    password: Annotated[str, option("--password", "A password to try for the administrators.")] = "",
+    plain_port: Annotated[int, option("--plain-port", "0 chooses a free one.", min=0, max=65535)] = 0,
+    tls_port: Annotated[int, option("--tls-port", "0 chooses a free one.", min=0, max=65535)] = 0,
     virtual_cluster: Annotated[
-        list[str] | None, typer.Option("--virtual-cluster", help="A further, empty virtual cluster of this name.")
+        list[str] | None, option("--virtual-cluster", "A further, empty virtual cluster of this name.")
     ] = None,
-    new: Annotated[
-        bool, typer.Option("--new", help="Throw away the lab that is in the folder, and make another.")
-    ] = False,
+    new: Annotated[bool, option("--new", "Throw away the lab that is in the folder, and make another.")] = False,
 ) -> None:
     """Bring a lab up; prints the line that makes every other command talk to it."""
     for name in virtual_cluster or ():
@@ -142,10 +138,10 @@ def status(flags: Flags, folder: Folder = "") -> None:
 @command(example="maint lab break manager answers-late")
 def break_(
     flags: Flags,
-    target: Annotated[str, typer.Argument(help="manager, database, or a host's name.")] = "",
-    fault: Annotated[str, typer.Argument(help="A fault's name.")] = "",
-    listed: Annotated[bool, typer.Option("--list", help="List the faults.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Clear a fault, all faults of a target, or all.")] = False,
+    target: Annotated[str, argument("manager, database, or a host's name.")] = "",
+    fault: Annotated[str, argument("A fault's name.")] = "",
+    listed: Annotated[bool, option("--list", "List the faults.")] = False,
+    repair: Annotated[bool, option("--repair", "Clear a fault, all faults of a target, or all.")] = False,
     folder: Folder = "",
 ) -> None:
     """Set a fault in the lab, list them, or clear them."""

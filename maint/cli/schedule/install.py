@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from maint.cli.backup.list import last_success
 from maint.cli.command import command
 from maint.cli.open_site import opened, settings_of
-from maint.cli.options import Flags
+from maint.cli.options import Flags, option
 from maint.cli.schedule import files as installed
 from maint.cli.schedule.units import (
     FAILURE,
@@ -34,14 +32,14 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
 from maint.snapshots.catalogue import entries
 
-At = Annotated[str, typer.Option("--at", help="When: 02:15 (every day), or 'Sun 02:15'.")]
-Every = Annotated[str, typer.Option("--every", help="How often: 15m, 30m, 1h, 6h, 12h, 24h.")]
-Jitter = Annotated[str, typer.Option("--jitter", help="How far to spread the start; else a tenth, at most 15m.")]
-Form = Annotated[str, typer.Option("--form", help="systemd or cron; else what runs this machine.")]
-User = Annotated[bool, typer.Option("--user", help="Units of your own service manager.")]
-Prune = Annotated[bool, typer.Option("--prune", help="Prune after each backup.")]
-Drill = Annotated[str, typer.Option("--drill", help="When to rehearse a restore as well, such as 'Sun 04:00'.")]
-Folder = Annotated[str, typer.Option("--folder", help="Another folder for the files; starts nothing.")]
+At = Annotated[str, option("--at", "When: 02:15 (every day), or 'Sun 02:15'.")]
+Every = Annotated[str, option("--every", "How often: 15m, 30m, 1h, 6h, 12h, 24h.")]
+Jitter = Annotated[str, option("--jitter", "How far to spread the start; else a tenth, at most 15m.")]
+Form = Annotated[str, option("--form", "systemd or cron; else what runs this machine.")]
+User = Annotated[bool, option("--user", "Units of your own service manager.")]
+Prune = Annotated[bool, option("--prune", "Prune after each backup.")]
+Drill = Annotated[str, option("--drill", "When to rehearse a restore as well, such as 'Sun 04:00'.")]
+Folder = Annotated[str, option("--folder", "Another folder for the files; starts nothing.")]
 
 
 def form_of(form: str, *, user: bool = False, folder: Path | None = None) -> str:

@@ -4,12 +4,10 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from maint import files
 from maint.cli.command import command
 from maint.cli.open_site import settings_of
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument, option
 from maint.cli.screen import table
 from maint.config.sample import sample
 from maint.errors import Refused, WorkFailed
@@ -18,9 +16,7 @@ _USUAL = "~/.config/maint/config.yaml"
 
 
 @command(example="maint config show --origin")
-def show(
-    flags: Flags, origin: Annotated[bool, typer.Option("--origin", help="Where each value comes from.")] = False
-) -> None:
+def show(flags: Flags, origin: Annotated[bool, option("--origin", "Where each value comes from.")] = False) -> None:
     """Show the configuration; secrets as their references."""
     found = settings_of(flags).origins()
     values = [{"key": item.key, "value": item.value, **({"origin": item.origin} if origin else {})} for item in found]
@@ -48,7 +44,7 @@ def path(flags: Flags) -> None:
 
 @command(example="maint config init /etc/maint/config.yaml")
 def init(
-    flags: Flags, file: Annotated[str | None, typer.Argument(help="Where to write it, if not where it is read.")] = None
+    flags: Flags, file: Annotated[str | None, argument("Where to write it, if not where it is read.")] = None
 ) -> None:
     """Write a commented sample configuration where the next command looks for it; never over a file that is there."""
     target = Path(file or flags.config or os.environ.get("MAINT_CONFIG") or _USUAL).expanduser()

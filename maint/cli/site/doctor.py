@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
 from maint.cli.after_run import last_drill
 from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of
-from maint.cli.options import Flags
+from maint.cli.options import Flags, option
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
 from maint.engine import journal
@@ -49,8 +48,8 @@ class Line(msgspec.Struct, frozen=True):
 @command(example="maint doctor --site prod")
 def doctor(
     flags: Flags,
-    max_age: Annotated[str, typer.Option("--max-age", help="How old the last verified backup may be.")] = "26h",
-    drill_age: Annotated[str, typer.Option("--drill-age", help="How old the last good drill may be.")] = "35d",
+    max_age: Annotated[str, option("--max-age", "How old the last verified backup may be.")] = "26h",
+    drill_age: Annotated[str, option("--drill-age", "How old the last good drill may be.")] = "35d",
 ) -> int:
     """Look at config, secrets, state, clock, store, keys, tools, backups and runs; changes nothing.
 

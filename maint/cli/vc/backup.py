@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-import typer
+import msgspec
+from msgspec.structs import asdict
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, opened
-from maint.cli.options import VC, Flags
+from maint.cli.options import VC, DagRace, Flags, argument, option
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import Screen, table
 from maint.cli.vc.select import act, chosen, ready
@@ -20,13 +21,13 @@ from maint.restore.conflicts import chosen_cluster
 from maint.snapshots.virtual_clusters.document import drift_of
 from maint.snapshots.virtual_clusters.verify import read_document
 
+SnapshotOption = Annotated[str, option("--snapshot", "Its id or the beginning of it; else the newest that holds it.")]
+
 
 @command(VC, example="maint vc backup --vc etl")
 def backup(
     flags: Flags,
-    accept_empty: Annotated[
-        bool, typer.Option("--accept-empty", help="It holds what is found, however little it is.")
-    ] = False,
+    accept_empty: Annotated[bool, option("--accept-empty", "It holds what is found, however little it is.")] = False,
 ) -> int:
     """Take a backup of one virtual cluster alone: jobs, resources, and every file held against its signature."""
     return carry_out(flags, "backup-virtual-cluster", {"vc": chosen(flags), "accept_empty": accept_empty})
@@ -35,10 +36,8 @@ def backup(
 @command(VC, example="maint vc drift --exit-code")
 def drift(
     flags: Flags,
-    snapshot: Annotated[
-        str, typer.Option("--snapshot", help="Its id or the beginning of it; else the newest that holds it.")
-    ] = "",
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 8 when something differs.")] = False,
+    snapshot: SnapshotOption = "",
+    exit_code: Annotated[bool, option("--exit-code", "End with 8 when something differs.")] = False,
 ) -> int:
     """Show what differs between a snapshot and the live virtual cluster; no file is downloaded, no value shown."""
     name = chosen(flags)
@@ -57,37 +56,25 @@ def drift(
         return Differences.exit_code if exit_code and found else 0
 
 
+class RestoreRequest(msgspec.Struct, frozen=True):
+    """What is brought back, and what is done where something stands in the way."""
+
+    snapshot: SnapshotOption = ""
+    on_conflict: Annotated[str, option("--on-conflict", "Where a name is taken: refuse, skip, rename or replace.")] = (
+        "refuse"
+    )
+    accept_dag_race: DagRace = False
+    source_gone: Annotated[bool, option("--source-gone", "Although the source still answers: it does no harm.")] = False
+
+
 @command(VC, example="maint vc restore --on-conflict skip --confirm etl")
-def restore(
-    flags: Flags,
-    snapshot: Annotated[
-        str, typer.Option("--snapshot", help="Its id or the beginning of it; else the newest that holds it.")
-    ] = "",
-    on_conflict: Annotated[
-        str, typer.Option("--on-conflict", help="Where a name is taken: refuse, skip, rename or replace.")
-    ] = "refuse",
-    accept_dag_race: Annotated[
-        bool, typer.Option("--accept-dag-race", help="Bring back DAGs too that may run before they are paused.")
-    ] = False,
-    source_gone: Annotated[
-        bool, typer.Option("--source-gone", help="Although the source still answers: it does no harm.")
-    ] = False,
-) -> int:
+def restore(flags: Flags, request: RestoreRequest) -> int:
     """Bring a virtual cluster's resources and jobs back, schedules paused; asks for the virtual cluster's name."""
-    given: dict[str, Json] = {
-        "vc": chosen(flags),
-        "snapshot": snapshot,
-        "on_conflict": on_conflict,
-        "accept_dag_race": accept_dag_race,
-        "source_gone": source_gone,
-    }
-    return carry_out(flags, "restore-virtual-cluster", given)
+    return carry_out(flags, "restore-virtual-cluster", {"vc": chosen(flags), **asdict(request)})
 
 
 @command(VC, example="maint vc undo 20260102T030405Z-1a2b3c4d")
-def undo(
-    flags: Flags, run: Annotated[str, typer.Argument(help="The run that deleted: its id or the beginning of it.")]
-) -> int:
+def undo(flags: Flags, run: Annotated[str, argument("The run that deleted: its id or the beginning of it.")]) -> int:
     """Bring back the jobs, resources and files that a run deleted or replaced; schedules come back paused."""
 
     def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:

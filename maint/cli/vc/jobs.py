@@ -2,11 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.options import GUARDS, VC, Flags
+from maint.cli.options import GUARDS, VC, Flags, option
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
 from maint.cli.vc.select import act, chosen, describe, reading, show, step, warn_of_blindness
@@ -16,18 +14,8 @@ from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.virtual_cluster import Job
 
-Name = Annotated[str, typer.Option("--name", help="The job.")]
-Filters = Annotated[list[str] | None, typer.Option("--filter", help="FIELD[OPERATOR]VALUE; repeatable, all must hold.")]
-Args = Annotated[list[str] | None, typer.Option("--arg", help="An argument of the application; repeatable.")]
-Conf = Annotated[list[str] | None, typer.Option("--conf", help="KEY=VALUE of the engine; repeatable.")]
-Class = Annotated[str, typer.Option("--class", help="The main class of an archive.")]
-Enabled = Annotated[str | None, typer.Option("--schedule-enabled", help="Switch the schedule on, or off with =false.")]
-Begin = Annotated[str | None, typer.Option("--schedule-start", help="When the schedule starts, ISO 8601.")]
-End = Annotated[str | None, typer.Option("--schedule-end", help="When the schedule ends.")]
-Cron = Annotated[str | None, typer.Option("--cron-expression", help="When it runs, as five fields of cron.")]
-Days = Annotated[int | None, typer.Option("--every-days", help="Every so many days.")]
-Minutes = Annotated[str | None, typer.Option("--for-minutes-of-hour", help="At these minutes of the hour.")]
-Hours = Annotated[str | None, typer.Option("--for-hours-of-day", help="At these hours of the day, UTC.")]
+Name = Annotated[str, option("--name", "The job.")]
+Filters = Annotated[list[str] | None, option("--filter", "FIELD[OPERATOR]VALUE; repeatable, all must hold.")]
 
 
 @command(VC, example="maint vc job list --filter 'type[eq]spark'")
@@ -43,7 +31,6 @@ def list_jobs(flags: Flags, filters: Filters = None) -> None:
 
 
 def _schedule_of(raw: Json) -> str:
-
     job = Job(raw if isinstance(raw, dict) else {})
     dag = job.type == "airflow" and job.schedule.get("enabled", True)  # a DAG may hold its times itself
     when = str(job.schedule.get("cronExpression") or "on") if job.scheduled or dag else "none"
@@ -68,72 +55,37 @@ def describe_job(flags: Flags, name: Name) -> None:
 def create(
     flags: Flags,
     name: Name,
-    kind: Annotated[str, typer.Option("--type", help="spark or airflow.")] = "spark",
-    file: Annotated[str, typer.Option("--application-file", help="A file of a mounted resource, or a URL.")] = "",
-    dag: Annotated[str, typer.Option("--dag-file", help="The DAG file of an airflow job.")] = "",
-    class_name: Class = "",
-    args: Args = None,
-    conf: Conf = None,
-    num_executors: Annotated[int | None, typer.Option("--num-executors", help="How many executors.")] = None,
-    driver_memory: Annotated[str | None, typer.Option("--driver-memory", help="Such as 1g.")] = None,
-    driver_cores: Annotated[int | None, typer.Option("--driver-cores", help="How many.")] = None,
-    executor_memory: Annotated[str | None, typer.Option("--executor-memory", help="Such as 1g.")] = None,
-    executor_cores: Annotated[int | None, typer.Option("--executor-cores", help="How many.")] = None,
-    python_env: Annotated[
-        str | None, typer.Option("--python-env-resource-name", help="A resource of the type python-env.")
-    ] = None,
-    mounted: Annotated[list[str] | None, typer.Option("--mount-N-resource", help="Resource of mount N.")] = None,
-    prefixes: Annotated[list[str] | None, typer.Option("--mount-N-prefix", help="Folder of mount N.")] = None,
-    enabled: Enabled = None,
-    begin: Begin = None,
-    end: End = None,
-    cron: Cron = None,
-    every_days: Days = None,
-    minutes: Minutes = None,
-    hours: Hours = None,
+    application: payloads.Application,
+    when: payloads.ScheduleWords,
+    kind: Annotated[str, option("--type", "spark or airflow.")] = "spark",
+    dag: Annotated[str, option("--dag-file", "The DAG file of an airflow job.")] = "",
+    mounted: Annotated[list[str] | None, option("--mount-N-resource", "Resource of mount N.")] = None,
+    prefixes: Annotated[list[str] | None, option("--mount-N-prefix", "Folder of mount N.")] = None,
 ) -> int:
     """Create a job."""
-    when = payloads.ScheduleWords(enabled, begin, end, cron, every_days, minutes, hours)
     mounts = payloads.mounts(payloads.numbered(mounted), payloads.numbered(prefixes))
     if kind not in ("spark", "airflow"):
         raise UsageError(f"there is no --type {kind!r}", hint="--type spark (the default) or --type airflow")
     if kind == "airflow":
-        definition = _airflow(name, dag or file, mounts, when)
-    elif file and not dag:
-        application = payloads.Application(
-            file=file,
-            class_name=class_name,
-            args=args or (),
-            conf=payloads.conf(conf),
-            num_executors=num_executors,
-            driver_memory=driver_memory,
-            driver_cores=driver_cores,
-            executor_memory=executor_memory,
-            executor_cores=executor_cores,
-            python_env=python_env,
-        )
+        definition = _airflow(name, dag or application.file, mounts, when)
+    elif application.file and not dag:
         definition = payloads.spark_job(name, application, mounts, when)
     else:
         raise UsageError("a spark job has an application file", hint="--application-file FILE, or --type airflow")
-    return _create(flags, definition)
-
-
-def _airflow(name: str, dag: str, mounts: list[Json], when: payloads.ScheduleWords) -> dict[str, Json]:
-
-    if not dag:
-        raise UsageError("an airflow job has a DAG file", hint="--dag-file FILE")
-    if when.said:
-        raise UsageError("an airflow job's DAG file says when it runs", hint="leave out the options of schedules")
-    return payloads.airflow_job(name, dag, mounts)
-
-
-def _create(flags: Flags, definition: dict[str, Json]) -> int:
 
     def lines(site: ConfiguredSite, screen: Screen) -> list[AdhocStep]:
         _warn_of_mounts(site, screen, chosen(flags), definition)
         return [AdhocStep("Create the job", "job.create", {"vc": chosen(flags), "definition": definition})]
 
     return act(flags, "job create", lines)
+
+
+def _airflow(name: str, dag: str, mounts: list[Json], when: payloads.ScheduleWords) -> dict[str, Json]:
+    if not dag:
+        raise UsageError("an airflow job has a DAG file", hint="--dag-file FILE")
+    if when.said:
+        raise UsageError("an airflow job's DAG file says when it runs", hint="leave out the options of schedules")
+    return payloads.airflow_job(name, dag, mounts)
 
 
 def _warn_of_mounts(site: ConfiguredSite, screen: Screen, vc: str, definition: dict[str, Json]) -> None:
@@ -145,19 +97,9 @@ def _warn_of_mounts(site: ConfiguredSite, screen: Screen, vc: str, definition: d
 
 
 @command(VC, cls=payloads.ClientCommand, example="maint vc job update --name daily --cron-expression '0 2 * * *'")
-def update(
-    flags: Flags,
-    name: Name,
-    enabled: Enabled = None,
-    begin: Begin = None,
-    end: End = None,
-    cron: Cron = None,
-    every_days: Days = None,
-    minutes: Minutes = None,
-    hours: Hours = None,
-) -> int:
+def update(flags: Flags, name: Name, when: payloads.ScheduleWords) -> int:
     """Change a job's schedule; an airflow job's DAG file is read again."""
-    schedule = payloads.schedule(payloads.ScheduleWords(enabled, begin, end, cron, every_days, minutes, hours))
+    schedule = payloads.schedule(when)
     changes: dict[str, Json] = {"schedule": schedule} if schedule else {}
     given: dict[str, Json] = {"vc": chosen(flags), "job": name, "changes": changes}
     return step(flags, "job update", "Update the job", "job.update", given)
@@ -167,8 +109,8 @@ def update(
 def run(
     flags: Flags,
     name: Name,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end; a run that fails is exit 1.")] = False,
-    variables: Annotated[list[str] | None, typer.Option("--variable", help="KEY=VALUE for {{{KEY}}}.")] = None,
+    wait: Annotated[bool, option("--wait", "Wait for its end; a run that fails is exit 1.")] = False,
+    variables: Annotated[list[str] | None, option("--variable", "KEY=VALUE for {{{KEY}}}.")] = None,
 ) -> int:
     """Start a run of a job."""
     given: dict[str, Json] = {"vc": chosen(flags), "job": name, "wait": wait, "variables": payloads.conf(variables)}

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from maint.cli.command import OwnFirst
+from maint.cli.options import option
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.model.virtual_cluster import UNSCHEDULED
@@ -18,19 +20,18 @@ YES_NO = {"true": True, "false": False, "yes": True, "no": False}
 class ScheduleWords(msgspec.Struct, frozen=True):
     """What was said of a schedule; None is "not said"."""
 
-    enabled: str | None = None
-    start: str | None = None
-    end: str | None = None
-    cron: str | None = None
-    every_days: int | None = None
-    minutes: str | None = None
-    hours: str | None = None
+    enabled: Annotated[str | None, option("--schedule-enabled", "Switch the schedule on, or off with =false.")] = None
+    start: Annotated[str | None, option("--schedule-start", "When the schedule starts, ISO 8601.")] = None
+    end: Annotated[str | None, option("--schedule-end", "When the schedule ends.")] = None
+    cron: Annotated[str | None, option("--cron-expression", "When it runs, as five fields of cron.")] = None
+    every_days: Annotated[int | None, option("--every-days", "Every so many days.")] = None
+    minutes: Annotated[str | None, option("--for-minutes-of-hour", "At these minutes of the hour.")] = None
+    hours: Annotated[str | None, option("--for-hours-of-day", "At these hours of the day, UTC.")] = None
 
     @property
     def said(self) -> bool:
         """Whether anything was."""
-        parts = (self.enabled, self.start, self.end, self.cron, self.every_days, self.minutes, self.hours)
-        return any(part is not None for part in parts)
+        return any(part is not None for part in astuple(self))
 
 
 def schedule(words: ScheduleWords) -> dict[str, Json]:
@@ -101,19 +102,23 @@ def mounts(resources: Mapping[int, str], prefixes: Mapping[int, str]) -> list[Js
     ]
 
 
+Class = Annotated[str, option("--class", "The main class of an archive.")]
+CONF = option("--conf", "KEY=VALUE of the engine; repeatable.")
+
+
 class Application(msgspec.Struct, frozen=True):
     """What a job runs, and with what."""
 
-    file: str
-    class_name: str = ""
-    args: Sequence[str] = ()
-    conf: Mapping[str, Json] | None = None
-    num_executors: int | None = None
-    driver_memory: str | None = None
-    driver_cores: int | None = None
-    executor_memory: str | None = None
-    executor_cores: int | None = None
-    python_env: str | None = None
+    file: Annotated[str, option("--application-file", "A file of a mounted resource, or a URL.")] = ""
+    class_name: Class = ""
+    args: Annotated[list[str], option("--arg", "An argument of the application; repeatable.")] = []
+    conf: Annotated[list[str], CONF] = []
+    num_executors: Annotated[int | None, option("--num-executors", "How many executors.")] = None
+    driver_memory: Annotated[str | None, option("--driver-memory", "Such as 1g.")] = None
+    driver_cores: Annotated[int | None, option("--driver-cores", "How many.")] = None
+    executor_memory: Annotated[str | None, option("--executor-memory", "Such as 1g.")] = None
+    executor_cores: Annotated[int | None, option("--executor-cores", "How many.")] = None
+    python_env: Annotated[str | None, option("--python-env-resource-name", "A resource of the type python-env.")] = None
 
 
 def spark(application: Application) -> dict[str, Json]:
@@ -122,7 +127,7 @@ def spark(application: Application) -> dict[str, Json]:
         "file": application.file,
         "className": application.class_name,
         "args": list(application.args),
-        "conf": dict(application.conf or {}),
+        "conf": conf(application.conf),
         "logLevel": "INFO",
         "pyFiles": [],
         "jars": [],

@@ -5,11 +5,9 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.open_site import limit_of, opened
-from maint.cli.options import GUARDS, VC, Flags
+from maint.cli.options import GUARDS, VC, Flags, option
 from maint.cli.screen import table
 from maint.cli.vc.select import chosen, describe, reading, ready, show, step, warn_of_blindness
 from maint.errors import Refused, UsageError, WorkFailed
@@ -20,14 +18,14 @@ from maint.ports.streams import Answer
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
 
 _BLOCK = 256 * 1024  # bytes
-Name = Annotated[str, typer.Option("--name", help="The resource.")]
-Path_ = Annotated[str, typer.Option("--resource-path", help="The file's path in the resource.")]
+Name = Annotated[str, option("--name", "The resource.")]
+Path_ = Annotated[str, option("--resource-path", "The file's path in the resource.")]
 
 
 @command(VC, example="maint vc resource list")
 def list_resources(
     flags: Flags,
-    filters: Annotated[list[str] | None, typer.Option("--filter", help="FIELD[OPERATOR]VALUE; repeatable.")] = None,
+    filters: Annotated[list[str] | None, option("--filter", "FIELD[OPERATOR]VALUE; repeatable.")] = None,
 ) -> None:
     """List the resources."""
     with reading(flags) as (cluster, screen):
@@ -53,9 +51,9 @@ def describe_resource(flags: Flags, name: Name) -> None:
 def create(
     flags: Flags,
     name: Name,
-    kind: Annotated[str, typer.Option("--type", help="files, python-env, or a newer word.")] = "files",
-    python: Annotated[str, typer.Option("--python-version", help="Of a python-env, such as python3.")] = "",
-    mirror: Annotated[str, typer.Option("--pypi-mirror", help="Of a python-env: where packages come from.")] = "",
+    kind: Annotated[str, option("--type", "files, python-env, or a newer word.")] = "files",
+    python: Annotated[str, option("--python-version", "Of a python-env, such as python3.")] = "",
+    mirror: Annotated[str, option("--pypi-mirror", "Of a python-env: where packages come from.")] = "",
 ) -> int:
     """Create a resource."""
     if (python or mirror) and kind != "python-env":
@@ -70,7 +68,7 @@ def create(
 def upload(
     flags: Flags,
     name: Name,
-    paths: Annotated[list[str], typer.Option("--local-path", help="A file here, or a pattern; repeatable.")],
+    paths: Annotated[list[str], option("--local-path", "A file here, or a pattern; repeatable.")],
     path: Path_ = "",
 ) -> int:
     """Upload files into a resource, over those of the same path."""
@@ -92,8 +90,8 @@ def _expanded(paths: list[str]) -> list[Json]:
 def download(
     flags: Flags,
     name: Name,
-    path: Annotated[str, typer.Option("--resource-path", help="The file's path in the resource.")],
-    local: Annotated[str, typer.Option("--local-path", help="A new file here; else the file's own name.")] = "",
+    path: Annotated[str, option("--resource-path", "The file's path in the resource.")],
+    local: Annotated[str, option("--local-path", "A new file here; else the file's own name.")] = "",
 ) -> None:
     """Download a file of a resource, and check it against its signature."""
     with opened(ready(flags)) as (site, screen), site.clock.limit(limit_of(flags)):
@@ -118,7 +116,7 @@ def delete(flags: Flags, name: Name) -> int:
 def delete_file(
     flags: Flags,
     name: Name,
-    path: Annotated[str, typer.Option("--resource-path", help="The file's path in the resource.")],
+    path: Annotated[str, option("--resource-path", "The file's path in the resource.")],
 ) -> int:
     """Delete one file of a resource; `maint vc undo RUN` brings it back."""
     given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "file": path, "no_safety_net": flags.no_safety_net}

@@ -3,16 +3,13 @@
 from typing import Annotated
 from urllib.parse import unquote
 
-import typer
-
 from maint.adapters.clock import SystemClock
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.options import VC, Flags
+from maint.cli.options import VC, Flags, argument, option
 from maint.cli.run_report import show_output
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
-from maint.cli.vc.jobs import Class, Conf
 from maint.cli.vc.select import act, chosen, describe, reading, show, step, warn_of_blindness
 from maint.engine.adhoc import AdhocStep
 from maint.errors import UsageError, WorkFailed
@@ -22,14 +19,14 @@ from maint.model.virtual_cluster import ZERO_TIME
 from maint.steps.virtual_clusters.runs import output
 
 _CLEANING = 600.0  # seconds
-Id = Annotated[int, typer.Option("--id", help="The run's number.")]
+Id = Annotated[int, option("--id", "The run's number.")]
 
 
 @command(VC, example="maint vc run list --filter 'job[eq]daily'")
 def list_runs(
     flags: Flags,
     filters: Annotated[
-        list[str] | None, typer.Option("--filter", help="FIELD[OPERATOR]VALUE, such as job[eq]NAME; repeatable.")
+        list[str] | None, option("--filter", "FIELD[OPERATOR]VALUE, such as job[eq]NAME; repeatable.")
     ] = None,
 ) -> None:
     """List the runs, oldest first."""
@@ -43,7 +40,6 @@ def list_runs(
 
 
 def _ended(raw: Json) -> str:
-
     text = str(raw.get("ended", "")) if isinstance(raw, dict) else ""
     return "" if text == ZERO_TIME else text
 
@@ -66,8 +62,8 @@ def _unknown(number: int) -> WorkFailed:
 def logs(
     flags: Flags,
     number: Id,
-    kind: Annotated[str, typer.Option("--type", help="Such as driver/stdout; see --show-types.")] = "",
-    show_types: Annotated[bool, typer.Option("--show-types", help="List the types that there are.")] = False,
+    kind: Annotated[str, option("--type", "Such as driver/stdout; see --show-types.")] = "",
+    show_types: Annotated[bool, option("--show-types", "List the types that there are.")] = False,
 ) -> None:
     """Print a log of a run."""
     if bool(kind) == show_types:
@@ -108,17 +104,17 @@ def kill(flags: Flags, number: Id) -> int:
 @command(VC, example="maint vc spark submit etl.py --conf spark.executor.memory=2g")
 def submit(
     flags: Flags,
-    application: Annotated[str, typer.Argument(help="A local file, or a URL.")],
-    args: Annotated[list[str] | None, typer.Argument(help="Its arguments; after -- where they begin with -.")] = None,
-    conf: Conf = None,
-    class_name: Class = "",
-    files: Annotated[list[str] | None, typer.Option("--file", help="A further file to attach; repeatable.")] = None,
-    hide_logs: Annotated[bool, typer.Option("--hide-logs", help="Do not print what it printed.")] = False,
+    application: Annotated[str, argument("A local file, or a URL.")],
+    args: Annotated[list[str] | None, argument("Its arguments; after -- where they begin with -.")] = None,
+    conf: Annotated[list[str] | None, payloads.CONF] = None,
+    class_name: payloads.Class = "",
+    files: Annotated[list[str] | None, option("--file", "A further file to attach; repeatable.")] = None,
+    hide_logs: Annotated[bool, option("--hide-logs", "Do not print what it printed.")] = False,
 ) -> int:
     """Run an application once, print what it printed, and leave nothing behind; exit 1 when it failed."""
     uploads: list[Json] = [*([] if payloads.is_remote(application) else [application]), *(files or ())]
     file = application if payloads.is_remote(application) else payloads.file_name(application)
-    wanted = payloads.Application(file=file, class_name=class_name, args=args or (), conf=payloads.conf(conf))
+    wanted = payloads.Application(file=file, class_name=class_name, args=args or [], conf=conf or [])
     if class_name and not file.endswith(".jar"):
         raise UsageError("--class belongs to an archive", hint="leave it out, or submit a .jar")
 
@@ -131,7 +127,6 @@ def submit(
 
 
 def _lines(vc: str, definition: dict[str, Json], uploads: list[Json], keep_log: bool) -> list[AdhocStep]:
-
     there: dict[str, Json] = {"vc": vc}
     what: dict[str, Json] = {"definition": definition, "files": uploads, "keep_log": keep_log}
     return [

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.open_site import limit_of, opened
-from maint.cli.options import VC, Flags
+from maint.cli.options import VC, Flags, argument, option
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import Screen, table
 from maint.cli.vc.select import chosen, ready, warn_of_blindness
@@ -20,7 +18,7 @@ from maint.steps.virtual_clusters.smoke import mended
 if TYPE_CHECKING:
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
 
-Name = Annotated[str, typer.Argument(help="The virtual cluster as the config names it.")]
+Name = Annotated[str, argument("The virtual cluster as the config names it.")]
 
 
 @command(VC, example="maint vc status --vc etl")
@@ -69,7 +67,7 @@ def init(
     flags: Flags,
     name: Name,
     renew: Annotated[
-        bool, typer.Option("--renew", help="Without a configured certificate: make a new one although one is good.")
+        bool, option("--renew", "Without a configured certificate: make a new one although one is good.")
     ] = False,
 ) -> int:
     """Give a virtual cluster its certificate; without a configured one, asks for the virtual cluster's name."""
@@ -78,7 +76,7 @@ def init(
 
 @command(example="maint vc init-user etl etl_user")
 def init_user(
-    flags: Flags, name: Name, user: Annotated[str, typer.Argument(help="The user, from `users:` of the config.")]
+    flags: Flags, name: Name, user: Annotated[str, argument("The user, from `users:` of the config.")]
 ) -> int:
     """Give a user of a virtual cluster its Kerberos secrets: the old ones or the new ones, never none."""
     return carry_out(flags, "init-user", {"vc": chosen(flags, name), "user": user})

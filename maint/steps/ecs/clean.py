@@ -34,14 +34,10 @@ _REMOVING = 7200.0  # seconds for removing folders on one host
 
 
 class CleanHosts(Step[DeleteArguments]):
-    """Cleans all hosts of a cluster, each part on all of them before the next begins."""
+    """End rke2 on an ECS cluster's hosts, take iSCSI off, unmount and remove its folders, once a way back is proven."""
 
     kind = "ecs.clean"
-    help = (
-        "End rke2 on an ECS cluster's hosts, take iSCSI off, unmount and remove its folders, once a way back is proven."
-    )
     effect = Effect.DESTROY
-    arguments = DeleteArguments
 
     def plan(self, args: DeleteArguments, sight: Sight) -> Iterable[Action]:
         """Plan every path on every host; refuses where one must not go, where a host is silent, and without a proof."""
@@ -168,12 +164,10 @@ _BOOT = b"cat /proc/sys/kernel/random/boot_id"
 
 
 class RebootHosts(Step[ClusterArguments]):
-    """Starts the hosts anew, each once in all attempts of a run."""
+    """Start the hosts of an ECS cluster anew, each once, and wait until they answer."""
 
     kind = "ecs.reboot"
-    help = "Start the hosts of an ECS cluster anew, each once, and wait until they answer."
     effect = Effect.CHANGE
-    arguments = ClusterArguments
 
     def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
         """Plan the hosts; the cluster itself is gone when their turn comes."""
@@ -244,12 +238,10 @@ def _await(site: Site, before: Mapping[str, str], limit: float) -> Generator[str
 
 
 class VerifyGone(Step[ClusterArguments]):
-    """Looks whether anything of a cluster is left on its hosts and in the manager."""
+    """See that the manager lists an ECS cluster no more, and that nothing of it is left on its hosts."""
 
     kind = "ecs.verify"
-    help = "See that the manager lists an ECS cluster no more, and that nothing of it is left on its hosts."
     effect = Effect.READ
-    arguments = ClusterArguments
 
     def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
         """Plan what will be looked for."""

@@ -43,12 +43,10 @@ def beyond_policies(rules: bytes) -> list[str]:
 
 
 class FlushFirewall(Step[ClusterArguments]):
-    """Flushes the firewall of a cluster's hosts, once its rules are sealed in the state folder."""
+    """Seal the firewall rules of an ECS cluster's hosts in the state folder, then let everything through."""
 
     kind = "ecs.firewall"
-    help = "Seal the firewall rules of an ECS cluster's hosts in the state folder, then let everything through."
     effect = Effect.DESTROY
-    arguments = ClusterArguments
 
     def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
         """Plan by counting the rules."""
@@ -96,12 +94,10 @@ class RestoreArguments(Arguments):
 
 
 class RestoreFirewall(Step[RestoreArguments]):
-    """Puts the rules back that were kept last."""
+    """Put the firewall rules back that were kept before they were flushed."""
 
     kind = "firewall.restore"
-    help = "Put the firewall rules back that were kept before they were flushed."
     effect = Effect.CHANGE
-    arguments = RestoreArguments
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         """Plan what is kept; refuses a host of which nothing is."""

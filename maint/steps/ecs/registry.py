@@ -54,12 +54,10 @@ def registries(shell: ShellSight, host: str) -> Sequence[Container] | None:
 
 
 class RemoveRegistry(Step[DeleteArguments]):
-    """Removes the registry containers, those and their images that `docker ps` shows."""
+    """Stop an ECS cluster's registry container and remove it with volumes and image, once a way back is proven."""
 
     kind = "ecs.registry"
-    help = "Stop an ECS cluster's registry container and remove it with volumes and image, once a way back is proven."
     effect = Effect.DESTROY
-    arguments = DeleteArguments
 
     def plan(self, args: DeleteArguments, sight: Sight) -> Iterable[Action]:
         """Plan by asking docker on every host; refuses where one does not answer, and without a proof."""

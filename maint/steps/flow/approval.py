@@ -63,17 +63,14 @@ class ApproveArguments(Arguments):
 
 
 class Approve(Step[ApproveArguments]):
-    """Asks a person; `--yes` is no answer."""
+    """Ask a person, on the terminal or by `maint playbook approve RUN` from another one; who, when and why is kept.
+    Without a terminal the run stops (1), lets go of the lock, and waits to be taken up.
+    """
 
     kind = "approve"
-    help = (
-        "Ask a person, on the terminal or by `maint playbook approve RUN` from another one; who, when and why is kept."
-        " Without a terminal the run stops (1), lets go of the lock, and waits to be taken up."
-    )
     effect = Effect.READ
     asks = True
     late = frozenset({"question"})
-    arguments = ApproveArguments
 
     def plan(self, args: ApproveArguments, sight: Sight) -> Iterable[Action]:
         """Plan it."""

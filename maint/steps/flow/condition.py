@@ -19,15 +19,13 @@ class AssertArguments(Arguments):
 
 
 class Assert(Step[AssertArguments]):
-    """Fails where an expression does not hold."""
+    """Go on only where an expression holds; else the run fails with the message."""
 
     kind = "assert"
-    help = "Go on only where an expression holds; else the run fails with the message."
     effect = Effect.READ
     locks = False
     late = frozenset({"message", "hint"})
     expressions = frozenset({"that"})
-    arguments = AssertArguments
 
     def plan(self, args: AssertArguments, sight: Sight) -> Iterable[Action]:
         """Plan it; whether it holds is worked out when its turn comes."""

@@ -26,13 +26,11 @@ class PauseArguments(Arguments):
 
 
 class Pause(Step[PauseArguments]):
-    """Waits; a run that is taken up waits for what is left."""
+    """Wait for a while, or until a certain time."""
 
     kind = "pause"
-    help = "Wait for a while, or until a certain time."
     effect = Effect.READ
     locks = False
-    arguments = PauseArguments
 
     def plan(self, args: PauseArguments, sight: Sight) -> Iterable[Action]:
         """Plan it; the time of day counts from when its turn comes."""

@@ -37,13 +37,11 @@ class CheckArguments(HostsArguments):
 
 
 class CheckHosts(Step[CheckArguments]):
-    """Asks the hosts, as `maint host check` does; what the config accepts is no finding."""
+    """Check hosts as `maint host check` does: any of the checks, by id, group or phase."""
 
     kind = "host.check"
-    help = "Check hosts as `maint host check` does: any of the checks, by id, group or phase."
     effect = Effect.READ
     locks = False
-    arguments = CheckArguments
 
     def plan(self, args: CheckArguments, sight: Sight) -> Iterable[Action]:
         """Plan which checks are made of which hosts."""

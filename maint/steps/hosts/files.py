@@ -56,12 +56,10 @@ class PutArguments(HostsArguments):
 
 
 class PutFile(Step[PutArguments]):
-    """Puts a file, with owner and mode, whole or not at all; the old one is sealed in the state folder."""
+    """Put a local file on hosts, atomically, with owner and mode; the file that was there is kept, sealed."""
 
     kind = "host.put"
-    help = "Put a local file on hosts, atomically, with owner and mode; the file that was there is kept, sealed."
     effect = Effect.CHANGE
-    arguments = PutArguments
 
     def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
         """Plan which hosts get it, by looking at what they have."""
@@ -187,12 +185,10 @@ class BackArguments(HostsArguments):
 
 
 class PutFileBack(Step[BackArguments]):
-    """Puts the file back that a run replaced; what that run did not touch stays, and a file that it made goes."""
+    """Put a file back on hosts as it was before `host.put` replaced it in this run, or in another one."""
 
     kind = "host.put_back"
-    help = "Put a file back on hosts as it was before `host.put` replaced it in this run, or in another one."
     effect = Effect.CHANGE
-    arguments = BackArguments
 
     def plan(self, args: BackArguments, sight: Sight) -> Iterable[Action]:
         """Plan it; what is kept is known only when its turn comes, since the run itself may keep it."""
@@ -242,12 +238,10 @@ class FetchArguments(Arguments):
 
 
 class FetchFile(Step[FetchArguments]):
-    """Fetches a file; the local one is whole or not there, and no other's content is ever taken for it."""
+    """Fetch a file from a host into a local one, atomically, with owner and mode, and compare it."""
 
     kind = "host.fetch"
-    help = "Fetch a file from a host into a local one, atomically, with owner and mode, and compare it."
     effect = Effect.READ
-    arguments = FetchArguments
 
     def plan(self, args: FetchArguments, sight: Sight) -> Iterable[Action]:
         """Plan it; whether the file is there is seen when its turn comes, since an earlier step may make it."""

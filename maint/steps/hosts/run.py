@@ -32,12 +32,10 @@ class RunArguments(HostsArguments):
 
 
 class RunCommand(Step[RunArguments]):
-    """Runs a command on each host once; what an earlier attempt began without seeing its end is decided by `unless`."""
+    """Run a command on hosts, once each; `unless` tells where it is not needed, or no longer."""
 
     kind = "host.run"
-    help = "Run a command on hosts, once each; `unless` tells where it is not needed, or no longer."
     effect = Effect.CHANGE
-    arguments = RunArguments
 
     def plan(self, args: RunArguments, sight: Sight) -> Iterable[Action]:
         """Plan the hosts on which it is needed."""

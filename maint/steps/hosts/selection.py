@@ -6,8 +6,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from maint.config.schema import HostSettings
-from maint.config.suggestions import did_you_mean
-from maint.errors import Invalid
+from maint.config.suggestions import meant
+from maint.errors import Invalid, UnknownName
 from maint.model.manager import Host
 from maint.ports import Sight
 from maint.steps.manager.server import require_ssh
@@ -22,22 +22,29 @@ class HostsArguments(Arguments):
     groups: list[str] = Field(default_factory=list, description="all hosts of these groups")
 
 
-def chosen_hosts(sight: Sight, args: HostsArguments) -> list[str]:
-    """Return the names of the hosts that are meant, in the order of the config; Invalid: one is not in the config."""
-    require_ssh(sight, "hosts")
-    known = {host.name: set(host.groups) for host in (*sight.settings.hosts, *sight.settings.hosts_in("manager"))}
-    groups = {group for each in known.values() for group in each}
-    for given, every, kind in ((args.hosts, set(known), "host"), (args.groups, groups, "group of hosts")):
+def choose(hosts: Sequence[HostSettings], names: Sequence[str], groups: Sequence[str]) -> Sequence[HostSettings]:
+    """Return the hosts that were asked for, in their order; all without names and groups; UnknownName: none of that."""
+    known = {host.name for host in hosts}
+    kinds = {group for host in hosts for group in host.groups}
+    for given, every, kind in ((names, known, "host"), (groups, kinds, "group of hosts")):
         for name in given:
             if name not in every:
-                guess = did_you_mean(name, every)
-                hint = f"did you mean {guess!r}?" if guess else f"the config has {', '.join(sorted(every)) or 'none'}"
-                raise Invalid(f"site {sight.settings.name} has no {kind} {name!r}", hint=hint)
+                hint = meant(name, every, f"there are {', '.join(sorted(every)) or 'none'}")
+                raise UnknownName(f"there is no {kind} {name!r}", name, hint=hint)
+    if not names and not groups:
+        return hosts
+    return [host for host in hosts if host.name in names or set(host.groups) & set(groups)]
+
+
+def chosen_hosts(sight: Sight, args: HostsArguments) -> list[str]:
+    """Return the names of the hosts that are meant, in the order of the config."""
+    require_ssh(sight, "hosts")
+    known = {host.name: host for host in (*sight.settings.hosts, *sight.settings.hosts_in("manager"))}
     if not args.hosts and not args.groups:
         if not args.every:
             raise Invalid("no host is named", hint="give `hosts: [NAME, …]` or `groups: [NAME, …]`")
         return [host.name for host in sight.settings.hosts]
-    return [name for name, has in known.items() if name in args.hosts or has & set(args.groups)]
+    return [host.name for host in choose(list(known.values()), args.hosts, args.groups)]
 
 
 def configured_as(configured: Sequence[HostSettings], host: Host) -> list[str]:

@@ -46,12 +46,10 @@ def switch_units(
 
 
 class StopServer(Step[NoArguments]):
-    """Stops the manager server."""
+    """Stop the manager server on its hosts over SSH."""
 
     kind = "server.stop"
-    help = "Stop the manager server on its hosts over SSH."
     effect = Effect.CHANGE
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         yield _server_action(self, sight, "stop", "start it: `server.start`")
@@ -64,12 +62,10 @@ class StopServer(Step[NoArguments]):
 
 
 class StartServer(Step[NoArguments]):
-    """Starts the manager server."""
+    """Start the manager server on its hosts over SSH where it does not run, and wait until its API answers."""
 
     kind = "server.start"
-    help = "Start the manager server on its hosts over SSH where it does not run, and wait until its API answers."
     effect = Effect.CHANGE
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         yield _server_action(self, sight, "start", "stop it: `server.stop`")
@@ -83,12 +79,10 @@ class StartServer(Step[NoArguments]):
 
 
 class AwaitServer(Step[NoArguments]):
-    """Waits for the manager server."""
+    """Wait until the manager's API answers."""
 
     kind = "server.wait"
-    help = "Wait until the manager's API answers."
     effect = Effect.READ
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         yield self.action(f"manager {sight.settings.manager.host}", "wait until the manager's API answers")
@@ -115,7 +109,6 @@ class _Agents(Step[AgentsArguments]):
     """What the steps for agents share: all hosts of the config where none is named."""
 
     effect = Effect.CHANGE
-    arguments = AgentsArguments
     verb: str
 
     def plan(self, args: AgentsArguments, sight: Sight) -> Iterable[Action]:
@@ -133,10 +126,9 @@ class _Agents(Step[AgentsArguments]):
 
 
 class StartAgents(_Agents):
-    """Starts the agents."""
+    """Start the agent on hosts where it does not run; on every host of the config unless some are named."""
 
     kind = "agents.start"
-    help = "Start the agent on hosts where it does not run; on every host of the config unless some are named."
     verb = "start"
 
     def words(self, sight: Sight, hosts: Sequence[str]) -> str:
@@ -170,10 +162,9 @@ def _state(shell: ShellSight, host: str) -> str:
 
 
 class StopAgents(_Agents):
-    """Stops the agents and the supervisor of their processes."""
+    """Stop agents and their process supervisors; on every host of the config unless some are named."""
 
     kind = "agents.stop"
-    help = "Stop agents and their process supervisors; on every host of the config unless some are named."
     verb = "stop"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -186,10 +177,9 @@ class StopAgents(_Agents):
 
 
 class RestartAgents(_Agents):
-    """Restarts the agents."""
+    """Restart agents, each once in all attempts of a run; on every host of the config unless some are named."""
 
     kind = "agents.restart"
-    help = "Restart agents, each once in all attempts of a run; on every host of the config unless some are named."
     verb = "restart"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -218,10 +208,9 @@ class RestartAgents(_Agents):
 
 
 class AwaitAgents(_Agents):
-    """Waits until the agents run and the manager hears them."""
+    """Wait until agents run and the manager has heard from each within the last minute."""
 
     kind = "agents.wait"
-    help = "Wait until agents run and the manager has heard from each within the last minute."
     effect = Effect.READ
     verb = "wait for"
 

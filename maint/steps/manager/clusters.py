@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from maint.config.suggestions import did_you_mean
-from maint.errors import AnswerMissing, Refused, WorkFailed
+from maint.config.suggestions import meant
+from maint.errors import AnswerMissing, Refused, UnknownName, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Cluster, Command
 from maint.model.plan import Action, Effect
@@ -44,17 +44,17 @@ C = TypeVar("C", bound=ClusterArguments)
 
 
 def resolve(manager: ManagerSight, name: str) -> Cluster:
-    """Return a cluster by its name or its display name (M5), or refuse."""
+    """Return a cluster by its name or its display name (M5), or raise UnknownName."""
     clusters = manager.clusters()
     for matches in ([c for c in clusters if c.name == name], [c for c in clusters if c.display_name == name]):
         if len(matches) == 1:
             return matches[0]
     known = [cluster.name for cluster in clusters]
-    guess = did_you_mean(name, known)
-    raise Refused(
+    raise UnknownName(
         f"the manager has no cluster {name!r}",
+        name,
         detail=[f"it has {', '.join(known) or 'none'}"],
-        hint=f"did you mean {guess!r}?" if guess else "`maint cluster list` shows what there is",
+        hint=meant(name, known, "`maint cluster list` shows what there is"),
     )
 
 
@@ -144,11 +144,9 @@ class _Switch(Step[C]):
 
 
 class StopCluster(_Switch[StopArguments]):
-    """Stops all services of a cluster, once a snapshot proves that it can come back."""
+    """Stop a cluster and wait until every service is STOPPED or NA, once it is proven that it can come back."""
 
     kind = "cluster.stop"
-    help = "Stop a cluster and wait until every service is STOPPED or NA, once it is proven that it can come back."
-    arguments = StopArguments
     verb, opposite, moving, wanted = "stop", "start", "STOPPING", "stopped"
 
     def missing(self, manager: ManagerSight, cluster: str) -> list[str]:
@@ -168,11 +166,9 @@ class StopCluster(_Switch[StopArguments]):
 
 
 class StartCluster(_Switch[ClusterArguments]):
-    """Starts all services of a cluster; that needs no guard."""
+    """Start a cluster and wait until every service is STARTED or NA."""
 
     kind = "cluster.start"
-    help = "Start a cluster and wait until every service is STARTED or NA."
-    arguments = ClusterArguments
     verb, opposite, moving, wanted = "start", "stop", "STARTING", "started"
 
     def missing(self, manager: ManagerSight, cluster: str) -> list[str]:
@@ -181,15 +177,13 @@ class StartCluster(_Switch[ClusterArguments]):
 
 
 class StopAllClusters(Step[StopAllArguments]):
-    """Stops whatever still runs; the server may or may not do it by itself on a restore (M14 U17)."""
+    """Stop every cluster that still runs, each as `cluster.stop` does; a snapshot about to be put is proof."""
 
     kind = "clusters.stop"
-    help = "Stop every cluster that still runs, each as `cluster.stop` does; a snapshot about to be put is proof."
     effect = Effect.CHANGE
-    arguments = StopAllArguments
 
     def plan(self, args: StopAllArguments, sight: Sight) -> Iterable[Action]:
-        """Plan one `cluster.stop` for each cluster that runs."""
+        """Plan one `cluster.stop` for each cluster that runs: the server may not do it on a restore (M14 U17)."""
         running = [(one, restless(sight.manager, one.name)) for one in sight.manager.clusters()]
         running = [(cluster, missing) for cluster, missing in running if missing]
         put = chosen(sight, args.snapshot).id if running and args.snapshot is not None else ""
@@ -202,12 +196,10 @@ class StopAllClusters(Step[StopAllArguments]):
 
 
 class DeleteCluster(Step[DeleteArguments]):
-    """Deletes a stopped cluster; the call is synchronous (M6)."""
+    """Delete a cluster that is at rest and that nothing hangs on, once it is proven that it can come back."""
 
     kind = "cluster.delete"
-    help = "Delete a cluster that is at rest and that nothing hangs on, once it is proven that it can come back."
     effect = Effect.DESTROY
-    arguments = DeleteArguments
 
     def plan(self, args: DeleteArguments, sight: Sight) -> Iterable[Action]:
         """Plan the deletion; refuses without a proof, and while compute clusters or data contexts hang on it."""
@@ -227,7 +219,7 @@ class DeleteCluster(Step[DeleteArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Delete once, then believe the list of clusters."""
+        """Delete once, in a call that is synchronous (M6), then believe the list of clusters."""
         name, manager = str(action.arguments["cluster"]), site.manager
         found = [cluster for cluster in manager.clusters() if cluster.name == name]
         if not found:

@@ -21,12 +21,10 @@ class LicenseArguments(Arguments):
 
 
 class UploadLicense(Step[LicenseArguments]):
-    """Uploads a licence."""
+    """Upload a licence file, unless the manager has that very licence already."""
 
     kind = "license.upload"
-    help = "Upload a licence file, unless the manager has that very licence already."
     effect = Effect.CHANGE
-    arguments = LicenseArguments
 
     def plan(self, args: LicenseArguments, sight: Sight) -> Iterable[Action]:
         """Plan the upload; an unreadable or expired file is refused here."""

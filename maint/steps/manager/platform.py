@@ -26,12 +26,10 @@ class RolesArguments(Arguments):
 
 
 class StartManagement(Step[RolesArguments]):
-    """Starts roles of the monitoring service."""
+    """Start roles of the monitoring service, by type, and wait until they run."""
 
     kind = "management.start"
-    help = "Start roles of the monitoring service, by type, and wait until they run."
     effect = Effect.CHANGE
-    arguments = RolesArguments
 
     def plan(self, args: RolesArguments, sight: Sight) -> Iterable[Action]:
         """Plan the roles of these types that do not run."""

@@ -20,13 +20,11 @@ START_LIMIT = 900.0  # seconds; a server takes about two minutes (M3)
 
 
 class ProbeServer(Step[NoArguments]):
-    """Asks which port serves, which API version, which release."""
+    """Ask the manager which port serves, and which API version and release it is."""
 
     kind = "server.probe"
-    help = "Ask the manager which port serves, and which API version and release it is."
     effect = Effect.READ
     locks = False
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         yield self.action(f"manager {sight.settings.manager.host}", "probe the version")
@@ -187,12 +185,10 @@ _CHAIN_HINT = "mend what it names: the server's certificate, or the `ca` of the 
 
 
 class RestartServer(Step[NoArguments]):
-    """Restarts the manager server over SSH."""
+    """Restart the manager server on its hosts over SSH, once, and wait until its API answers."""
 
     kind = "server.restart"
-    help = "Restart the manager server on its hosts over SSH, once, and wait until its API answers."
     effect = Effect.CHANGE
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         """Plan the restart of each manager host."""
@@ -227,12 +223,10 @@ def require_ssh(sight: Sight, what: str = "the manager's host") -> None:
 
 
 class LogIn(Step[NoArguments]):
-    """Logs in as the account that the config names, not as the bootstrap one."""
+    """Log in as the account that the config names; the bootstrap account does not count."""
 
     kind = "server.login"
-    help = "Log in as the account that the config names; the bootstrap account does not count."
     effect = Effect.READ
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         name = sight.settings.manager.login.username

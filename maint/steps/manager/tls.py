@@ -13,12 +13,10 @@ from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchang
 
 
 class AwaitTls(Step[SnapshotArguments]):
-    """Waits for the TLS port and verifies its chain."""
+    """Wait until the TLS port serves, and verify its certificate chain against the configured CA."""
 
     kind = "tls.verify"
-    help = "Wait until the TLS port serves, and verify its certificate chain against the configured CA."
     effect = Effect.READ
-    arguments = SnapshotArguments
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
         """Plan the wait, or say that it does not apply."""
@@ -41,12 +39,10 @@ class AwaitTls(Step[SnapshotArguments]):
 
 
 class SwitchTls(Step[NoArguments]):
-    """Makes a stored WEB_TLS effective: listeners change only on a restart (M8.4)."""
+    """Restart the manager server where WEB_TLS is set but not yet effective, and verify the TLS port."""
 
     kind = "tls.switch"
-    help = "Restart the manager server where WEB_TLS is set but not yet effective, and verify the TLS port."
     effect = Effect.CHANGE
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         """Plan a restart, or say why there is none."""
@@ -69,7 +65,7 @@ class SwitchTls(Step[NoArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Restart, wait for TLS, verify."""
+        """Restart, since listeners change only then (M8.4), wait for TLS, verify."""
         if not action.arguments["wanted"]:
             return skipped("the manager's settings have no WEB_TLS")
         presence = site.manager.presence()

@@ -46,12 +46,10 @@ class DeliverArguments(Arguments):
 
 
 class DeliverPassword(Step[DeliverArguments]):
-    """Hands the password to a file or to a command's standard input; never to a journal or a terminal."""
+    """Write the truststore password to a new 0600 file, or feed it to a command's standard input."""
 
     kind = "truststore.deliver"
-    help = "Write the truststore password to a new 0600 file, or feed it to a command's standard input."
     effect = Effect.READ
-    arguments = DeliverArguments
 
     def plan(self, args: DeliverArguments, sight: Sight) -> Iterable[Action]:
         if bool(args.file) == bool(args.command):
@@ -98,12 +96,10 @@ def _feed(command: str, password: Secret) -> None:
 
 
 class CheckTruststore(Step[SnapshotArguments]):
-    """Proves on the host that the served password opens the truststore."""
+    """Fetch the truststore password and check with keytool on the manager's host that it opens the truststore."""
 
     kind = "truststore.check"
-    help = "Fetch the truststore password and check with keytool on the manager's host that it opens the truststore."
     effect = Effect.READ
-    arguments = SnapshotArguments
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
         """Plan the check, or say that it does not apply."""

@@ -61,12 +61,10 @@ def _remember(state: Path, window: Window) -> None:
 
 
 class OpenWindow(Step[NoArguments]):
-    """Opens the window."""
+    """Switch the manager's API redaction off: edit CMF_JAVA_OPTS on its hosts, restart, wait for the version."""
 
     kind = "window.open"
-    help = "Switch the manager's API redaction off: edit CMF_JAVA_OPTS on its hosts, restart, wait for the version."
     effect = Effect.CHANGE
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
@@ -155,12 +153,10 @@ def _restart(site: Site, hosts: Iterable[str]) -> Generator[str, None, None]:
 
 
 class CloseWindow(Step[NoArguments]):
-    """Closes the window."""
+    """Put the options files back as they were, restart, wait for the version."""
 
     kind = "window.close"
-    help = "Put the options files back as they were, restart, wait for the version."
     effect = Effect.CHANGE
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         """Plan the way back; there is nothing to look at yet."""

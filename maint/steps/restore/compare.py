@@ -30,12 +30,10 @@ class CompareArguments(EditedArguments):
 
 
 class CompareDeployment(Step[CompareArguments]):
-    """Compares by meaning; volatile fields do not count, hidden values are counted and never called equal."""
+    """Read the deployment back and compare it with a snapshot by meaning; differences fail."""
 
     kind = "deployment.compare"
-    help = "Read the deployment back and compare it with a snapshot by meaning; differences fail."
     effect = Effect.READ
-    arguments = CompareArguments
 
     def plan(self, args: CompareArguments, sight: Sight) -> Iterable[Action]:
         snapshot = chosen(sight, args.snapshot)

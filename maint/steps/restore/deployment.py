@@ -38,12 +38,10 @@ class PutArguments(EditedArguments, Kept):
 
 
 class PutDeployment(Step[PutArguments]):
-    """Replaces the manager's whole configuration, once the snapshot is proven and the present state is kept."""
+    """Replace the manager's whole configuration by a snapshot's, sent once, decided by reading."""
 
     kind = "deployment.put"
-    help = "Replace the manager's whole configuration by a snapshot's, sent once, decided by reading."
     effect = Effect.DESTROY
-    arguments = PutArguments
 
     def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
         """Plan the call, with what it will replace."""
@@ -83,12 +81,10 @@ class AddArguments(EditedArguments, Kept):
 
 
 class AddClusters(Step[AddArguments]):
-    """Adds clusters that the server lacks; nothing that is there is touched (M8, flag false)."""
+    """Bring back clusters that the manager lacks, from a whole snapshot; refuses what exists there already."""
 
     kind = "deployment.add"
-    help = "Bring back clusters that the manager lacks, from a whole snapshot; refuses what exists there already."
     effect = Effect.CHANGE
-    arguments = AddArguments
 
     def plan(self, args: AddArguments, sight: Sight) -> Iterable[Action]:
         """Plan the call; refuses here already where anything of it exists."""
@@ -109,7 +105,7 @@ class AddClusters(Step[AddArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Send once; whether the clusters are there tells what became of it."""
+        """Send once (M8, flag false); whether the clusters are there tells what became of it."""
         out = outgoing_of(action, site)
         assert out.edit.choice is not None  # as planned
         names, limit = out.edit.choice.clusters, work.timeout or LIMIT

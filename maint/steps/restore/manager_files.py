@@ -20,12 +20,10 @@ from maint.steps.step import Progress, Step, done, skipped, unchanged
 
 
 class RestoreHostFiles(Step[SnapshotArguments]):
-    """Puts back what is missing, path by path; never the GUID, which counts only before a server's first start."""
+    """Put the manager's own files that a snapshot keeps back on its host, where it lacks them; overwrite nothing."""
 
     kind = "hostfiles.restore"
-    help = "Put the manager's own files that a snapshot keeps back on its host, where it lacks them; overwrite nothing."
     effect = Effect.CHANGE
-    arguments = SnapshotArguments
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
         """Plan what the host lacks, by looking at it."""

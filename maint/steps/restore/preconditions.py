@@ -34,12 +34,10 @@ _OF_A_PART = frozenset({"redaction", "duplicates"})
 
 
 class RestoreReady(Step[ReadyArguments]):
-    """Refuses a restore that cannot end well."""
+    """Verify the snapshot to level 3 and hold it against the server and its host; refuse before anything is sent."""
 
     kind = "restore.ready"
-    help = "Verify the snapshot to level 3 and hold it against the server and its host; refuse before anything is sent."
     effect = Effect.READ
-    arguments = ReadyArguments
 
     def plan(self, args: ReadyArguments, sight: Sight) -> Iterable[Action]:
         """Climb the ladder for the plan; a broken rung refuses here."""

@@ -28,12 +28,10 @@ class PruneArguments(Arguments):
 
 
 class PruneSnapshots(Step[PruneArguments]):
-    """Removes snapshots."""
+    """Remove the snapshots that neither the policy, nor the floor, nor a hold keeps."""
 
     kind = "snapshot.prune"
-    help = "Remove the snapshots that neither the policy, nor the floor, nor a hold keeps."
     effect = Effect.CHANGE
-    arguments = PruneArguments
 
     def plan(self, args: PruneArguments, sight: Sight) -> Iterable[Action]:
         """Plan the removal of what has no reason to stay; refuses while the latest backup is doubtful."""
@@ -108,12 +106,10 @@ class HoldArguments(Arguments):
 
 
 class HoldSnapshot(Step[HoldArguments]):
-    """Holds a snapshot."""
+    """Keep a snapshot from being pruned, for a reason, until a day or until it is released."""
 
     kind = "snapshot.hold"
-    help = "Keep a snapshot from being pruned, for a reason, until a day or until it is released."
     effect = Effect.READ
-    arguments = HoldArguments
 
     def plan(self, args: HoldArguments, sight: Sight) -> Iterable[Action]:
         snapshot_id, until = find_id(sight, args.snapshot), _day(args.until)
@@ -147,12 +143,10 @@ class ReleaseArguments(Arguments):
 
 
 class ReleaseSnapshot(Step[ReleaseArguments]):
-    """Releases a snapshot."""
+    """End all holds of a snapshot; the next pruning judges it like any other."""
 
     kind = "snapshot.release"
-    help = "End all holds of a snapshot; the next pruning judges it like any other."
     effect = Effect.READ
-    arguments = ReleaseArguments
 
     def plan(self, args: ReleaseArguments, sight: Sight) -> Iterable[Action]:
         snapshot_id = find_id(sight, args.snapshot)

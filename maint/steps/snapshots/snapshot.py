@@ -42,12 +42,10 @@ class TakeArguments(Arguments):
 
 
 class TakeSnapshot(Step[TakeArguments]):
-    """Takes a snapshot."""
+    """Export the deployment into the store: sealed, signed, judged, read back. Redacted ones are audit-only."""
 
     kind = "snapshot.take"
-    help = "Export the deployment into the store: sealed, signed, judged, read back. Redacted ones are audit-only."
     effect = Effect.READ
-    arguments = TakeArguments
 
     def plan(self, args: TakeArguments, sight: Sight) -> Iterable[Action]:
         purposes = [purpose.value for purpose in Purpose]
@@ -110,12 +108,10 @@ class RequireArguments(Arguments):
 
 
 class RequireBackup(Step[RequireArguments]):
-    """Guards a destruction that has no guard of its own, such as work on hosts."""
+    """Refuse to go on unless a restorable snapshot, young enough, passes verification to level 3."""
 
     kind = "backup.require"
-    help = "Refuse to go on unless a restorable snapshot, young enough, passes verification to level 3."
     effect = Effect.READ
-    arguments = RequireArguments
 
     def plan(self, args: RequireArguments, sight: Sight) -> Iterable[Action]:
         """Plan the proof; refuses here already where no snapshot gives it."""
@@ -136,12 +132,10 @@ class RequireBackup(Step[RequireArguments]):
 
 
 class CopySnapshots(Step[NoArguments]):
-    """Copies what is missing."""
+    """Copy to every further store what it lacks, bytes as stored, and verify each copy; nothing without `copies`."""
 
     kind = "snapshot.copy"
-    help = "Copy to every further store what it lacks, bytes as stored, and verify each copy; nothing without `copies`."
     effect = Effect.READ
-    arguments = NoArguments
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         """Plan the copies, where there are further stores."""
@@ -175,12 +169,10 @@ class TakeClusterArguments(VcArguments):
 
 
 class TakeCluster(VcStep[TakeClusterArguments]):
-    """Takes a snapshot of one virtual cluster alone."""
+    """Read a virtual cluster's jobs, resources and files into the store: sealed, signed, held against signatures."""
 
     kind = "vc.take"
-    help = "Read a virtual cluster's jobs, resources and files into the store: sealed, signed, held against signatures."
     effect = Effect.READ
-    arguments = TakeClusterArguments
 
     def plan(self, args: TakeClusterArguments, sight: Sight) -> Iterable[Action]:
         """Plan the reading."""

@@ -56,14 +56,10 @@ class InitClusterArguments(InitArguments):
 
 
 class InitCluster(Step[InitClusterArguments]):
-    """Installs the certificate that the config names, or lets the utility make one."""
+    """Give a virtual cluster and its service's gateway their certificate, with the utility script on an ECS master."""
 
     kind = "vc.init"
-    help = (
-        "Give a virtual cluster and its service's gateway their certificate, with the utility script on an ECS master."
-    )
     effect = Effect.DESTROY
-    arguments = InitClusterArguments
 
     def plan(self, args: InitClusterArguments, sight: Sight) -> Iterable[Action]:
         """Judge the certificate, look at the virtual cluster, and name everybody whom it concerns."""

@@ -253,14 +253,10 @@ class InitUserArguments(InitArguments):
 
 
 class InitUser(Step[InitUserArguments]):
-    """Writes a user's secrets; the old ones are sealed first, and come back when the new ones do not."""
+    """Give a user of a virtual cluster its Kerberos principal and keytab, proven here first; old or new, never none."""
 
     kind = "vc.init_user"
-    help = (
-        "Give a user of a virtual cluster its Kerberos principal and keytab, proven here first; old or new, never none."
-    )
     effect = Effect.CHANGE
-    arguments = InitUserArguments
 
     def plan(self, args: InitUserArguments, sight: Sight) -> Iterable[Action]:
         """Prove principal and keytab, look at the virtual cluster, and plan what must be written."""

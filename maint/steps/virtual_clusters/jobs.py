@@ -55,12 +55,10 @@ def known_job(sight: VirtualClusterSight, name: str) -> Job:
 
 
 class CreateJob(VcStep[CreateJobArguments]):
-    """Creates a job; what is there under its name stays."""
+    """Create a job in a virtual cluster."""
 
     kind = "job.create"
-    help = "Create a job in a virtual cluster."
     effect = Effect.CHANGE
-    arguments = CreateJobArguments
 
     def plan(self, args: CreateJobArguments, sight: Sight) -> Iterable[Action]:
         """Plan the creation."""
@@ -87,12 +85,10 @@ class CreateJob(VcStep[CreateJobArguments]):
 
 
 class UpdateJob(VcStep[UpdateJobArguments]):
-    """Sends a job's whole definition again, with changes (J4.1)."""
+    """Change a job's definition or schedule; an airflow job's DAG file is read again."""
 
     kind = "job.update"
-    help = "Change a job's definition or schedule; an airflow job's DAG file is read again."
     effect = Effect.CHANGE
-    arguments = UpdateJobArguments
 
     def plan(self, args: UpdateJobArguments, sight: Sight) -> Iterable[Action]:
         """Plan the update."""
@@ -106,7 +102,7 @@ class UpdateJob(VcStep[UpdateJobArguments]):
         yield self.action(f"job {args.job}", f"update job {args.job}: {what}", args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Read, change, send."""
+        """Read, change, and send the whole definition again (J4.1)."""
         cluster, name = cluster_of(action, site), str(action.arguments["job"])
         job = cluster.job(name)
         if job is None:
@@ -135,12 +131,10 @@ class DeleteJobArguments(JobArguments, Guarded):
 
 
 class DeleteJob(VcStep[DeleteJobArguments]):
-    """Deletes a job, once its definition is sealed."""
+    """Delete a job from a virtual cluster, sealed first; `maint vc undo RUN` brings it back for 30 days."""
 
     kind = "job.delete"
-    help = "Delete a job from a virtual cluster, sealed first; `maint vc undo RUN` brings it back for 30 days."
     effect = Effect.CHANGE
-    arguments = DeleteJobArguments
 
     def plan(self, args: DeleteJobArguments, sight: Sight) -> Iterable[Action]:
         """Plan the deletion, and name the DAGs that call the job."""
@@ -168,12 +162,10 @@ class DeleteJob(VcStep[DeleteJobArguments]):
 
 
 class PauseJob(VcStep[PauseArguments]):
-    """Pauses a schedule, or lets it go on."""
+    """Pause a job's schedule, or let it go on; one that starts in the past fires at once."""
 
     kind = "job.pause"
-    help = "Pause a job's schedule, or let it go on; one that starts in the past fires at once."
     effect = Effect.CHANGE
-    arguments = PauseArguments
 
     def plan(self, args: PauseArguments, sight: Sight) -> Iterable[Action]:
         """Plan the change."""

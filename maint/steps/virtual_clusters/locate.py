@@ -37,15 +37,12 @@ class FindArguments(VcArguments):
 
 
 class FindCluster(VcStep[FindArguments]):
-    """Looks for a virtual cluster; tells whether it is a fresh one, and whether it lacks a certificate."""
+    """Find a virtual cluster that is to come back, tell whether it is a fresh one and lacks a certificate; where
+    nothing answers, the run waits until `maint playbook resume --set vc.NAME.base_url=…` says where it is.
+    """
 
     kind = "vc.find"
-    help = (
-        "Find a virtual cluster that is to come back, tell whether it is a fresh one and lacks a certificate; where "
-        "nothing answers, the run waits until `maint playbook resume --set vc.NAME.base_url=…` says where it is."
-    )
     effect = Effect.READ
-    arguments = FindArguments
 
     def plan(self, args: FindArguments, sight: Sight) -> Iterable[Action]:
         """Say what is looked for, without looking: whether it is there already changes nothing of the plan."""
@@ -203,15 +200,12 @@ class RecoverArguments(VcArguments):
 
 
 class RecoverCluster(VcStep[RecoverArguments]):
-    """Restores into a virtual cluster that may not exist while this is planned."""
+    """Bring a snapshot's resources and jobs into a fresh virtual cluster, schedules paused, and compare; what it is
+    decided from is the snapshot alone, and where a name is taken already, nothing is done.
+    """
 
     kind = "vc.recover"
-    help = (
-        "Bring a snapshot's resources and jobs into a fresh virtual cluster, schedules paused, and compare; what it is "
-        "decided from is the snapshot alone, and where a name is taken already, nothing is done."
-    )
     effect = Effect.CHANGE
-    arguments = RecoverArguments
 
     def plan(self, args: RecoverArguments, sight: Sight) -> Iterable[Action]:
         """Decide what comes back by the snapshot alone; `vc.find` and the run itself look at the virtual cluster."""

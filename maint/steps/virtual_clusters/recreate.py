@@ -38,12 +38,10 @@ class KeepArguments(JobArguments, Guarded):
 
 
 class KeepJob(VcStep[KeepArguments]):
-    """Seals a job's definition and its resource's files in the state folder."""
+    """Keep a job's definition and a resource's files, sealed in the state folder, for `recreate.put_back`."""
 
     kind = "recreate.keep"
-    help = "Keep a job's definition and a resource's files, sealed in the state folder, for `recreate.put_back`."
     effect = Effect.READ
-    arguments = KeepArguments
 
     def plan(self, args: KeepArguments, sight: Sight) -> Iterable[Action]:
         """Plan the keeping."""
@@ -106,12 +104,10 @@ def _drop_sealed(site: Site, work: Work) -> None:
 
 
 class RecreateJob(VcStep[JobArguments]):
-    """Creates the job again as it was defined."""
+    """Create a job again from the definition that `recreate.keep` kept."""
 
     kind = "recreate.job"
-    help = "Create a job again from the definition that `recreate.keep` kept."
     effect = Effect.CHANGE
-    arguments = JobArguments
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
         """Plan the creation."""
@@ -153,14 +149,10 @@ def _kept(site: Site, work: Work) -> Kept:
 
 
 class PutBack(VcStep[JobArguments]):
-    """Puts the old job and its files back; a schedule comes back paused."""
+    """Put the old job, its resource and its files back as `recreate.keep` kept them; a schedule comes back paused."""
 
     kind = "recreate.put_back"
-    help = (
-        "Put the old job, its resource and its files back as `recreate.keep` kept them; a schedule comes back paused."
-    )
     effect = Effect.CHANGE
-    arguments = JobArguments
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
         """Plan the way back."""
@@ -212,12 +204,10 @@ def _files_back(cluster: VirtualCluster, site: Site, kept: Kept, resource: Objec
 
 
 class ForgetOld(VcStep[JobArguments]):
-    """Hands what was kept over to `vc.undo`, once the new job stands."""
+    """End a recreation: what `recreate.keep` kept stays sealed for `maint vc undo RUN`, for 30 days."""
 
     kind = "recreate.forget"
-    help = "End a recreation: what `recreate.keep` kept stays sealed for `maint vc undo RUN`, for 30 days."
     effect = Effect.READ
-    arguments = JobArguments
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
         """Plan it."""

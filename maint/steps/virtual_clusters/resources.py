@@ -47,12 +47,10 @@ class DeleteResourceArguments(ResourceArguments, Guarded):
 
 
 class CreateResource(VcStep[CreateResourceArguments]):
-    """Creates a resource; what is there under its name stays."""
+    """Create a resource in a virtual cluster."""
 
     kind = "resource.create"
-    help = "Create a resource in a virtual cluster."
     effect = Effect.CHANGE
-    arguments = CreateResourceArguments
 
     def plan(self, args: CreateResourceArguments, sight: Sight) -> Iterable[Action]:
         """Plan the creation."""
@@ -125,12 +123,10 @@ def refuse_other_bytes(cluster: VirtualClusterSight, resource: str, sent: Mappin
 
 
 class UploadFiles(VcStep[UploadArguments]):
-    """Uploads local files over whatever is there."""
+    """Upload local files into a resource; a file of the same path is replaced."""
 
     kind = "resource.upload"
-    help = "Upload local files into a resource; a file of the same path is replaced."
     effect = Effect.CHANGE
-    arguments = UploadArguments
 
     def plan(self, args: UploadArguments, sight: Sight) -> Iterable[Action]:
         """Plan the upload."""
@@ -157,15 +153,12 @@ class UploadFiles(VcStep[UploadArguments]):
 
 
 class DeleteResource(VcStep[DeleteResourceArguments]):
-    """Deletes a resource with its files, or one file of it, once they are sealed."""
+    """Delete a resource with its files, or one file of it, sealed first; `maint vc undo RUN` brings them back for 30
+    days.
+    """
 
     kind = "resource.delete"
-    help = (
-        "Delete a resource with its files, or one file of it, sealed first; `maint vc undo RUN` brings them back for "
-        "30 days."
-    )
     effect = Effect.CHANGE
-    arguments = DeleteResourceArguments
 
     def plan(self, args: DeleteResourceArguments, sight: Sight) -> Iterable[Action]:
         """Plan the deletion, and name the jobs that mount the resource."""

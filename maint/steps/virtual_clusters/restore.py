@@ -68,12 +68,10 @@ class RestoreArguments(VcArguments):
 
 
 class RestoreCluster(VcStep[RestoreArguments]):
-    """Restores a virtual cluster."""
+    """Bring a virtual cluster's resources and jobs back from a snapshot, schedules paused, and compare."""
 
     kind = "vc.restore"
-    help = "Bring a virtual cluster's resources and jobs back from a snapshot, schedules paused, and compare."
     effect = Effect.DESTROY
-    arguments = RestoreArguments
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         """Look at both sides, and decide what becomes of each name."""
@@ -174,12 +172,10 @@ class ResumeArguments(VcArguments):
 
 
 class ResumeSchedules(VcStep[ResumeArguments]):
-    """Lets schedules go on."""
+    """Let the schedules of restored jobs go on, one after the other; a start in the past fires at once."""
 
     kind = "vc.resume"
-    help = "Let the schedules of restored jobs go on, one after the other; a start in the past fires at once."
     effect = Effect.CHANGE
-    arguments = ResumeArguments
 
     def plan(self, args: ResumeArguments, sight: Sight) -> Iterable[Action]:
         """Find the jobs."""

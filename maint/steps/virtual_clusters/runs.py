@@ -42,12 +42,10 @@ class RunArguments(VcArguments):
 
 
 class RunJob(VcStep[RunJobArguments]):
-    """Starts one run."""
+    """Start a run of a job, once; wait for its end where asked to, and fail when it failed."""
 
     kind = "job.run"
-    help = "Start a run of a job, once; wait for its end where asked to, and fail when it failed."
     effect = Effect.CHANGE
-    arguments = RunJobArguments
 
     def plan(self, args: RunJobArguments, sight: Sight) -> Iterable[Action]:
         """Plan one run."""
@@ -70,12 +68,10 @@ class RunJob(VcStep[RunJobArguments]):
 
 
 class KillRun(VcStep[RunArguments]):
-    """Kills a run."""
+    """Kill a run."""
 
     kind = "run.kill"
-    help = "Kill a run."
     effect = Effect.CHANGE
-    arguments = RunArguments
 
     def plan(self, args: RunArguments, sight: Sight) -> Iterable[Action]:
         """Plan the kill."""
@@ -96,12 +92,10 @@ class KillRun(VcStep[RunArguments]):
 
 
 class ListRuns(VcStep[JobArguments]):
-    """Lists the runs of a job."""
+    """List the runs of a job."""
 
     kind = "run.list"
-    help = "List the runs of a job."
     effect = Effect.READ
-    arguments = JobArguments
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
         """Plan the look."""
@@ -277,12 +271,10 @@ class OnceArguments(VcArguments):
 
 
 class RunOnce(VcStep[OnceArguments]):
-    """Runs an application by a temporary job; `vc.sweep` removes it."""
+    """Run an application by a temporary job, with its files; always with `vc.sweep` under `finally`."""
 
     kind = "job.once"
-    help = "Run an application by a temporary job, with its files; always with `vc.sweep` under `finally`."
     effect = Effect.CHANGE
-    arguments = OnceArguments
 
     def plan(self, args: OnceArguments, sight: Sight) -> Iterable[Action]:
         """Plan the run."""

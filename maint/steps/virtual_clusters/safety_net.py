@@ -334,12 +334,10 @@ class UndoArguments(VcArguments):
 
 
 class UndoDeletions(VcStep[UndoArguments]):
-    """Brings back what a run deleted or replaced; what stands in its place is sealed first."""
+    """Bring back the jobs, resources and files that a run deleted or replaced; schedules come back paused."""
 
     kind = "vc.undo"
-    help = "Bring back the jobs, resources and files that a run deleted or replaced; schedules come back paused."
     effect = Effect.CHANGE
-    arguments = UndoArguments
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
         """Plan the way back, resources before the jobs that mount them."""

@@ -59,13 +59,11 @@ def sees_nothing(cluster: VirtualClusterSight) -> bool:
 
 
 class ProbeCluster(VcStep[VcArguments]):
-    """Asks whether it is there, and what its user sees."""
+    """Log in to a virtual cluster, and ask its name and what its user sees."""
 
     kind = "vc.probe"
-    help = "Log in to a virtual cluster, and ask its name and what its user sees."
     effect = Effect.READ
     locks = False
-    arguments = VcArguments
 
     def plan(self, args: VcArguments, sight: Sight) -> Iterable[Action]:
         """Plan the look."""
@@ -112,12 +110,10 @@ def mended(error: CannotReach, settings: VirtualClusterSettings, state: Path) ->
 
 
 class Smoke(VcStep[VcArguments]):
-    """Makes a resource and a job, runs it and reads its marker; `vc.sweep` removes them."""
+    """Run a tiny job of our own and find its marker in its log; always with `vc.sweep` under `finally`."""
 
     kind = "vc.smoke"
-    help = "Run a tiny job of our own and find its marker in its log; always with `vc.sweep` under `finally`."
     effect = Effect.CHANGE
-    arguments = VcArguments
 
     def plan(self, args: VcArguments, sight: Sight) -> Iterable[Action]:
         """Plan the test."""
@@ -176,12 +172,10 @@ def ended_badly(cluster: VirtualClusterSight, number: int, status: str) -> WorkF
 
 
 class Sweep(VcStep[VcArguments]):
-    """Removes all that this site's smoke tests and one-off submissions made, also those that were killed."""
+    """Remove temporary jobs and resources of this site, those of killed runs too; runs of them are killed first."""
 
     kind = "vc.sweep"
-    help = "Remove temporary jobs and resources of this site, those of killed runs too; runs of them are killed first."
     effect = Effect.CHANGE
-    arguments = VcArguments
 
     def plan(self, args: VcArguments, sight: Sight) -> Iterable[Action]:
         """Plan the sweep."""
