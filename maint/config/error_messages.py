@@ -117,7 +117,7 @@ class _Reading:
             return _Complaint(place, path[:-1], f"unknown key {name!r}", hint, key=name, guess=guess)
         if kind == "missing":
             return _Complaint(self.document.where(path[:-1]), path[:-1], f"the key {name!r} is missing", key=name)
-        return _Complaint(self.document.where(path, key=is_key), path, _words(error, self._value(inner)))
+        return _Complaint(self.document.where(path, key=is_key), path, words_of(error, self._value(inner)))
 
     def _walk(self, location: Sequence[str | int], *, absent: bool) -> tuple[KeyPath, Sequence[str]]:
         """Return the location without pydantic's labels of union members, and the keys known at its last step."""
@@ -199,7 +199,7 @@ _LIMITS = {
 }
 
 
-def _words(error: ErrorDetails, value: Json) -> str:
+def words_of(error: ErrorDetails, value: Json) -> str:
     """Say what is wrong without repeating the value: it may be a secret."""
     kind, context = error["type"], error.get("ctx", {})
     if kind in _EXPECTED:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from maint.errors import CannotReach, DeadlinePassed, TimedOut, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.manager import Host
 from maint.model.plan import Action, Effect
@@ -117,12 +118,12 @@ class _Agents(Step[AgentsArguments]):
         hosts = chosen_hosts(sight, args)
         words = self.words(sight, hosts) if hosts else "the config lists no hosts: agents are left alone"
         effect = self.effect if hosts else Effect.READ
-        yield self.action(f"{AGENT} on {len(hosts)} hosts", words, {"hosts": hosts}, effect=effect)
+        yield self.action(f"{AGENT} on {show_count(len(hosts), 'host')}", words, {"hosts": hosts}, effect=effect)
 
     def words(self, sight: Sight, hosts: Sequence[str]) -> str:
         """Return what a plan says will be done on these hosts."""
         del sight
-        return f"{self.verb} {AGENT} on {len(hosts)} hosts"
+        return f"{self.verb} {AGENT} on {show_count(len(hosts), 'host')}"
 
 
 class StartAgents(_Agents):
@@ -147,7 +148,11 @@ class StartAgents(_Agents):
         if not hosts:
             return skipped("the config lists no hosts")
         started = yield from switch_units(site, hosts, "start", [AGENT], when=False)
-        return done(f"{len(started)} agents started") if started else unchanged(f"all {len(hosts)} agents run already")
+        return (
+            done(f"{show_count(len(started), 'agent')} started")
+            if started
+            else unchanged(f"all {len(hosts)} agents run already")
+        )
 
 
 _RUNS, _IDLE, _SILENT = "runs", "idle", "silent"
@@ -173,7 +178,11 @@ class StopAgents(_Agents):
         if not hosts:
             return skipped("the config lists no hosts")
         stopped = yield from switch_units(site, hosts, "stop", [AGENT, SUPERVISOR], when=True)
-        return done(f"{len(stopped)} agents stopped") if stopped else unchanged(f"none of {len(hosts)} agents runs")
+        return (
+            done(f"{show_count(len(stopped), 'agent')} stopped")
+            if stopped
+            else unchanged(f"none of {len(hosts)} agents runs")
+        )
 
 
 class RestartAgents(_Agents):
@@ -204,7 +213,11 @@ class RestartAgents(_Agents):
             output_of(host, site.shell.run(host, f"systemctl restart {AGENT}", timeout=_LIMIT))
 
         yield from map_hosts(site, left, restart, f"restart {AGENT}")
-        return done(f"{len(left)} agents restarted") if left else unchanged("all of them were restarted already")
+        return (
+            done(f"{show_count(len(left), 'agent')} restarted")
+            if left
+            else unchanged("all of them were restarted already")
+        )
 
 
 class AwaitAgents(_Agents):
@@ -239,7 +252,7 @@ def _awaited(site: Site, hosts: Sequence[str], limit: float, seen: list[str]) ->
             return
         if site.clock.monotonic() - begun > limit:
             raise TimedOut(f"{len(seen)} of {len(hosts)} agents are missing", detail=seen, hint=_LOOK)
-        yield f"waiting for {len(seen)} agents"
+        yield f"waiting for {show_count(len(seen), 'agent')}"
         site.clock.sleep(pause)
 
 
