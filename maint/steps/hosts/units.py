@@ -120,6 +120,17 @@ class _Agents(Step[AgentsArguments]):
         effect = self.effect if hosts else Effect.READ
         yield self.action(f"{AGENT} on {show_count(len(hosts), 'host')}", words, {"hosts": hosts}, effect=effect)
 
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Do it on all hosts that the plan names; there is nothing to do where the config lists none."""
+        hosts = texts(action.arguments["hosts"])
+        if not hosts:
+            return skipped("the config lists no hosts")
+        return (yield from self.carry_out(hosts, site, work))
+
+    def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
+        """Ask each host first; one that fails does not hide the others."""
+        raise TypeError(f"{self.kind} has no effect")
+
     def words(self, sight: Sight, hosts: Sequence[str]) -> str:
         """Return what a plan says will be done on these hosts."""
         del sight
@@ -142,11 +153,8 @@ class StartAgents(_Agents):
         words += f"; it runs already on {running} of {len(hosts)} hosts" if running else ""
         return f"{words}; these do not answer now, and are asked again: {host_list(silent)}" if silent else words
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Ask each host first; one that fails does not hide the others."""
-        hosts = texts(action.arguments["hosts"])
-        if not hosts:
-            return skipped("the config lists no hosts")
         started = yield from switch_units(site, hosts, "start", [AGENT], when=False)
         return (
             done(f"{show_count(len(started), 'agent')} started")
@@ -172,11 +180,8 @@ class StopAgents(_Agents):
     kind = "agents.stop"
     verb = "stop"
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Stop them where they run; the agent first, which would start the other again."""
-        hosts = texts(action.arguments["hosts"])
-        if not hosts:
-            return skipped("the config lists no hosts")
         stopped = yield from switch_units(site, hosts, "stop", [AGENT, SUPERVISOR], when=True)
         return (
             done(f"{show_count(len(stopped), 'agent')} stopped")
@@ -191,11 +196,8 @@ class RestartAgents(_Agents):
     kind = "agents.restart"
     verb = "restart"
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Note which invocation runs on each host, and restart those that still run in it."""
-        hosts = texts(action.arguments["hosts"])
-        if not hosts:
-            return skipped("the config lists no hosts")
 
         def invocation(host: str) -> str:
             shown = output_of(host, site.shell.ask(host, f"systemctl show {AGENT} -p InvocationID,ActiveState"))
@@ -227,11 +229,8 @@ class AwaitAgents(_Agents):
     effect = Effect.READ
     verb = "wait for"
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Ask the hosts, then the manager, until nobody is missing."""
-        hosts = texts(action.arguments["hosts"])
-        if not hosts:
-            return skipped("the config lists no hosts")
         seen: list[str] = []
         try:
             yield from _awaited(site, hosts, work.timeout or _LIMIT, seen)
