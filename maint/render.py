@@ -6,7 +6,7 @@ Texts in playbooks hold expressions (`{{ … }}`) and conditions (`{% if … %}`
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -169,6 +169,7 @@ class Template:
             return _plain(context.vars["value"])
 
 
+@lru_cache(512)
 def template(text: str, *, at: Position | None = None) -> Template:
     """Read a text with `{{ … }}` in it; Invalid, with the line, where it does what texts may not do."""
     with _Guard(at):
@@ -180,6 +181,7 @@ def template(text: str, *, at: Position | None = None) -> Template:
         return Template(text, tree, value=_single(tree), at=at)
 
 
+@lru_cache(512)
 def expression(text: str, *, at: Position | None = None) -> Template:
     """Read an expression as it stands in `when:`, without braces; Invalid, with the line, where it is not one."""
     with _Guard(at):

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Generator
@@ -18,6 +19,10 @@ from maint.lab.http import ports
 settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
 settings.register_profile("campaign", settings.get_profile("maint"), max_examples=500)
 settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint")
+
+# Many processes import the same modules: each finds them compiled, whatever the environment says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Each process of a run hands out ports of its own, also those of what is down for now; another run begins elsewhere.
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode()

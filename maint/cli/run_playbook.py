@@ -1,6 +1,7 @@
 """Carry out a playbook for a command: plan it, show it, ask, run it, report it."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cache
 from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from maint.model.json import Json
 from maint.model.plan import Effect, Plan, Playbook
 
 
+@cache
 def library() -> Library:
     """Return the playbooks shipped with the product."""
     return Library(playbooks())

@@ -223,7 +223,7 @@ class KeptConnection:
     def live(self) -> tuple[Connection, bool]:
         """Return the connection, opened anew where it must be, and whether it was there before."""
         with self._lock:
-            if self._connection is not None and alive(self._connection):
+            if self._connection is not None and self.is_alive:
                 return self._connection, True
             if self._failure:
                 raise self._failure

@@ -15,6 +15,7 @@ from paramiko.ssh_exception import ChannelException, SSHException
 _DISCONNECT, _AUTH_FAILURE, _OPEN, _OPENED, _OPEN_FAILURE = 1, 51, 90, 91, 92
 _ADJUST, _DATA, _EOF, _CLOSE, _REQUEST, _LAST = 93, (94, 95), 96, 97, 98, 100
 _DEAD_AFTER = 60  # seconds without a sign of life until a connection is given up
+_LOOK_UP = 1.0  # seconds between looks at whether a connection has been closed here; paramiko's own are ten a second
 # Encryption and integrity in one call of OpenSSL; with the others paramiko compares checksums in Python, byte by byte.
 # The others stay on offer, so the site's own policy decides as before.
 _FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
@@ -205,6 +206,7 @@ def transport_factory(key_types: Sequence[str]) -> Callable[..., Transport]:
 
     def build(sock: "socket.socket | Channel", **options: Any) -> Transport:  # paramiko's own, handed through
         transport = SharedTransport(sock, packetizer_class=_Packets, **options)
+        sock.settimeout(_LOOK_UP)
         offered = transport.get_security_options()
         offered.key_types = _preferring(wanted, offered.key_types)
         offered.ciphers = _preferring(_FIRST, offered.ciphers)

@@ -247,3 +247,14 @@ def _one_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def _pure(script: str) -> Ended:
     return run(_MACHINE[0], script)
+
+
+def test_a_command_that_begins_like_an_earlier_one_is_read_to_its_own_end() -> None:
+    """What was parsed is remembered by its first line, and taken again only where every line is the same."""
+    first = "f() {\n  echo one\n}\nf\n"
+    assert [_pure(text).out for text in (first, first.replace("one", "two"), first)] == [b"one\n", b"two\n", b"one\n"]
+    assert _pure("if true\nthen\n  echo 3\nfi\n").out == b"3\n"
+    assert b"end of file" in _pure("if true\nthen\n  echo 3\n").err
+    reads_on = b"if true; then\n  cat\nfi\n"
+    for rest in (b"rest 1\n", b"rest 2\n"):  # no line is fetched that the command itself is to read
+        assert run(_MACHINE[0], "sh", reads_on + rest).out == rest

@@ -27,6 +27,10 @@ from maint.lab.hosts.shell.words import BLANK, BREAK, NAME, WordReader, bare
 _RESERVED = frozenset(
     ["!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while"]
 )
+# What was parsed up to the end of a line, by its first line: nearly the same scripts are sent to host after host.
+_parsed: dict[str, list[tuple[str, AndOr]]] = {}
+_PARSED_MOST = 2000
+_BEGINS_REDIRECTION = frozenset("<>0123456789")
 _REDIRECTIONS = ("<&", "<", ">>", ">&", ">")
 
 
@@ -44,10 +48,10 @@ class Parser:
             return None
         items: list[AndOr] = []
         while self._source.peek() not in ("", "\n"):
-            items.append(self._and_or())
-            if not self._separator():
+            item, separated = self._item()
+            items.append(item)
+            if not separated:
                 break
-            self._skip_blanks()
         self._skip_blanks()
         if self._source.peek() not in ("", "\n"):
             self._unexpected()
@@ -63,9 +67,8 @@ class Parser:
         while not over():
             if not self._source.peek():
                 raise SyntaxFailure("end of file unexpected")
-            items.append(self._and_or())
-            separated = self._separator()
-            self._skip_blanks()
+            item, separated = self._item()
+            items.append(item)
             if self._source.peek() == "\n":
                 separated = True
             self._skip_lines()
@@ -78,6 +81,20 @@ class Parser:
         if not body.items or not self._comes(*ends):
             self._unexpected()
         return body
+
+    def _item(self) -> tuple[AndOr, bool]:
+        # Commands with what separates them from the next, and whether anything does.
+        first, mark = self._source.rest_of_line(), self._source.mark()
+        for text, known in _parsed.get(first, ()):
+            if self._source.take_lines(text):
+                return known, True
+        item, separated = self._and_or(), self._separator()
+        self._skip_blanks()
+        if self._source.peek() == "\n":
+            if len(_parsed) >= _PARSED_MOST:
+                _parsed.clear()
+            _parsed.setdefault(first, []).append((self._source.since(mark) + "\n", item))
+        return item, separated
 
     def _and_or(self) -> AndOr:
         first, rest = self._pipeline(), list[tuple[str, Pipeline]]()
@@ -234,6 +251,8 @@ class Parser:
     def _redirection(self) -> Redirection | None:
         self._skip_blanks()
         source, mark = self._source, self._source.mark()
+        if source.peek() not in _BEGINS_REDIRECTION:
+            return None
         digits = ""
         while source.peek().isdigit():
             digits += source.next()

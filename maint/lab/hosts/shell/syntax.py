@@ -150,6 +150,9 @@ class Source:
 
     def peek(self, ahead: int = 0) -> str:
         """Return the character that comes, or an empty text at the end; escaped line ends are skipped."""
+        at = self._at + ahead
+        if at < len(self._text) and (ahead or self._text[at] != "\\"):  # nearly always, and a script asks very often
+            return self._text[at]
         while self._at + ahead >= len(self._text) and self._fetch():
             pass
         while self._text.startswith("\\\n", self._at) and ahead == 0:
@@ -174,7 +177,27 @@ class Source:
 
     def starts(self, text: str) -> bool:
         """Return whether a text comes now."""
-        return all(self.peek(place) == char for place, char in enumerate(text))
+        return self.peek() == text[0] and all(self.peek(place) == text[place] for place in range(1, len(text)))
+
+    def rest_of_line(self) -> str:
+        """Return what comes of the line that was fetched, its end included; empty where it has none."""
+        return self._text[self._at : self._text.find("\n", self._at) + 1]
+
+    def since(self, mark: tuple[int, int]) -> str:
+        """Return what was taken since a mark."""
+        return self._text[mark[0] : self._at]
+
+    def take_lines(self, text: str) -> bool:
+        """Take whole lines but for the last one's end, if they come; a line is fetched when those before are equal."""
+        at = self._at
+        for line in text.splitlines(keepends=True):
+            if at >= len(self._text):
+                self._fetch()
+            if not self._text.startswith(line, at):
+                return False
+            at += len(line)
+        self._at, self.line = at - 1, self.line + text.count("\n") - 1
+        return True
 
     def take(self, text: str) -> bool:
         """Take a text if it comes now."""
