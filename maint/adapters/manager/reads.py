@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 
 from maint.adapters.http.answers import Streamed, decode, unexpected
@@ -144,11 +144,8 @@ class Reads:
         path = f"{root}/cm/deployment?view={'export_redacted' if redacted else 'export'}"
         answer = self._calls.stream(path, self._calls.timeouts.export)
         role = "does the account have the role Full Administrator?"
-        stream = Streamed(answer, "the export", is_object=True, empty=role)
-        try:
+        with closing(Streamed(answer, "the export", is_object=True, empty=role)) as stream:
             yield stream
-        finally:
-            stream.close()
 
     def get(self, path: str) -> Json:
         """Return the JSON of any other read, `path` without `/api/vN`, percent-encoded."""
