@@ -18,11 +18,12 @@ from maint.engine import journal
 from maint.engine.load import Library
 from maint.engine.lock import site_lock
 from maint.engine.plan import make_plan
-from maint.engine.session import RunSession
+from maint.engine.session import RunSession, let_go
 from maint.errors import Interrupted, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan, Playbook
+from maint.steps.snapshots.retention import RESTORING
 
 
 @cache
@@ -238,6 +239,8 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
             return 0
         with site_lock(site.state, site.settings.name, f"dismissing run {past.id}", site.clock):
             journal.dismiss(site.state, past, site.clock.now(), reason)
+            if RESTORING & {action.kind for action in past.plan.actions} and (problem := let_go(site, past.id)):
+                screen.warn(problem)
         screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
     return 0
 

@@ -69,12 +69,17 @@ class Verdict(msgspec.Struct, frozen=True):
         broken = any(finding.passed is False for finding in self.judgement.findings)
         return self.judgement.redaction is Redaction.NONE and not broken
 
-    @property
-    def broken(self) -> tuple[Finding, ...]:
-        """The rules that it breaks by itself: no unredacted export of the same configuration would keep them."""
-        redacted = self.judgement.redaction is Redaction.REDACTED
-        failed = (finding for finding in self.judgement.findings if finding.passed is False)
-        return tuple(finding for finding in failed if not (redacted and finding.rule in _OF_REDACTION))
+
+def broken(judgement: Judgement) -> Sequence[Finding]:
+    """Return the rules that a document breaks by itself: no unredacted export of the same configuration keeps them."""
+    redacted = judgement.redaction is Redaction.REDACTED
+    failed = (finding for finding in judgement.findings if finding.passed is False)
+    return [finding for finding in failed if not (redacted and finding.rule in _OF_REDACTION)]
+
+
+def only_redacted(judgement: Judgement) -> bool:
+    """Whether an export through the redaction window would make a restorable one of it."""
+    return judgement.redaction is Redaction.REDACTED and not broken(judgement)
 
 
 class Judge:

@@ -7,6 +7,7 @@ from typing import Annotated
 from maint.cli.command import command
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, option
+from maint.config.actor import actor
 from maint.engine import journal
 from maint.engine.journal import Record, RunState
 from maint.engine.lock import is_held
@@ -36,7 +37,7 @@ def approve(
         if flags.dry_run:
             screen.say(f"would be {said}: {question}")
             return 0
-        answer(site.state, past.id, token, Approval(not reject, journal.actor(), now.isoformat(), note))
+        answer(site.state, past.id, token, Approval(not reject, actor(), now.isoformat(), note))
         screen.say(f"{said}: {question}")
         if not is_held(site.state):
             screen.say(f"`maint playbook resume {past.id}` goes on")
@@ -44,7 +45,7 @@ def approve(
             "run": past.id,
             "question": question,
             "approved": not reject,
-            "by": journal.actor(),
+            "by": actor(),
             "note": note,
         }
         screen.emit({"approval": {**data, "at": now.isoformat()}}, "")

@@ -7,6 +7,7 @@ from maint.cli.options import Flags
 from maint.cli.screen import cell, table
 from maint.model.json import Json
 from maint.model.manager import Door
+from maint.snapshots.open_windows import announced
 from maint.steps.manager.window import remembered
 
 
@@ -52,9 +53,16 @@ def _facts(site: ConfiguredSite) -> dict[str, Json]:
     facts["licence"] = f"{license_.owner}, until {license_.expiration}" if license_ else "none"
     facts["clusters"] = [cluster.name for cluster in site.manager.clusters()]
     facts["active_commands"] = [f"{command.name} ({command.id})" for command in site.manager.active_commands()]
-    window = remembered(site.state)
-    facts["redaction_window"] = f"open since {window.opened_at} by run {window.run}" if window else "closed"
+    facts["redaction_window"] = _window(site)
     return facts
+
+
+def _window(site: ConfiguredSite) -> str:
+    window = remembered(site.state)
+    if window is not None:
+        return f"open since {window.opened_at} by run {window.run}"
+    told = announced(site)
+    return "; ".join([*(one.words for one in told.open), *told.doubts]) or "closed"
 
 
 def _redaction(site: ConfiguredSite) -> str:
