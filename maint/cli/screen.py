@@ -203,6 +203,7 @@ def plan_text(plan: Plan) -> str:
     for number, action in enumerate(plan.actions, 1):
         when = f"  [{action.phase.value}]" if action.phase.value != "main" else ""
         lines.append(f"  {number:2}. {action.effect.name:<7} {action.name}: {action.summary}{when}")
+        lines += [f"      {line}" for line in action.shown]
         if action.undo and action.effect > Effect.READ:
             lines.append(f"      undo: {action.undo}")
     return "\n".join(lines)

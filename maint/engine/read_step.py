@@ -138,16 +138,20 @@ class StepReader:
             raise Invalid(f"there is no step kind {item.do!r}", at=at, hint=hint)
         self._done.append(_Done(item.do, _SECTIONS[str(path[0])], at))
         for key in ("retry", "until"):
-            if step.effect is not Effect.READ and _repeats(item, key):
-                raise Invalid(
-                    f"`{key}` is for steps that only read; {step.kind} changes something",
-                    at=self._document.where((*path, key)),
-                    hint="`maint playbook resume` takes up a run that failed, and looks before it repeats",
-                )
+            with self._found:
+                self._refuse_repeating(step, item, key, path)
         for key, value in item.with_.items():
             with self._found:
                 self._argument(step, key, _json(value), (*path, "with", key), known)
         self._found.listed += argument_mistakes(step, item.with_, self._document, path)
+
+    def _refuse_repeating(self, step: Step[Arguments], item: StepForm, key: str, path: Path) -> None:
+        if step.effect is not Effect.READ and _repeats(item, key):
+            raise Invalid(
+                f"`{key}` is for steps that only read; {step.kind} changes something",
+                at=self._document.where((*path, key)),
+                hint="`maint playbook resume` takes up a run that failed, and looks before it repeats",
+            )
 
     def _argument(self, step: Step[Arguments], key: str, value: Json, path: Path, known: set[str]) -> None:
         if key in step.expressions and isinstance(value, str):
