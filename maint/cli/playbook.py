@@ -9,6 +9,7 @@ from maint.cli import run_playbook
 from maint.cli.command import command
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option
+from maint.cli.playbooks.parameters import WithParameters
 from maint.cli.run_playbook import library
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import table
@@ -82,24 +83,13 @@ def show(flags: Flags, name: Name) -> None:
     flags.screen().emit(data, playbook.text.rstrip())
 
 
-@command(example="maint playbook lint own.yaml")
-def lint(flags: Flags, names: Annotated[list[str] | None, argument("Names or files; else all.")] = None) -> None:
-    """Check playbooks without a site."""
-    screen = flags.screen()
-    checked = names or sorted(library().texts)
-    for name in checked:
-        _load(name)
-        screen.say(f"{name}: no mistakes")
-    screen.emit({"checked": list(checked)}, "")
-
-
-@command(example="maint playbook plan retire-cluster --set cluster=base")
+@command(example="maint playbook plan retire-cluster --set cluster=base", cls=WithParameters)
 def plan(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> int:
     """Show what a playbook would do, without doing it."""
     return _run(replace(flags, dry_run=True), name, values, limit)
 
 
-@command(GUARDS, example="maint playbook run retire-cluster --set cluster=base --dry-run")
+@command(GUARDS, example="maint playbook run retire-cluster --set cluster=base --dry-run", cls=WithParameters)
 def run(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> int:
     """Carry a playbook out."""
     return _run(flags, name, values, limit)

@@ -4,7 +4,6 @@ from collections.abc import Generator, Iterable
 
 from pydantic import Field
 
-from maint.errors import WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
@@ -13,7 +12,6 @@ from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.preview import meaning, tree_of_server
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.restore.subset import refuse_existing
-from maint.snapshots.records import hold_for_restore
 from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
 from maint.steps.manager.server import require_ssh
 from maint.steps.restore.put_outcome import Added, PutOutcome, Replaced, look
@@ -128,12 +126,7 @@ def facts_of(sight: Sight, snapshot: Snapshot) -> dict[str, Json]:
 def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[str, None, str]:
     yield f"proving that snapshot {snapshot} can be restored"
     yield put_proof(site, snapshot).words
-    kept = yield from keep(action, site, work)
-    try:
-        hold_for_restore(site, snapshot, work.run)
-    except WorkFailed as failure:  # a store that cannot be written keeps nobody from what is in it
-        yield f"snapshot {snapshot} could not be held against pruning by other machines: {failure.message}"
-    return kept
+    return (yield from keep(action, site, work))
 
 
 def outgoing_of(action: Action, sight: Sight) -> Outgoing:
