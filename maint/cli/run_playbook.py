@@ -123,13 +123,21 @@ def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], 
     """Show a plan and ask where it changes something; False where it was only to be shown."""
     text = f"{plan_text(plan)}\n\n{beside}" if beside else plan_text(plan)
     if flags.dry_run:
-        shown: dict[str, Json] = {"plan": plan.to_json(), "digest": plan.digest, "fingerprint": plan.fingerprint}
+        shown: dict[str, Json] = {"plan": _told(plan), "digest": plan.digest, "fingerprint": plan.fingerprint}
         screen.emit({**shown, **more}, text)
         return False
     if plan.effect > Effect.READ:
         screen.say(text)
         confirm(plan, screen, yes=flags.yes, name=flags.confirm)
     return True
+
+
+def _told(plan: Plan) -> dict[str, Json]:
+    """Return a plan as JSON, with the lines that are for readers alone."""
+    actions: list[Json] = [
+        {**action.to_json(), **({"shown": list(action.shown)} if action.shown else {})} for action in plan.actions
+    ]
+    return {**plan.to_json(), "actions": actions}
 
 
 def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
