@@ -16,6 +16,7 @@ from maint.model.snapshot import Purpose
 from maint.render import from_file
 from maint.report.run import write
 from maint.snapshots.catalogue import Entry, entries
+from maint.snapshots.open_windows import announced
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.steps.manager.window import remembered
@@ -83,7 +84,7 @@ def gathered(site: ConfiguredSite) -> Figures:
         snapshots=_counts(known),
         runs=[(name, past.state, _ended(past)) for name, past in sorted(latest.items())],
         unfinished=sum(past.state == "unfinished" for past in runs),
-        window=remembered(site.state) is not None,
+        window=remembered(site.state) is not None or bool(announced(site).open),
     )
 
 

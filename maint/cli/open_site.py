@@ -78,7 +78,7 @@ def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
     if not (site.state / "window.json").exists():  # what follows imports all step kinds
         return
     from maint.engine.session import abandoned_window
-    from maint.steps.manager.window import CLOSE_COMMAND
+    from maint.steps.manager.server_options import CLOSE_COMMAND
 
     window = abandoned_window(site)
     if window is not None:

@@ -16,7 +16,7 @@ class TerminalPerson:
     @property
     def name(self) -> str:
         """Who runs this, as `user@host`."""
-        from maint.engine.journal import actor  # most commands ask nobody
+        from maint.config.actor import actor  # most commands ask nobody
 
         return actor()
 

@@ -156,6 +156,11 @@ def _value(key: str, field: str, text: str) -> Json:
         if not Path(text).is_file():
             raise Invalid(f"--set {key}={text}: there is no such file", hint="a PEM bundle; see `ca` in the config")
         return str(Path(text).absolute())
+    if "@" in text:  # what stands before it may be a password, and is not repeated
+        raise Invalid(
+            f"--set {key}: an address holds no user and no password",
+            hint=f"such as --set {_FORM}; the account is in the config",
+        )
     try:
         found = endpoint(text) if field == "connect_to" else url(text.rstrip("/"))
     except ValueError as error:

@@ -18,11 +18,12 @@ from maint.engine import journal
 from maint.engine.load import Library
 from maint.engine.lock import site_lock
 from maint.engine.plan import make_plan
-from maint.engine.session import RunSession
+from maint.engine.session import RunSession, let_go
 from maint.errors import Interrupted, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan, Playbook
+from maint.steps.snapshots.retention import RESTORING
 
 
 @cache
@@ -103,6 +104,8 @@ def prepared(
     with site.clock.limit(limit):
         plan = make()
         more, text = beside(site, plan) if beside else ({}, "")
+        if clear := site.in_clear():
+            more, text = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, text]))
     if flags.no_safety_net:
         screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
     if not _agreed(flags, screen, plan, more, text):
@@ -120,13 +123,21 @@ def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], 
     """Show a plan and ask where it changes something; False where it was only to be shown."""
     text = f"{plan_text(plan)}\n\n{beside}" if beside else plan_text(plan)
     if flags.dry_run:
-        shown: dict[str, Json] = {"plan": plan.to_json(), "digest": plan.digest, "fingerprint": plan.fingerprint}
+        shown: dict[str, Json] = {"plan": _told(plan), "digest": plan.digest, "fingerprint": plan.fingerprint}
         screen.emit({**shown, **more}, text)
         return False
     if plan.effect > Effect.READ:
         screen.say(text)
         confirm(plan, screen, yes=flags.yes, name=flags.confirm)
     return True
+
+
+def _told(plan: Plan) -> dict[str, Json]:
+    """Return a plan as JSON, with the lines that are for readers alone."""
+    actions: list[Json] = [
+        {**action.to_json(), **({"shown": list(action.shown)} if action.shown else {})} for action in plan.actions
+    ]
+    return {**plan.to_json(), "actions": actions}
 
 
 def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
@@ -238,6 +249,8 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
             return 0
         with site_lock(site.state, site.settings.name, f"dismissing run {past.id}", site.clock):
             journal.dismiss(site.state, past, site.clock.now(), reason)
+            if RESTORING & {action.kind for action in past.plan.actions} and (problem := let_go(site, past.id)):
+                screen.warn(problem)
         screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
     return 0
 

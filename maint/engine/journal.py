@@ -7,7 +7,6 @@ what stood there may be an act that was begun.
 import json
 import os
 import secrets
-import socket
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +16,8 @@ from pathlib import Path
 import msgspec
 
 import maint
-from maint.engine.lock import make_state_folder, user
+from maint.config.actor import actor
+from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, remove, write_all
 from maint.model.events import Outcome, Result
@@ -183,11 +183,6 @@ def _line(value: Mapping[str, Json]) -> bytes:
 
 def _sum(text: bytes) -> str:
     return f"{zlib.crc32(text):08x}"
-
-
-def actor() -> str:
-    """Return who runs this, as `user@host`."""
-    return f"{user()}@{socket.gethostname()}"
 
 
 def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -> Journal:

@@ -1,7 +1,6 @@
 """One kernel lock per site, so that a timer and a human never work on it at the same time."""
 
 import fcntl
-import getpass
 import os
 import socket
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from maint.config.actor import user
 from maint.errors import Locked, WorkFailed
 from maint.files import make_folder
 from maint.ports import Clock
@@ -85,14 +85,6 @@ def _name(handle: int, holder: Holder | None) -> None:
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, msgspec.json.encode(holder) if holder else b"", 0)
-
-
-def user() -> str:
-    """Return the name of the user who runs this; one without a name (containers) is given by number."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
 
 
 def is_held(state: Path) -> bool:

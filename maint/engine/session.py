@@ -1,20 +1,23 @@
 """One run from lock to last event: closes a window left open, then carries the plan out or takes it up again."""
 
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
 
+from maint.config.actor import actor
 from maint.engine import journal as journals
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lock import is_held, site_lock
 from maint.engine.run import Runner
 from maint.engine.run_conflicts import refuse_conflicting
-from maint.errors import PartlyDone, Refused
+from maint.errors import PartlyDone, Refused, WorkFailed
 from maint.model.events import Event
 from maint.model.json import Json
 from maint.model.plan import Plan
 from maint.ports import Site
+from maint.snapshots.records import begin_restore, end_restore
 from maint.steps.manager.window import Window, close, remembered
+from maint.steps.snapshots.retention import RESTORING
 
 
 class RunSession:
@@ -73,17 +76,31 @@ class RunSession:
         yield f"closing the redaction window that run {window.run} left open"
         yield from close(self._site, window)
 
-    def _run(self, *, stored: bool) -> Iterator[Event]:
+    def _run(self, *, stored: bool) -> Iterator[Event | str]:
         with closing(self._journal(stored=stored)) as journal:
             self.run_id = journal.id
             runner = Runner(self._plan, self._site, journal, self._past, *self._limit)
-            yield from runner.events()
+            if needed := self._needed() if stored else ():
+                yield from _hold(self._site, needed, journal.id)
+            try:
+                yield from runner.events()
+            finally:
+                over = bool(needed) and not journals.find(self._site.state, journal.id).resumable
+                problem = let_go(self._site, journal.id) if over else ""
+            if problem:
+                yield problem
         if runner.partly:
             raise PartlyDone(
                 "done, but not all that was asked for",
                 detail=[result.detail for result in runner.partly],
                 hint="; ".join(result.hint for result in runner.partly if result.hint) or "see what is left above",
             )
+
+    def _needed(self) -> Collection[str]:
+        """Return the snapshots that must stay until the run has ended, on whichever machine somebody prunes."""
+        if not RESTORING & {action.kind for action in self._plan.actions}:
+            return ()
+        return {str(named) for action in self._plan.actions if (named := action.arguments.get("snapshot"))}
 
     def _journal(self, *, stored: bool) -> Journal | NullJournal:
         now = self._site.clock.now()
@@ -96,6 +113,23 @@ class RunSession:
                 self._past.apply_answers(lane, values)
             return journal
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
+
+
+def _hold(site: Site, snapshots: Collection[str], run: str) -> Iterator[str]:
+    try:
+        for snapshot in sorted(snapshots):
+            begin_restore(site, snapshot, run, actor())
+    except WorkFailed as failure:  # a store that cannot be written keeps nobody from what is in it
+        yield f"{', '.join(snapshots)} could not be held against pruning by other machines: {failure.message}"
+
+
+def let_go(site: Site, run: str) -> str:
+    """Tell all machines that a restore needs its snapshots no longer; return why that failed, "" where it did not."""
+    try:
+        end_restore(site, run, actor())
+    except WorkFailed as failure:
+        return f"what run {run} needed is still held: {failure.message}; `maint backup release` frees it"
+    return ""
 
 
 def _as_known(before: RunState, now: RunState) -> RunState:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint import __version__
-from maint.deployment.judge import DeploymentSummary, Judge, Verdict
+from maint.deployment.judge import DeploymentSummary, Judge, Verdict, broken
 from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.formatting import show_size
@@ -293,10 +293,10 @@ def described(snapshot: Snapshot) -> str:
     size = show_size(snapshot.part(DEPLOYMENT).content_bytes)
     if snapshot.restorable:
         return f"snapshot {snapshot.id}: {size}, restorable"
-    broken = [finding for finding in snapshot.judgement.findings if finding.passed is False]
+    shown = list(broken(snapshot.judgement))
     if snapshot.judgement.redaction is Redaction.REDACTED:
-        why = "the manager redacts its API: "
-        broken = [finding for finding in broken if finding.rule == "redaction"]  # the other rules break in its wake
+        why = "the manager redacts its API: "  # and other rules break in its wake
+        shown = [*(one for one in snapshot.judgement.findings if one.rule == "redaction"), *shown]
     else:
-        why = "it breaks a rule: " if broken else "nothing in it tells that its secrets are readable"
-    return f"snapshot {snapshot.id}: {size}, audit-only, cannot be restored: {why}" + "; ".join(f.words for f in broken)
+        why = "it breaks a rule: " if shown else "nothing in it tells that its secrets are readable"
+    return f"snapshot {snapshot.id}: {size}, audit-only, cannot be restored: {why}" + "; ".join(f.words for f in shown)

@@ -14,7 +14,7 @@ from maint.ports import Sight, Site
 from maint.snapshots.in_progress import end, newest_seen, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, decode, is_id, time_of
 from maint.snapshots.parts import listing, read_signed
-from maint.snapshots.records import BYTES, PRUNE, Drill, Hold, Record, drills_in, held, moment, read_records
+from maint.snapshots.records import BYTES, PRUNE, Drill, Hold, Record, drills_in, held, moment, read_kinds, read_records
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
 _UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
@@ -74,8 +74,8 @@ class Entry(msgspec.Struct, frozen=True):
 
 def entries(sight: Sight) -> Sequence[Entry]:
     """Return all snapshots of the site, the oldest first."""
-    past = list(read_records(sight))
-    verified, proven, holds = _verifications(past), _proofs(past), held(past)
+    past, doubtful = read_kinds(sight)
+    verified, proven, holds = _verifications(past), _proofs(past), held(past, doubtful)
     read = _files_read(past)
     drilled = {one.snapshot: one for one in drills_in(past)}
     return [

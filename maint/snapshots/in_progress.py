@@ -1,4 +1,4 @@
-"""What this machine and others remember of a store: what is being written there, and what was seen in it.
+"""Notes of snapshots that are being written, so that nobody sweeps their parts, and of the newest one ever seen.
 
 In the state folder: `begun/<id>` with the address of the store, and `seen.json`. In the store, for machines that share
 no lock: `<site>/under-way/<id>-<owner>` while files of virtual clusters are being stored.
@@ -79,7 +79,7 @@ def storing(site: Site) -> Iterator[None]:
     for name in list(listing(site, _folder(site))):
         if _is_ours(site, name) or _is_old(site, name):
             site.store.remove(name)
-    mine = f"{_folder(site)}/{stamp(site.clock.now())}-{_owner(site)}"
+    mine = f"{_folder(site)}/{stamp(site.clock.now())}-{owner(site)}"
     with site.store.create(mine) as file:
         file.write(f"{socket.gethostname()}\n".encode())
     try:
@@ -112,10 +112,16 @@ def _is_old(sight: Sight, name: str) -> bool:
         return False
 
 
-def _owner(site: Site) -> str:
+def owner(site: Site) -> str:
     """Return what tells this state folder from all others, since containers share names of machines and paths."""
     files.create(_identity(site), secrets.token_hex(8).encode())
     return _identity(site).read_text()
+
+
+def is_own(sight: Sight, name: str) -> bool:
+    """Whether this is what tells this very state folder from all others."""
+    path = _identity(sight)
+    return path.is_file() and path.read_text() == name
 
 
 def _identity(sight: Sight) -> Path:

@@ -12,7 +12,7 @@ from maint.errors import WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.manifest import show_time, stamp
+from maint.snapshots.manifest import show_time, stamp, time_of
 from maint.snapshots.parts import listing, read_signed
 
 FORMAT = "maint-record/1"
@@ -63,10 +63,28 @@ def write_record(site: Site, record: Record) -> str:
 
 def read_records(sight: Sight) -> Iterator[Record]:
     """Yield all records of the site that are signed by a trusted key, in order of time; others count for nothing."""
-    prefix = f"{sight.settings.name}/records"
-    for name in listing(sight, prefix):
-        if name.endswith(".json") and (record := _read(sight, name)) is not None:
-            yield record
+    yield from (one for _, one in _each(sight) if one is not None)
+
+
+def read_kinds(sight: Sight, *kinds: str) -> tuple[list[Record], list[str]]:
+    """Return the records of some kinds (none named: of all), and the names of those that cannot be verified."""
+    records, doubtful = list[Record](), list[str]()
+    for name, record in _each(sight, kinds):
+        records += [record] if record is not None else []
+        doubtful += [name] if record is None else []
+    return records, doubtful
+
+
+def _each(sight: Sight, kinds: Sequence[str] = ()) -> Iterator[tuple[str, Record | None]]:
+    for name in listing(sight, f"{sight.settings.name}/records"):
+        if name.endswith(".json") and (not kinds or _named(name)[0] in kinds):
+            yield name, _read(sight, name)
+
+
+def _named(name: str) -> tuple[str, str]:
+    """Return the kind and the id that the name of a record tells, whatever stands in it."""
+    _, kind, id_ = (*name.rpartition("/")[2].removesuffix(".json").split("-", 2), "", "")[:3]
+    return kind, id_
 
 
 def _read(sight: Sight, name: str) -> Record | None:
@@ -82,8 +100,9 @@ def _read(sight: Sight, name: str) -> Record | None:
 
 PRUNE = "prune"
 HOLD = "hold"
-_RESTORE_HOLD = timedelta(days=7)  # how long an interrupted restore can count on its snapshot
 RELEASE = "release"
+RESTORE = "restore"  # begun or ended; what a restore that has not ended needs is held
+BEGUN, ENDED = "begun", "ended"
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -93,6 +112,7 @@ class Hold(msgspec.Struct, frozen=True):
     at: datetime
     by: str = ""
     until: datetime | None = None
+    run: str = ""  # the unfinished restore that needs it; empty: a person's word
 
     def stands(self, now: datetime) -> bool:
         """Whether it has not run out."""
@@ -126,12 +146,28 @@ def add_hold(site: Site, snapshot_id: str, reason: str, until: datetime | None, 
     return write_record(site, Record(HOLD, snapshot_id, site.settings.name, now, facts))
 
 
-def hold_for_restore(site: Site, snapshot_id: str, run: str) -> None:
-    """Keep what a restore needs, from any machine that shares the store, once for all attempts; under the lock."""
+def begin_restore(site: Site, snapshot_id: str, run: str, by: str) -> None:
+    """Keep what a restore needs, from any machine that shares the store, until it has ended; under the lock.
+
+    Args:
+        run: the restore's run; one that is noted already, by an earlier attempt, is not noted again.
+        by: user and machine, for people.
+    """
+    if run not in {one.run for one in held(read_records(site)).get(snapshot_id, ())}:
+        _write_restore(site, snapshot_id, BEGUN, run, by)
+
+
+def end_restore(site: Site, run: str, by: str) -> None:
+    """Let go of what a restore needed; nothing is written where it held nothing, or a release has freed it."""
+    for snapshot_id, holds in held(read_records(site)).items():
+        if run in {one.run for one in holds}:
+            _write_restore(site, snapshot_id, ENDED, run, by)
+
+
+def _write_restore(site: Site, snapshot_id: str, state: str, run: str, by: str) -> None:
     reason = f"restore {run} has begun, and may have to be resumed"
-    if any(one.reason == reason for one in held(read_records(site)).get(snapshot_id, ())):
-        return
-    add_hold(site, snapshot_id, reason, site.clock.now() + _RESTORE_HOLD, f"run {run}")
+    facts = {"state": state, "run": run, "by": by, "reason": reason}
+    write_record(site, Record(RESTORE, snapshot_id, site.settings.name, site.clock.now(), facts))
 
 
 def release_holds(site: Site, snapshot_id: str, reason: str, by: str) -> str:
@@ -140,21 +176,38 @@ def release_holds(site: Site, snapshot_id: str, reason: str, by: str) -> str:
     return write_record(site, Record(RELEASE, snapshot_id, site.settings.name, now, {"reason": reason, "by": by}))
 
 
-def held(records: Iterable[Record]) -> Mapping[str, tuple[Hold, ...]]:
-    """Return each snapshot's holds that nobody released, expired ones included; `records` are in order of time."""
-    found: dict[str, tuple[Hold, ...]] = {}
-    for record in records:
-        if record.kind == HOLD:
+def held(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str, tuple[Hold, ...]]:
+    """Return each snapshot's holds that nobody released, expired ones included.
+
+    Args:
+        records: in order of time.
+        doubtful: names of records that cannot be verified; what may be a restore that has begun holds, nothing frees.
+    """
+    past, found = list(records), dict[str, tuple[Hold, ...]]()
+    over = {str(one.facts.get("run")) for one in past if one.kind == RESTORE and one.facts.get("state") == ENDED}
+    unread = [_doubted(name) for name in doubtful if _named(name)[0] == RESTORE]
+    for record in sorted([*past, *(one for one in unread if one is not None)], key=lambda one: one.at):
+        if record.kind == HOLD or (record.kind == RESTORE and str(record.facts.get("run")) not in over):
             found[record.snapshot] = (*found.get(record.snapshot, ()), _hold_of(record))
         elif record.kind == RELEASE:
             found.pop(record.snapshot, None)
     return found
 
 
+def _doubted(name: str) -> Record | None:
+    _, snapshot = _named(name)
+    try:
+        at = time_of(name.rpartition("/")[2])
+    except ValueError:
+        return None
+    words = f"a record of a restore, {name.rpartition('/')[2]}, cannot be verified: what it may need stays"
+    return Record(RESTORE, snapshot, "", at, {"reason": words})
+
+
 def _hold_of(record: Record) -> Hold:
     """Return the hold in a record; an end that cannot be read counts as none, since a hold errs towards keeping."""
-    reason, by, until = (record.facts.get(name) for name in ("reason", "by", "until"))
-    return Hold(str(reason or "no reason given"), record.at, str(by or ""), moment(until))
+    reason, by, until, run = (record.facts.get(name) for name in ("reason", "by", "until", "run"))
+    return Hold(str(reason or "no reason given"), record.at, str(by or ""), moment(until), str(run or ""))
 
 
 def moment(text: Json) -> datetime | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from maint.config.schema import SiteSettings
-from maint.deployment.json_events import BLOCK
+from maint.deployment.reader import BLOCK
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.json import Json
 from maint.model.secret import Secret
@@ -40,7 +40,8 @@ from maint.snapshots.virtual_clusters.verify import spoiled_files
 
 DETOUR = "detour"
 HOME = "home"
-_OWN = frozenset({"verify", DETOUR, HOME})  # records that speak of one store's bytes, and go nowhere
+WINDOW = "window"  # an open redaction window: said in the store that took it, and closed there
+_OWN = frozenset({"verify", DETOUR, HOME, WINDOW})  # records that speak of one store, and go nowhere
 
 
 def replicate(site: Site) -> Generator[str, None, Sequence[str]]:

@@ -202,6 +202,23 @@ def test_a_redacted_backup_is_fine_where_the_site_accepts_it(loaded):
     assert loaded("backup", "create").code == 0
 
 
+def test_what_is_redacted_and_broken_besides_is_never_accepted_nor_sent_through_a_window(loaded):
+    config = loaded.lab.folder / "config.yaml"
+    config.write_text(config.read_text().replace("    backup:\n", '    backup:\n      on_redacted: "accept"\n'))
+    world = loaded.lab.world
+    with world.lock:
+        world.deployment["hosts"].append(world.deployment["hosts"][0])
+        world.changed()
+    said = loaded("backup", "create", "-o", "json")
+    assert (said.code, said.json["actions"][0]["value"]["restorable"]) == (7, False)
+    assert ("--open-window" in said.err, "maint backup show" in said.error["hint"]) == (False, True)
+    for old in (loaded.lab.folder / "backups").glob("*/*/manifest.json"):
+        if said.json["actions"][0]["value"]["id"] != old.parent.name:
+            old.unlink()
+    (line,) = [one for one in loaded("doctor", "-o", "json").json["checks"] if one["label"] == "backup"]
+    assert (line["state"], "--open-window" in line["hint"]) == ("FAIL", False)
+
+
 def test_a_site_that_wants_the_window_gets_it(loaded):
     config = loaded.lab.folder / "config.yaml"
     config.write_text(config.read_text().replace("    backup:\n", '    backup:\n      on_redacted: "window"\n'))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import maint
+from maint.config.actor import actor
 from maint.engine import journal as journals
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.model.events import Outcome
@@ -185,7 +186,7 @@ def test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history(bench)
 def test_a_journal_says_who_began_the_run_with_which_version(bench):
     bench.run(TWO)
     (past,) = journals.history(bench.site.state)
-    assert past.actor == journals.actor() and "@" in past.actor
+    assert past.actor == actor() and "@" in past.actor
     assert (past.version, past.format) == (maint.__version__, journals.FORMAT)
 
 

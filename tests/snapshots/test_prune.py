@@ -270,16 +270,55 @@ def test_a_snapshot_whose_drill_failed_does_not_count_until_one_passes(aged: Pla
         assert prune.candidate(entries(aged)[-1]).damage == (None if counts else "its drill failed")
 
 
-def test_another_machine_keeps_what_a_begun_restore_needs(aged: Place) -> None:
+def elsewhere(place: Place) -> None:
+    place.settings = place.settings.model_copy(update={"state": place.state / "another"})
+
+
+def test_another_machine_keeps_what_a_begun_restore_needs_until_it_has_ended(aged: Place) -> None:
     oldest, *_ = ids(aged)
-    records.hold_for_restore(aged, oldest, "run-1")
-    records.hold_for_restore(aged, oldest, "run-1")
+    records.begin_restore(aged, oldest, "run-1", "root@one")
+    records.begin_restore(aged, oldest, "run-1", "root@one")
     (entry, *_) = entries(aged)
-    assert [one.words for one in entry.holds] == [entry.holds[0].words]
-    aged.settings = aged.settings.model_copy(update={"state": aged.state / "another"})
+    assert [one.words for one in entry.holds] == [
+        "held by root@one: restore run-1 has begun, and may have to be resumed"
+    ]
+    elsewhere(aged)
+    aged.clock.time += 400 * DAY
     assert oldest not in prune_all(aged)
-    aged.clock.time += 8 * DAY
+    aged.clock.time -= 500 * DAY  # the clock of the machine that ends it is behind
+    records.end_restore(aged, "run-1", "root@one")
+    aged.clock.time += 500 * DAY
     assert oldest in prune_all(aged)
+
+
+def test_the_end_of_one_restore_frees_nothing_that_another_or_a_person_holds(aged: Place) -> None:
+    oldest, *_ = ids(aged)
+    records.begin_restore(aged, oldest, "run-1", "root@one")
+    records.begin_restore(aged, oldest, "run-2", "root@two")
+    records.end_restore(aged, "run-1", "root@one")
+    assert [one.run for one in entries(aged)[0].holds] == ["run-2"]
+    aged.clock.time += timedelta(seconds=1)
+    records.release_holds(aged, oldest, "both machines are gone", "me")
+    assert entries(aged)[0].holds == ()
+
+
+@pytest.mark.parametrize("spoil", [b"{}", None], ids=["forged", "without a signature"])
+def test_a_record_of_a_restore_that_cannot_be_verified_keeps_and_is_told_and_frees_nothing(
+    aged: Place, spoil: bytes | None
+) -> None:
+    oldest, *_ = ids(aged)
+    records.begin_restore(aged, oldest, "run-1", "root@one")
+    aged.clock.time += timedelta(seconds=1)
+    records.end_restore(aged, "run-1", "root@one")
+    assert entries(aged)[0].holds == ()
+    *_, ended = sorted((aged.root / "prod/records").glob("*-restore-*.json"))
+    if spoil is None:
+        ended.with_name(f"{ended.name}.sig").unlink()
+    else:
+        ended.write_bytes(spoil)
+    elsewhere(aged)
+    assert oldest not in prune_all(aged)
+    assert any("cannot be verified" in one.words for one in entries(aged)[0].holds)
 
 
 def test_a_snapshot_from_the_future_is_not_counted_into_the_floor(aged: Place, run: Callable[..., Any]) -> None:

@@ -1,7 +1,7 @@
-"""Resources and their files (J5)."""
+"""Calls of the jobs API about resources and their files (J5)."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from maint.adapters.http.answers import Streamed
 from maint.adapters.http.request import Form
@@ -39,10 +39,8 @@ class Resources:
         if answer is None:
             hint = "`maint vc resource describe` lists its files"
             raise Missing(f"resource {resource} has no file {path}", hint=hint)
-        try:
+        with closing(answer):
             yield Streamed(answer, f"{resource}/{path}")
-        finally:
-            answer.close()
 
     def create_resource(self, definition: Object) -> None:
         name = str(definition["name"])

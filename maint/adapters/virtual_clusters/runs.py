@@ -1,7 +1,7 @@
-"""Runs and their logs (J6)."""
+"""Calls of the jobs API about runs of jobs and their logs (J6)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 from maint.adapters.http.answers import Reply, Streamed, parse, unexpected
 from maint.adapters.virtual_clusters.calls import Calls
@@ -55,10 +55,8 @@ class Runs:
         if answer is None:
             yield None
             return
-        try:
+        with closing(answer):
             yield Streamed(answer, f"the log {kind} of run {run_id}")
-        finally:
-            answer.close()
 
     def start_run(self, start: Start) -> int:
         """Start a run once, and return its number."""

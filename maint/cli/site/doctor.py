@@ -19,6 +19,7 @@ from maint.cli.open_site import opened, settings_of
 from maint.cli.options import Flags, option
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
+from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lock import holder
 from maint.engine.session import abandoned_window
@@ -26,14 +27,22 @@ from maint.errors import MaintError, UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration, show_size
 from maint.ports import StoreSight
 from maint.snapshots.catalogue import entries
+from maint.snapshots.escrow import escrow
 from maint.snapshots.manifest import MANIFEST
+from maint.snapshots.open_windows import announced
+from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import candidate, newest_good
-from maint.steps.manager.window import CLOSE_COMMAND, remembered
+from maint.steps.manager.server_options import CLOSE_COMMAND
+from maint.steps.manager.window import remembered
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
 _ROOM = 3  # times the newest snapshot that should be free
+
+
+SKIP = "skip"  # could not be tried here, and that is no fault
+_ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -88,6 +97,7 @@ def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterato
             "copies": lambda: _copies(site),
             "snapshots": lambda: _snapshots(site),
             "backup": lambda: _backup(site, max_age),
+            "recipient": lambda: _escrow(site),
             "drill": lambda: _drill(site, drill_age),
             "leftovers": _leftovers,
             "window": lambda: _window(site),
@@ -209,7 +219,7 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
     sizes = [sum(part.bytes for part in one.snapshot.parts) for one in entries(site) if one.snapshot]
     backup = site.settings.backup
     if backup is None or not backup.store.startswith("/"):
-        yield Line("store", OK, f"{site.store.location}: {len(sizes)} snapshots")
+        yield Line("store", OK, f"{site.store.location}: {show_count(len(sizes), 'snapshot')}")
         return
     folder = _existing(Path(backup.store))
     free = shutil.disk_usage(folder).free
@@ -218,7 +228,7 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
     elif free < _ROOM * max(sizes, default=0):
         yield Line("store", WARN, f"{backup.store}: only {show_size(free)} free", "make room, or prune")
     else:
-        yield Line("store", OK, f"{backup.store}: {len(sizes)} snapshots, {show_size(free)} free")
+        yield Line("store", OK, f"{backup.store}: {show_count(len(sizes), 'snapshot')}, {show_size(free)} free")
 
 
 def _copies(site: ConfiguredSite) -> Iterator[Line]:
@@ -229,7 +239,7 @@ def _copies(site: ConfiguredSite) -> Iterator[Line]:
 
 def _reached(site: ConfiguredSite, label: str, copy: StoreSight) -> Iterator[Line]:
     manifests = sum(name.endswith(f"/{MANIFEST}") for name in copy.names(site.settings.name))
-    yield Line(label, OK, f"{manifests} snapshots")
+    yield Line(label, OK, show_count(manifests, "snapshot"))
 
 
 def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
@@ -245,12 +255,28 @@ def _backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
     now = site.clock.now()
     newest = newest_good(entries(site), now)
     if newest is None:
-        hint = "maint backup create --open-window"
-        yield Line("backup", FAIL, "there is no verified restorable backup", hint)
+        yield Line("backup", FAIL, "there is no verified restorable backup", _way_to_one(site))
         return
     age = now - newest.taken_at
     words = f"{newest.id}, {show_duration(age.total_seconds())} old"
     yield Line("backup", WARN, words, "maint schedule show") if age > limit else Line("backup", OK, words)
+
+
+def _escrow(site: ConfiguredSite) -> Iterator[Line]:
+    """Try the private key of each recipient, where it is here; one that is elsewhere is said, and never passed."""
+    known = [one.snapshot for one in entries(site) if one.snapshot is not None]
+    for one in escrow(site, known[-1]) if known else ():
+        state = SKIP if one.opens is None else OK if one.opens else FAIL
+        hint = "" if one.opens else "run `maint doctor` where that key is" if one.opens is None else _ESCROW
+        yield Line(f"recipient {one.recipient}", state, one.words, hint)
+
+
+def _way_to_one(site: ConfiguredSite) -> str:
+    """Return how a restorable backup is come by: no window helps where the configuration itself breaks a rule."""
+    known = [one.snapshot for one in entries(site) if one.snapshot is not None and one.snapshot.has(DEPLOYMENT)]
+    if known and broken(known[-1].judgement):
+        return f"`maint backup show {known[-1].id}` names each broken rule: mend that in the manager, then export again"
+    return "maint backup create --open-window"
 
 
 def _drill(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
@@ -265,12 +291,24 @@ def _drill(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
 def _window(site: ConfiguredSite) -> Iterator[Line]:
     window = remembered(site.state)
     if window is None:
-        yield Line("redaction window", OK, "closed")
+        yield from _window_elsewhere(site)
     elif abandoned_window(site) is None:
         yield Line("redaction window", WARN, f"open since {window.opened_at}, by run {window.run} that is at work")
     else:
         words = f"left open at {window.opened_at} by run {window.run}: whoever may read the API sees passwords"
         yield Line("redaction window", FAIL, words, CLOSE_COMMAND)
+
+
+def _window_elsewhere(site: ConfiguredSite) -> Iterator[Line]:
+    """Look for windows that other machines, or other state folders, have opened."""
+    told = announced(site)
+    for one in told.open:
+        words = f"{one.words}: whoever may read the API sees passwords"
+        yield Line("redaction window", FAIL, words, f"where that run is not at work any more: {CLOSE_COMMAND}")
+    for doubt in told.doubts:
+        yield Line("redaction window", WARN, doubt, f"{CLOSE_COMMAND} looks at the hosts themselves")
+    if not told.open and not told.doubts:
+        yield Line("redaction window", OK, "closed")
 
 
 def _runs(site: ConfiguredSite) -> Iterator[Line]:

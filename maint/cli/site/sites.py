@@ -4,9 +4,10 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of
 from maint.cli.options import Flags
-from maint.cli.screen import table
+from maint.cli.screen import cell, table
 from maint.model.json import Json
 from maint.model.manager import Door
+from maint.snapshots.open_windows import announced
 from maint.steps.manager.window import remembered
 
 
@@ -27,14 +28,8 @@ def status(flags: Flags) -> None:
         facts = _facts(site)
         screen.emit(
             {"site": site.settings.name, **facts},
-            table(["WHAT", "IS"], [[key.replace("_", " "), _shown(value)] for key, value in facts.items()]),
+            table(["WHAT", "IS"], [[key.replace("_", " "), cell(value)] for key, value in facts.items()]),
         )
-
-
-def _shown(value: Json) -> str:
-    if isinstance(value, list):
-        return ", ".join(str(item) for item in value) or "none"
-    return str(value)
 
 
 def _facts(site: ConfiguredSite) -> dict[str, Json]:
@@ -58,9 +53,16 @@ def _facts(site: ConfiguredSite) -> dict[str, Json]:
     facts["licence"] = f"{license_.owner}, until {license_.expiration}" if license_ else "none"
     facts["clusters"] = [cluster.name for cluster in site.manager.clusters()]
     facts["active_commands"] = [f"{command.name} ({command.id})" for command in site.manager.active_commands()]
-    window = remembered(site.state)
-    facts["redaction_window"] = f"open since {window.opened_at} by run {window.run}" if window else "closed"
+    facts["redaction_window"] = _window(site)
     return facts
+
+
+def _window(site: ConfiguredSite) -> str:
+    window = remembered(site.state)
+    if window is not None:
+        return f"open since {window.opened_at} by run {window.run}"
+    told = announced(site)
+    return "; ".join([*(one.words for one in told.open), *told.doubts]) or "closed"
 
 
 def _redaction(site: ConfiguredSite) -> str:

@@ -7,7 +7,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.options import GUARDS, VC, Flags, option
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
-from maint.cli.vc.select import act, chosen, describe, reading, show, step, warn_of_blindness
+from maint.cli.vc.select import IfExists, act, chosen, deleting, describe, reading, show, step, warn_of_blindness
 from maint.engine.adhoc import AdhocStep
 from maint.engine.journal import RunState
 from maint.errors import UsageError, WorkFailed
@@ -142,7 +142,7 @@ def _pause(flags: Flags, name: str, *, paused: bool) -> int:
 
 
 @command(VC, GUARDS, example="maint vc job delete --name daily")
-def delete(flags: Flags, name: Name) -> int:
+def delete(flags: Flags, name: Name, if_exists: IfExists = False) -> int:
     """Delete a job; `maint vc undo RUN` brings it back."""
-    given: dict[str, Json] = {"vc": chosen(flags), "job": name, "no_safety_net": flags.no_safety_net}
+    given = deleting(flags, if_exists, job=name)
     return step(flags, "job delete", "Delete the job", "job.delete", given)

@@ -9,7 +9,7 @@ from maint.cli.command import command
 from maint.cli.open_site import limit_of, opened
 from maint.cli.options import GUARDS, VC, Flags, option
 from maint.cli.screen import table
-from maint.cli.vc.select import chosen, describe, reading, ready, show, step, warn_of_blindness
+from maint.cli.vc.select import IfExists, chosen, deleting, describe, reading, ready, show, step, warn_of_blindness
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.virtual_cluster import File
@@ -106,9 +106,9 @@ def download(
 
 
 @command(VC, GUARDS, example="maint vc resource delete --name scripts")
-def delete(flags: Flags, name: Name) -> int:
+def delete(flags: Flags, name: Name, if_exists: IfExists = False) -> int:
     """Delete a resource with its files; `maint vc undo RUN` brings it back."""
-    given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "no_safety_net": flags.no_safety_net}
+    given = deleting(flags, if_exists, resource=name)
     return step(flags, "resource delete", "Delete the resource", "resource.delete", given)
 
 
@@ -117,9 +117,10 @@ def delete_file(
     flags: Flags,
     name: Name,
     path: Annotated[str, option("--resource-path", "The file's path in the resource.")],
+    if_exists: IfExists = False,
 ) -> int:
     """Delete one file of a resource; `maint vc undo RUN` brings it back."""
-    given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "file": path, "no_safety_net": flags.no_safety_net}
+    given = deleting(flags, if_exists, resource=name, file=path)
     return step(flags, "resource delete-file", "Delete the file", "resource.delete", given)
 
 

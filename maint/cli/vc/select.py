@@ -5,13 +5,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec.structs import replace
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, option
 from maint.cli.run_playbook import follow, prepared
 from maint.cli.screen import Screen, table
 from maint.engine import journal
@@ -26,6 +26,7 @@ from maint.steps.virtual_clusters.smoke import role_hint, sees_nothing
 if TYPE_CHECKING:
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
 
+IfExists = Annotated[bool, option("--if-exists", "Be content where there is none.")]
 ReadAfter = Callable[[ConfiguredSite, Screen, RunState], None]
 
 
@@ -42,6 +43,11 @@ def chosen(flags: Flags, name: str = "") -> str:
             hint="it is the `name` under `virtual_clusters:` of the config",
         )
     return name
+
+
+def deleting(flags: Flags, if_exists: bool, **what: str) -> dict[str, Json]:
+    """Return the arguments of a step that deletes something from the chosen virtual cluster."""
+    return {"vc": chosen(flags), **what, "if_exists": if_exists, "no_safety_net": flags.no_safety_net}
 
 
 def ready(flags: Flags) -> Flags:

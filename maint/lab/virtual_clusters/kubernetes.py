@@ -295,26 +295,24 @@ def _apply(call: Call, cluster: Kubernetes) -> int:
 
 
 def _create(call: Call, cluster: Kubernetes) -> int:
-    options = _options(call)
-    for item in _manifests(call, options):
-        name = str(item["metadata"]["name"])
-        cluster.asks("create", name)
-        if name in cluster.secrets(_space(options)):
-            raise Denied(f'Error from server (AlreadyExists): secrets "{name}" already exists')
-        cluster.put(_space(options), name, _contents(item))
-        call.out(f"secret/{name} created\n")
-    return 0
+    return _made(call, cluster, "create", again='Error from server (AlreadyExists): secrets "{}" already exists')
 
 
 def _replace(call: Call, cluster: Kubernetes) -> int:
-    options = _options(call)
+    missing = 'Error from server (NotFound): error when replacing "STDIN": secrets "{}" not found'
+    return _made(call, cluster, "replace", fresh=missing)
+
+
+def _made(call: Call, cluster: Kubernetes, verb: str, *, again: str = "", fresh: str = "") -> int:
+    """Put secrets; `again` is the refusal of one that is there, `fresh` that of one that is not."""
+    space = _space(options := _options(call))
     for item in _manifests(call, options):
         name = str(item["metadata"]["name"])
-        cluster.asks("replace", name)
-        if name not in cluster.secrets(_space(options)):
-            raise Denied(f'Error from server (NotFound): error when replacing "STDIN": secrets "{name}" not found')
-        cluster.put(_space(options), name, _contents(item))
-        call.out(f"secret/{name} replaced\n")
+        cluster.asks(verb, name)
+        if refusal := again if name in cluster.secrets(space) else fresh:
+            raise Denied(refusal.format(name))
+        cluster.put(space, name, _contents(item))
+        call.out(f"secret/{name} {verb.removesuffix('e')}ed\n")
     return 0
 
 

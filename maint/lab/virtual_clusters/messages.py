@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from maint.lab.http import messages
 from maint.lab.http.messages import Response
-from maint.lab.manager.document import Doc
+from maint.lab.manager.document import Doc, rebuilt
 from maint.lab.virtual_clusters.store import Staged
 
 
@@ -53,17 +53,9 @@ _PRINTED = {"enabled"}
 
 def shown(value: Mapping[str, Any]) -> Doc:  # Any: what JSON can spell
     """Return an object without what is empty, objects within objects too."""
-    inner = {name: _inner(member) for name, member in value.items()}
-    return {name: member for name, member in inner.items() if name in _PRINTED or not _empty(member)}
+    found: Doc = rebuilt(value, lambda node: {k: v for k, v in node.items() if k in _PRINTED or not _empty(v)})
+    return found
 
 
 def _empty(value: Any) -> bool:  # Any: what JSON can spell
     return value is None or value is False or value in ("", [], {})
-
-
-def _inner(value: Any) -> Any:  # Any: what JSON can spell
-    if isinstance(value, Mapping):
-        return shown(value)
-    if isinstance(value, list):
-        return [_inner(member) for member in value]
-    return value

@@ -1,6 +1,7 @@
 """The server's options file: add one Java property to CMF_JAVA_OPTS, and take exactly that away (M7.1)."""
 
 import re
+from collections.abc import Iterator
 
 PATH = "/etc/default/cloudera-scm-server"
 PROPERTY = "-Dcom.cloudera.api.redaction"
@@ -31,6 +32,14 @@ def closed(content: bytes) -> bytes:
     """Return a file that somebody else has edited meanwhile, without the line that `opened` added."""
     lines = content.split(b"\n")
     return b"\n".join(line for line in lines if line.strip() != LINE.encode())
+
+
+def closings(content: bytes) -> Iterator[bytes]:
+    """Yield what the file may have been before `opened`: one of them has the digest that it had."""
+    for end in (b"", b"\n", b"\n\n"):
+        line = end + LINE.encode() + b"\n"
+        if content.endswith(line):
+            yield content.removesuffix(line)
 
 
 def _joined(content: bytes) -> bytes:

@@ -1,26 +1,34 @@
 """The redaction window: for as long as an export takes, the manager shows its secrets; it closes whatever happens."""
 
 import hashlib
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from pydantic import Field
 
 from maint import files
-from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Refused, WorkFailed
-from maint.model.manager import Instance
 from maint.model.plan import Action, Effect
-from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
+from maint.ports import Sight, Site, Work
+from maint.snapshots.open_windows import OpenedFile, announce, announced, announced_here, close_announced, is_ours
 from maint.steps.hosts.fan_out import texts
 from maint.steps.manager import java_options
 from maint.steps.manager.server import UNIT, await_version, require_ssh
-from maint.steps.step import NoArguments, Progress, Step, done, unchanged
+from maint.steps.manager.server_options import (
+    ABSENT,
+    delete_options,
+    digest,
+    read_options,
+    restart_servers,
+    running_off,
+    servers,
+)
+from maint.steps.manager.window_elsewhere import close_elsewhere
+from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 
 _RECORD = "window.json"
 _LIMIT = 900.0  # seconds until a restarted server must answer
-_ABSENT = "absent"
-CLOSE_COMMAND = "maint manager export --close-window"
 
 
 class EditedFile(msgspec.Struct, frozen=True):
@@ -60,6 +68,12 @@ def _remember(state: Path, window: Window) -> None:
     files.replace(state / _RECORD, msgspec.json.encode(window))
 
 
+class CloseArguments(Arguments):
+    """Which windows."""
+
+    others: bool = Field(False, description="whether those that other machines opened are closed, too")
+
+
 class OpenWindow(Step[NoArguments]):
     """Switch the manager's API redaction off: edit CMF_JAVA_OPTS on its hosts, restart, wait for the version."""
 
@@ -70,29 +84,28 @@ class OpenWindow(Step[NoArguments]):
         """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
         require_ssh(sight)
         hosts = servers(sight.settings, sight.manager)
-        contents = {host.name: _file(sight.shell, host.name) for host in hosts}
+        contents = {host.name: read_options(sight.shell, host.name) for host in hosts}
         names = ", ".join(contents)
         yield self.action(
             f"{java_options.PATH} on {names}",
             f"switch redaction off in {java_options.PATH} on {names}, and restart {UNIT}",
             {"hosts": list(contents)},
             undo=f"remove the line `{java_options.LINE}` from {java_options.PATH} and restart {UNIT}",
-            facts={name: _digest(content) for name, content in contents.items()},
+            facts={name: digest(content) for name, content in contents.items()},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Keep the originals, remember the window, edit, restart, wait."""
         window = remembered(site.state)
         if window is None:
-            contents = {host: _file(site.shell, host) for host in texts(action.arguments["hosts"])}
+            contents = {host: read_options(site.shell, host) for host in texts(action.arguments["hosts"])}
             if all(java_options.redaction_is_off(content or b"") for content in contents.values()):
-                return unchanged(
-                    f"{java_options.PATH} has redaction switched off already, by somebody else: it stays so;"
-                    f" where the export is redacted all the same, {UNIT} was not restarted since"
-                )
+                return (yield from _open_already(site, list(contents), work.timeout or _LIMIT))
             window = _opening(site, work, contents)
+            _tell(site, work, window, new=True)
+        _tell(site, work, window)
         yield from _edit(site, window)
-        yield from _restart(site, list(window.hosts))
+        yield from restart_servers(site, list(window.hosts))
         version = yield from await_version(site, work.timeout or _LIMIT)
         work.note("open", True)
         return done(f"redaction is off until the window closes; API v{version} answers")
@@ -102,14 +115,62 @@ class OpenWindow(Step[NoArguments]):
         if work.noted("open") is None:
             return True
         return remembered(site.state) is not None and all(
-            java_options.redaction_is_off(_file(site.shell, host) or b"") for host in texts(action.arguments["hosts"])
+            java_options.redaction_is_off(read_options(site.shell, host) or b"")
+            for host in texts(action.arguments["hosts"])
         )
+
+
+def _open_already(site: Site, hosts: Sequence[str], limit: float) -> Progress:
+    whose = "; ".join(f"a window is open, {one.words}" for one in announced(site).open) or "by somebody else"
+    words = f"{java_options.PATH} has redaction switched off already, {whose}: it stays so"
+    running = [running_off(site, host) for host in hosts]
+    if False not in running:
+        doubt = (
+            f"; where the export is redacted all the same, {UNIT} was not restarted since" if None in running else ""
+        )
+        return unchanged(words + doubt)
+    yield f"{java_options.PATH} has redaction switched off, and {UNIT} was not restarted since"
+    yield from restart_servers(site, hosts)
+    version = yield from await_version(site, limit)
+    return done(f"{words}; API v{version} answers without redaction since the restart")
+
+
+def _tell(site: Site, work: Work, window: Window, *, new: bool = False) -> None:
+    """Tell all machines of the window before it is opened; Refused where no store takes that, and nothing is edited."""
+    if work.noted("told") == window.opened_at:
+        return
+    try:
+        _close_own(site)
+        hosts = {host: OpenedFile(edited.before, edited.after) for host, edited in window.hosts.items()}
+        announce(site, window.run, window.opened_at, hosts)
+    except WorkFailed as failure:
+        if new:
+            _forget(site, window)
+        raise Refused(
+            "the redaction window is not opened: no store takes the record that tells other machines of it",
+            detail=[failure.message, *failure.detail],
+            hint="mend the store (`maint doctor`), and run it again: a window that nobody sees may stay open",
+        ) from None
+    work.note("told", window.opened_at)
+
+
+def _close_own(site: Site) -> None:
+    # Windows of this state folder that no record closed, since the store was away then: none but this one is open here.
+    for one in announced(site).open:
+        if is_ours(site, one):
+            close_announced(site, one.run, one.opened_at)
+
+
+def _forget(site: Site, window: Window) -> None:
+    for edited in window.hosts.values():
+        site.undo.drop(edited.original)
+    files.remove(site.state / _RECORD)
 
 
 def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Window:
     hosts = {
         host: EditedFile(
-            _keep(site, host, content or b""), _digest(content), _digest(java_options.opened(content or b""))
+            _keep(site, host, content or b""), digest(content), digest(java_options.opened(content or b""))
         )
         for host, content in contents.items()
     }
@@ -128,47 +189,40 @@ def _name(host: str) -> str:
     return hashlib.sha256(f"options of {host} before the window".encode()).hexdigest()[:32]
 
 
-def _digest(content: bytes | None) -> str:
-    return _ABSENT if content is None else hashlib.sha256(content).hexdigest()
-
-
 def _edit(site: Site, window: Window) -> Generator[str, None, None]:
     for host, edited in window.hosts.items():
-        present = _file(site.shell, host)
-        if _digest(present) == edited.before:
+        present = read_options(site.shell, host)
+        if digest(present) == edited.before:
             yield f"adding {java_options.PROPERTY}=false to {java_options.PATH} on {host}"
             site.shell.write_file(host, java_options.PATH, java_options.opened(present or b""))
 
 
-def _restart(site: Site, hosts: Iterable[str]) -> Generator[str, None, None]:
-    for host in hosts:
-        yield f"restarting {UNIT} on {host}"
-        ran = site.shell.run(host, f"systemctl restart {UNIT}", timeout=300.0)
-        if not ran.ok:
-            said = ran.err.decode(errors="replace").strip()[-500:]
-            raise WorkFailed(
-                f"{UNIT} on {host} could not be restarted", detail=[said], hint=f"{CLOSE_COMMAND} tries again"
-            )
-    site.manager.forget_login()
-
-
-class CloseWindow(Step[NoArguments]):
+class CloseWindow(Step[CloseArguments]):
     """Put the options files back as they were, restart, wait for the version."""
 
     kind = "window.close"
     effect = Effect.CHANGE
 
-    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the way back; there is nothing to look at yet."""
-        yield self.action(
-            java_options.PATH, f"put {java_options.PATH} back as it was, and restart {UNIT}", undo="nothing to undo"
-        )
+    def plan(self, args: CloseArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the way back; where windows of others are meant, name those that are known."""
+        words = f"put {java_options.PATH} back as it was, and restart {UNIT}"
+        if args.others:
+            try:
+                told = announced_here(sight)
+                words += "".join(
+                    f"; {one}" for one in (*(f"a window is open, {w.words}" for w in told.open), *told.doubts)
+                )
+            except WorkFailed as failure:  # a store that is away keeps no window open
+                words += f"; whether other machines left one open is not known: {failure.message}"
+        yield self.action(java_options.PATH, words, {"others": args.others}, undo="nothing to undo")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         window = remembered(site.state)
         if window is None:
             for host in site.settings.hosts_in("manager"):
                 site.undo.drop(_name(host.name))  # what a run kept that was killed before it opened anything
+            if action.arguments.get("others"):
+                return (yield from close_elsewhere(site, work.timeout or _LIMIT))
             return unchanged("no window is open")
         yield from close(site, window, work.timeout or _LIMIT)
         return done("the options are as they were, and the manager redacts again")
@@ -177,8 +231,8 @@ class CloseWindow(Step[NoArguments]):
 def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, None, None]:
     """Put the options back on every host, restart, wait (seconds), and only then forget the window."""
     for host, edited in window.hosts.items():
-        present = _file(site.shell, host)
-        seen = _digest(present)
+        present = read_options(site.shell, host)
+        seen = digest(present)
         if present is None or seen == edited.before:
             continue
         if seen == edited.after:
@@ -187,42 +241,14 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
             site.shell.write_file(host, java_options.PATH, java_options.closed(present))
-    yield from _restart(site, window.hosts)
+    yield from restart_servers(site, window.hosts)
     yield from await_version(site, limit)
-    for edited in window.hosts.values():
-        site.undo.drop(edited.original)
-    files.remove(site.state / _RECORD)  # last: who finds the record finishes what is above
+    yield from close_announced(site, window.run, window.opened_at)
+    _forget(site, window)  # last: who finds the record finishes what is above
 
 
 def _put_back(site: Site, host: str, edited: EditedFile) -> None:
-    if edited.before != _ABSENT:
+    if edited.before != ABSENT:
         site.shell.write_file(host, java_options.PATH, site.undo.fetch(edited.original))
-        return
-    ran = site.shell.run(host, f"rm -f {java_options.PATH}", timeout=60.0)
-    if not ran.ok:
-        said = ran.err.decode(errors="replace").strip()[-500:]
-        raise WorkFailed(f"{java_options.PATH} on {host} could not be removed", detail=[said], hint=CLOSE_COMMAND)
-
-
-def _file(shell: ShellSight, host: str) -> bytes | None:
-    return shell.read_file(host, java_options.PATH)
-
-
-def servers(settings: SiteSettings, manager: ManagerSight) -> list[HostSettings]:
-    """Return the hosts on which a server of this manager runs (M7.1), or refuse where the config does not name them."""
-    configured = settings.hosts_in("manager")
-    instances = manager.instances()
-    if len(instances) <= 1:
-        return list(configured)
-    strangers = [instance for instance in instances if not any(_same(host, instance) for host in configured)]
-    if strangers:
-        raise Refused(
-            f"this manager has {len(instances)} servers, and the config does not name all of them",
-            detail=[f"server {instance.name} at {instance.address}" for instance in strangers],
-            hint="add each to `hosts:` with `groups: [manager]`; redaction is switched on each server by itself",
-        )
-    return list(configured)
-
-
-def _same(host: HostSettings, instance: Instance) -> bool:
-    return bool({host.name, host.address} & {instance.name, instance.address} - {""})
+    else:
+        delete_options(site, host)

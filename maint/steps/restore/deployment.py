@@ -4,16 +4,17 @@ from collections.abc import Generator, Iterable
 
 from pydantic import Field
 
-from maint.errors import WorkFailed
+from maint.deployment.normalize import Tree
+from maint.deployment.secret_index import SecretIndex
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
+from maint.model.secret import know_those_in
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight, Site, Work
 from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.preview import meaning, tree_of_server
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.restore.subset import refuse_existing
-from maint.snapshots.records import hold_for_restore
 from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
 from maint.steps.manager.server import require_ssh
 from maint.steps.restore.put_outcome import Added, PutOutcome, Replaced, look
@@ -63,7 +64,7 @@ class PutDeployment(Step[PutArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Send once; when the answer is missing, decide by reading."""
         out = outgoing_of(action, site)
-        name, evidence, limit = out.snapshot.id, Replaced(out.tree(site)), work.timeout or LIMIT
+        name, evidence, limit = out.snapshot.id, Replaced(_tree(out, site)), work.timeout or LIMIT
         if work.noted("sent") is not None:
             if (yield from settled(site, work, out, evidence)) is PutOutcome.APPLIED:
                 return done(f"snapshot {name} is in force: it was applied although its answer was lost")
@@ -115,7 +116,7 @@ class AddClusters(Step[AddArguments]):
                 return done(f"cluster {', '.join(names)} is there: it was added although its answer was lost")
             yield "it was not added and can no longer arrive; sending it again"
         kept = yield from _guard(action, site, work, out.snapshot.id)
-        refuse_existing(out.tree(site), tree_of_server(site))
+        refuse_existing(_tree(out, site), tree_of_server(site))
         how = yield from send(site, work, out, evidence, limit)
         return done(f"cluster {', '.join(names)} of snapshot {out.snapshot.id} {how}; it is not started; {kept}")
 
@@ -125,15 +126,18 @@ def facts_of(sight: Sight, snapshot: Snapshot) -> dict[str, Json]:
     return {**manifest_fact(snapshot), "present": meaning(tree_of_server(sight)), "release": sight.manager.release()}
 
 
+def _tree(out: Outgoing, sight: Sight) -> dict[str, Tree]:
+    """Return what is sent as a tree; from now on no word of the server shows a secret of it."""
+    known = SecretIndex()
+    tree = out.tree(sight, known)
+    know_those_in(known.masked)
+    return tree
+
+
 def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[str, None, str]:
     yield f"proving that snapshot {snapshot} can be restored"
     yield put_proof(site, snapshot).words
-    kept = yield from keep(action, site, work)
-    try:
-        hold_for_restore(site, snapshot, work.run)
-    except WorkFailed as failure:  # a store that cannot be written keeps nobody from what is in it
-        yield f"snapshot {snapshot} could not be held against pruning by other machines: {failure.message}"
-    return kept
+    return (yield from keep(action, site, work))
 
 
 def outgoing_of(action: Action, sight: Sight) -> Outgoing:

@@ -1,12 +1,13 @@
 """Retention as steps: hold a snapshot, release it, and prune those that nothing keeps."""
 
-import getpass
 from collections.abc import Iterable
 from datetime import date, datetime
 
 from pydantic import Field
 
+from maint.config.actor import user
 from maint.errors import Invalid, Refused
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
@@ -16,8 +17,8 @@ from maint.snapshots.retention_policy import Verdict
 from maint.snapshots.virtual_clusters.blobs import collect, unused
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
-# Runs with one of these may still need any snapshot that is there now.
-_RESTORING = frozenset({"deployment.put", "deployment.add", "vc.restore"})
+# Runs with one of these may still need any snapshot that is there now, and need the one that they name until they end.
+RESTORING = frozenset({"deployment.put", "deployment.add", "vc.restore"})
 
 
 class PruneArguments(Arguments):
@@ -47,7 +48,9 @@ class PruneSnapshots(Step[PruneArguments]):
             summary += "; remove from the copies what was pruned before"
         files = unused(sight, going)
         if files.names:
-            summary += f"; remove {len(files.names)} files of virtual clusters that no snapshot needs then"
+            summary += (
+                f"; remove {show_count(len(files.names), 'file')} of virtual clusters that no snapshot needs then"
+            )
         elif files.waits:
             summary += f"; files of virtual clusters stay for now: {files.waits}"
         yield self.action(
@@ -82,7 +85,7 @@ class PruneSnapshots(Step[PruneArguments]):
 
     def never_amid(self, action: Action) -> frozenset[str]:
         """Wait for restores, unless the operator said otherwise."""
-        return frozenset() if action.arguments["thaw"] else _RESTORING
+        return frozenset() if action.arguments["thaw"] else RESTORING
 
 
 def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Verdict:
@@ -131,7 +134,7 @@ class HoldSnapshot(Step[HoldArguments]):
             raise Invalid(f"snapshot {snapshot_id} is gone", hint="maint backup list")
         if any((one.reason, one.until) == (reason, until) for one in known):
             return unchanged(f"{snapshot_id} is held already: {reason}", {"id": snapshot_id})
-        records.add_hold(site, snapshot_id, reason, until, getpass.getuser())
+        records.add_hold(site, snapshot_id, reason, until, user())
         return done(f"{snapshot_id} is held: {reason}", {"id": snapshot_id})
 
 
@@ -159,7 +162,7 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
         snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
         if not any(one.holds for one in entries(site) if one.id == snapshot_id):
             return unchanged(f"{snapshot_id} is not held", {"id": snapshot_id})
-        records.release_holds(site, snapshot_id, reason, getpass.getuser())
+        records.release_holds(site, snapshot_id, reason, user())
         return done(f"{snapshot_id} is released: {reason}", {"id": snapshot_id})
 
 

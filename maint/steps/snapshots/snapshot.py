@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pydantic import Field
 
 from maint.config.fields import Duration
+from maint.deployment.judge import only_redacted
 from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_size
 from maint.model.json import Json
@@ -65,8 +66,11 @@ class TakeSnapshot(Step[TakeArguments]):
         words = described(snapshot)
         if action.arguments["unredacted"] and not snapshot.restorable:
             raise _unrestorable(snapshot, words)
-        redacted = snapshot.judgement.redaction is Redaction.REDACTED  # nothing else is meant by on_redacted
-        accepted = redacted and site.settings.backup is not None and site.settings.backup.on_redacted == "accept"
+        accepted = (
+            only_redacted(snapshot.judgement)
+            and site.settings.backup is not None
+            and site.settings.backup.on_redacted == "accept"
+        )
         partly = purpose is Purpose.BACKUP and not snapshot.restorable and not accepted
         if purpose is Purpose.BACKUP and (without := lacking(site.settings, snapshot)):
             words, partly = f"{words}; without {', '.join(without)}, which the config demands", True
@@ -78,13 +82,15 @@ class TakeSnapshot(Step[TakeArguments]):
 
 def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
     # Redacted all the same, or against another rule.
-    if snapshot.judgement.redaction is Redaction.REDACTED:
+    if only_redacted(snapshot.judgement):
         hint = "another server of this manager may have answered; see `maint help redaction`"
         return WorkFailed(
             "the export is not restorable although the redaction window is open", detail=[words], hint=hint
         )
     return WorkFailed(
-        "the export is not restorable: its secrets can be read, but the manager's data does not hang together",
+        "the export is not restorable: redacted or not, the manager's data does not hang together"
+        if snapshot.judgement.redaction is Redaction.REDACTED
+        else "the export is not restorable: its secrets can be read, but the manager's data does not hang together",
         detail=[words],
         hint=_broken_hint(snapshot),
     )
@@ -93,7 +99,7 @@ def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
 def _hint(snapshot: Snapshot) -> str:
     if snapshot.restorable:
         return LACKING if shortcomings(snapshot) else ""
-    return _REDACTED if snapshot.judgement.redaction is Redaction.REDACTED else _broken_hint(snapshot)
+    return _REDACTED if only_redacted(snapshot.judgement) else _broken_hint(snapshot)
 
 
 def _broken_hint(snapshot: Snapshot) -> str:

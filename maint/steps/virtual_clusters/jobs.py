@@ -13,7 +13,7 @@ from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.safety_net import callers_of, listed, net, seal_before, way_back
-from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
+from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of
 
 
 class JobArguments(VcArguments):
@@ -126,8 +126,8 @@ def changed(job: Job, changes: Object) -> Object:
     return definition
 
 
-class DeleteJobArguments(JobArguments, Guarded):
-    """Which job, and why it is not to be sealed first."""
+class DeleteJobArguments(JobArguments, Guarded, Absent):
+    """Which job, why it is not to be sealed first, and what is made of one that is not there."""
 
 
 class DeleteJob(VcStep[DeleteJobArguments]):
@@ -140,6 +140,8 @@ class DeleteJob(VcStep[DeleteJobArguments]):
         """Plan the deletion, and name the DAGs that call the job."""
         cluster = sight.virtual_cluster(args.vc)
         there = cluster.job(args.job) is not None
+        if not there and not args.if_exists:
+            raise absent(f"job {args.job}", "`maint vc job list` shows what there is")
         callers: list[Json] = list(callers_of(cluster, args.job)) if there else []
         words = f"delete job {args.job}{listed([str(one) for one in callers], 'call it')}{net(args.no_safety_net)}"
         yield self.action(

@@ -16,7 +16,7 @@ from maint.ports.virtual_cluster import Content
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
-from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
+from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of
 
 
 class ResourceArguments(VcArguments):
@@ -40,8 +40,8 @@ class UploadArguments(ResourceArguments):
     path: str = Field("", description="the folder in the resource; for a single file, its path")
 
 
-class DeleteResourceArguments(ResourceArguments, Guarded):
-    """With a file: only that one; and why it is not to be sealed first."""
+class DeleteResourceArguments(ResourceArguments, Guarded, Absent):
+    """With a file: only that one; why it is not to be sealed first; what is made of one that is not there."""
 
     file: str = Field("", description="only this one")
 
@@ -166,6 +166,8 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
         live = cluster.resource(args.resource)
         there = live is not None and (not args.file or live.file(args.file) is not None)
         what = f"{args.resource}/{args.file}" if args.file else f"resource {args.resource}"
+        if not there and not args.if_exists:
+            raise absent(what, "`maint vc resource list` and `describe` show what there is")
         count = f" with {show_count(len(live.files), 'file')}" if live is not None and not args.file else ""
         users: list[Json] = list(users_of(cluster, args.resource)) if there else []
         words = f"delete {what}{count}{listed([str(one) for one in users], 'mount it')}{net(args.no_safety_net)}"

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import Field
 
+from maint.errors import Refused
 from maint.model.plan import Action
 from maint.ports import Site, VirtualCluster, Work
 from maint.steps.step import Arguments, Progress, Step
@@ -17,6 +18,17 @@ class VcArguments(Arguments):
     """Which virtual cluster; empty: the only one."""
 
     vc: str = Field("", description="which virtual cluster; empty: the only one")
+
+
+class Absent(Arguments):
+    """What is made of something that is to be deleted and is not there when that is planned."""
+
+    if_exists: bool = Field(False, description="whether it is well where there is none")
+
+
+def absent(what: str, hint: str) -> Refused:
+    """Return the refusal to delete what is not there; what vanishes once it was planned is a success, and said."""
+    return Refused(f"there is no {what}: nothing to delete", hint=f"{hint}; with --if-exists this is a success")
 
 
 A = TypeVar("A", bound=VcArguments)

@@ -347,3 +347,19 @@ def test_a_gateway_is_found_from_the_endpoint():
     assert (
         gateway_of("https://abcd.cde-efgh.apps.example:8443/dex/api/v1") == "https://service.cde-efgh.apps.example:8443"
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("job", "delete", "--name", "none"),
+        ("resource", "delete", "--name", "none"),
+        ("resource", "delete-file", "--name", "r", "--resource-path", "none.py"),
+    ],
+)
+def test_deleting_what_is_not_there_is_refused_and_is_well_with_if_exists(vc, api, words):
+    api.add_file("r", "a.py", b"")
+    refused = vc(*words, "--yes")
+    assert (refused.code, "nothing to delete" in refused.err, "--if-exists" in refused.err) == (5, True, True)
+    said = vc(*words, "--if-exists", "--yes")
+    assert (said.code, "is not there" in said.err) == (0, True)

@@ -64,16 +64,12 @@ class Shell:
 
     def script(self, source: Source) -> int:
         """Run a script to its end, and the EXIT trap; return the status."""
-        try:
+
+        def work() -> int:
             self.lines(source)
-            status = self.state.status
-        except Leave as leaving:
-            status = leaving.status
-        except Loop:
-            status = self.state.status
-        except ShellFailure as failure:
-            status = self._complain(failure)
-        return self._at_exit(status)
+            return self.state.status
+
+        return self.isolated(work)
 
     def lines(self, source: Source) -> None:
         """Run command after command."""
@@ -235,9 +231,13 @@ class Shell:
         return 0
 
     def _redirected(self, node: Redirected) -> int:
+        return self._within(node, lambda: self.node(node.body))
+
+    def _within(self, node: Simple | Redirected, work: Callable[[], int]) -> int:
+        """Do something under a command's redirections; 2 where they cannot be made."""
         try:
             with redirected(self.state, self.machine.files, self._expander, node.redirections):
-                return self.node(node.body)
+                return work()
         except Failed as failure:
             return self._complain(ShellFailure(failure.message, 2))
 
@@ -247,7 +247,9 @@ class Shell:
         words = self._expander.fields(node.words)
         assignments = [(name, self._expander.text(value)) for name, value in node.assignments]
         if not words:
-            return self._assign(node, assignments, self._substituted)
+            self.state.variables.update(assignments)
+            status = self._substituted
+            return self._within(node, lambda: status)
         try:
             keep = words[0] == "exec"
             with redirected(self.state, self.machine.files, self._expander, node.redirections, keep=keep):
@@ -257,15 +259,6 @@ class Shell:
             if words[0] in SPECIAL:
                 raise Leave(status) from None
             return status
-
-    def _assign(self, node: Simple, assignments: list[tuple[str, str]], status: int) -> int:
-        for name, value in assignments:
-            self.state.variables[name] = value
-        try:
-            with redirected(self.state, self.machine.files, self._expander, node.redirections):
-                return status
-        except Failed as failure:
-            return self._complain(ShellFailure(failure.message, 2))
 
     def _called(self, words: list[str], assignments: list[tuple[str, str]]) -> int:
         name, state = words[0], self.state

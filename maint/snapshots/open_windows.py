@@ -1,0 +1,145 @@
+"""Redaction windows that are open, as signed records in the stores tell every machine that shares them."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from maint.config.actor import actor
+from maint.errors import CannotReach, Invalid, MaintError, Refused, WorkFailed
+from maint.model.formatting import show_count
+from maint.model.json import Json
+from maint.ports import Sight, Site
+from maint.snapshots.in_progress import is_own, owner
+from maint.snapshots.records import Record, read_kinds, write_record
+from maint.snapshots.replicate import WINDOW, SiteWithStore
+
+OPENED, CLOSED = "opened", "closed"
+
+
+class OpenedFile(msgspec.Struct, frozen=True):
+    """The options file of one manager host, by SHA-256: as it was ("absent": not there), and with redaction off."""
+
+    before: str
+    after: str
+
+
+class AnnouncedWindow(msgspec.Struct, frozen=True):
+    """A window that a record announces, and no record closes."""
+
+    run: str
+    opened_at: str
+    by: str  # user@host
+    owner: str  # tells the state folder that remembers it
+    hosts: Mapping[str, OpenedFile]
+
+    @property
+    def words(self) -> str:
+        """Whose it is, and since when."""
+        return f"opened at {self.opened_at} by {self.by}, run {self.run}"
+
+
+class Announced(msgspec.Struct, frozen=True):
+    """What the stores tell of windows: those that are open, and what could not be told, a line each."""
+
+    open: Sequence[AnnouncedWindow] = ()
+    doubts: Sequence[str] = ()
+
+
+def announce(site: Site, run: str, opened_at: str, hosts: Mapping[str, OpenedFile]) -> None:
+    """Tell all machines, before it is opened, in the first store that takes the record; WorkFailed where none does."""
+    facts: dict[str, Json] = {
+        "state": OPENED,
+        "opened_at": opened_at,
+        "by": actor(),
+        "owner": owner(site),
+        "hosts": {host: {"before": one.before, "after": one.after} for host, one in hosts.items()},
+    }
+    failure: WorkFailed | None = None
+    for target in _stores(site):
+        try:
+            write_record(target, Record(WINDOW, run, site.settings.name, site.clock.now(), facts))
+        except WorkFailed as refused:
+            failure = failure or refused
+        else:
+            return
+    if failure is not None:
+        raise failure
+
+
+def close_announced(site: Site, run: str, opened_at: str) -> Sequence[str]:
+    """Tell all machines that a window is closed; return what could not be told, a line each: nothing depends on it."""
+    facts: dict[str, Json] = {"state": CLOSED, "opened_at": opened_at, "by": actor()}
+    problems: list[str] = []
+    for target in _stores(site):
+        try:
+            if any((one.run, one.opened_at) == (run, opened_at) for one in announced_here(target).open):
+                write_record(target, Record(WINDOW, run, site.settings.name, site.clock.now(), facts))
+        except (WorkFailed, CannotReach, Invalid, Refused) as refused:
+            problems.append(
+                f"{target.store.location} still says that the window of run {run} is open: {_words(refused)}"
+            )
+    return problems
+
+
+def announced(site: Site) -> Announced:
+    """Return what the site's stores tell of open windows; one that cannot be asked is a doubt."""
+    found: dict[tuple[str, str], AnnouncedWindow] = {}
+    doubts: list[str] = []
+    for target in _stores(site):
+        try:
+            told = announced_here(target)
+        except WorkFailed as failure:
+            doubts.append(f"{target.store.location} could not be asked for open windows: {_words(failure)}")
+            continue
+        found |= {(one.run, one.opened_at): one for one in told.open}
+        doubts += told.doubts
+    return Announced(list(found.values()), doubts)
+
+
+def announced_here(sight: Sight) -> Announced:
+    """Return what one store tells of open windows; WorkFailed where it cannot be asked."""
+    if sight.settings.backup is None:
+        return Announced()
+    records, doubtful = read_kinds(sight, WINDOW)
+    over = {_key(one) for one in records if one.facts.get("state") == CLOSED}
+    doubts = [
+        f"a redaction window may be open: {show_count(len(doubtful), 'record')} of windows in {sight.store.location}"
+        f" cannot be verified, the last one {name}"
+        for name in doubtful[-1:]
+    ]
+    return Announced([_window(one) for one in records if _key(one) not in over], doubts)
+
+
+def is_ours(sight: Sight, window: AnnouncedWindow) -> bool:
+    """Whether this very state folder opened it."""
+    return is_own(sight, window.owner)
+
+
+def _stores(site: Site) -> Sequence[Site]:
+    return [site, *(SiteWithStore(site, copy) for copy in site.copies)] if site.settings.backup is not None else ()
+
+
+def _key(record: Record) -> tuple[str, str]:
+    return record.snapshot, str(record.facts.get("opened_at"))
+
+
+def _window(record: Record) -> AnnouncedWindow:
+    """Return what a signed record says; what it does not say is taken from no other place."""
+    opened_at, by, own = (str(record.facts.get(name) or "") for name in ("opened_at", "by", "owner"))
+    hosts = record.facts.get("hosts")
+    files = hosts if isinstance(hosts, dict) else {}
+    return AnnouncedWindow(
+        record.snapshot,
+        opened_at,
+        by or "somebody",
+        own,
+        {
+            str(host): OpenedFile(str(one.get("before")), str(one.get("after")))
+            for host, one in files.items()
+            if isinstance(one, dict)
+        },
+    )
+
+
+def _words(failure: MaintError) -> str:
+    return ": ".join([failure.message, *failure.detail])

@@ -1,0 +1,72 @@
+"""The server's options file on the manager's hosts, over SSH, and the restart that makes it count."""
+
+import hashlib
+from collections.abc import Generator, Iterable
+
+from maint.checks.server import QUESTIONS
+from maint.config.schema import HostSettings, SiteSettings
+from maint.errors import Refused, WorkFailed
+from maint.model.manager import Instance
+from maint.ports import ManagerSight, ShellSight, Sight, Site
+from maint.steps.manager import java_options
+from maint.steps.manager.server import UNIT
+
+ABSENT = "absent"  # stands for the digest of a file that is not there
+CLOSE_COMMAND = "maint manager export --close-window"
+
+
+def read_options(shell: ShellSight, host: str) -> bytes | None:
+    """Return the options file of a host, None where there is none."""
+    return shell.read_file(host, java_options.PATH)
+
+
+def servers(settings: SiteSettings, manager: ManagerSight) -> list[HostSettings]:
+    """Return the hosts on which a server of this manager runs (M7.1), or refuse where the config does not name them."""
+    configured = settings.hosts_in("manager")
+    instances = manager.instances()
+    if len(instances) <= 1:
+        return list(configured)
+    strangers = [instance for instance in instances if not any(_same(host, instance) for host in configured)]
+    if strangers:
+        raise Refused(
+            f"this manager has {len(instances)} servers, and the config does not name all of them",
+            detail=[f"server {instance.name} at {instance.address}" for instance in strangers],
+            hint="add each to `hosts:` with `groups: [manager]`; redaction is switched on each server by itself",
+        )
+    return list(configured)
+
+
+def _same(host: HostSettings, instance: Instance) -> bool:
+    return bool({host.name, host.address} & {instance.name, instance.address} - {""})
+
+
+def digest(content: bytes | None) -> str:
+    """Return the SHA-256 of an options file, ABSENT where there is none."""
+    return ABSENT if content is None else hashlib.sha256(content).hexdigest()
+
+
+def delete_options(site: Site, host: str) -> None:
+    """Delete the options file of a host; WorkFailed where that is not done."""
+    ran = site.shell.run(host, f"rm -f {java_options.PATH}", timeout=60.0)
+    if not ran.ok:
+        said = ran.err.decode(errors="replace").strip()[-500:]
+        raise WorkFailed(f"{java_options.PATH} on {host} could not be removed", detail=[said], hint=CLOSE_COMMAND)
+
+
+def running_off(sight: Sight, host: str) -> bool | None:
+    """Whether the server that runs on a host has redaction switched off; None where that cannot be told."""
+    lines = sight.shell.ask(host, QUESTIONS["java_running"]).out.splitlines()
+    return java_options.redaction_is_off(b"\n".join(lines)) if b"running" in lines else None
+
+
+def restart_servers(site: Site, hosts: Iterable[str]) -> Generator[str, None, None]:
+    """Restart the server on these hosts; WorkFailed where one could not be."""
+    for host in hosts:
+        yield f"restarting {UNIT} on {host}"
+        ran = site.shell.run(host, f"systemctl restart {UNIT}", timeout=300.0)
+        if not ran.ok:
+            said = ran.err.decode(errors="replace").strip()[-500:]
+            raise WorkFailed(
+                f"{UNIT} on {host} could not be restarted", detail=[said], hint=f"{CLOSE_COMMAND} tries again"
+            )
+    site.manager.forget_login()

@@ -1,0 +1,147 @@
+"""A redaction window is seen and closed from other machines and state folders, as far as signed records tell."""
+
+import shutil
+
+import pytest
+
+from maint.steps.manager import java_options
+from tests.steps.operator import Operator
+from tests.steps.test_window import export, redacts, stopped_in_the_window
+
+
+@pytest.fixture
+def left_open(loaded):
+    """An operator whose window was left open by a kill, and the options file as it was before."""
+    before = loaded.options.read_bytes()
+    process = stopped_in_the_window(loaded)
+    process.kill()
+    process.communicate()
+    assert loaded.window
+    loaded.lab.switch("get-seconds", "0")
+    return loaded, before
+
+
+class Elsewhere:
+    """The same operator at another state folder, as on another machine that shares the store."""
+
+    def __init__(self, operator: Operator, *, trusted: bool = True) -> None:
+        self._operator, self._state = operator, operator.lab.folder / "another-state"
+        if trusted:
+            shutil.copytree(operator.state / "keys", self._state / operator.state.name / "keys", dirs_exist_ok=True)
+
+    def __call__(self, *words: str):
+        return self._operator(*words, MAINT_STATE=str(self._state))
+
+    def window(self):
+        """What doctor says of windows here."""
+        lines = self("doctor", "-o", "json").json["checks"]
+        return [(one["state"], one["words"]) for one in lines if one["label"] == "redaction window"]
+
+
+def records(operator):
+    """The records of windows in the store."""
+    return sorted((operator.lab.folder / "backups").glob("*/records/*-window-*.json"))
+
+
+def test_another_machine_sees_the_window_and_closes_it_byte_for_byte(left_open):
+    here, before = left_open
+    there = Elsewhere(here)
+    ((state, words),) = there.window()
+    assert (state, "opened at" in words) == ("FAIL", True)
+    assert "opened at" in there("site", "status", "-o", "json").json["redaction_window"]
+    said = there("manager", "export", "--close-window", "--dry-run")
+    assert (said.code, "a window is open, opened at" in said.out) == (0, True)
+    said = there("manager", "export", "--close-window", "--yes")
+    assert said.code == 0, said.err
+    assert (here.options.read_bytes(), redacts(here)) == (before, True)
+    assert there.window() == [("ok", "closed")]
+    assert here("manager", "export", "--close-window", "--yes").code == 0
+    assert (here.window, here.kept) == (False, [])
+
+
+def test_a_file_that_was_not_there_is_removed_from_elsewhere(loaded):
+    loaded.options.unlink()
+    process = stopped_in_the_window(loaded)
+    process.kill()
+    process.communicate()
+    said = Elsewhere(loaded)("manager", "export", "--close-window", "--yes")
+    assert said.code == 0, said.err
+    assert (loaded.options.exists(), redacts(loaded)) == (False, True)
+
+
+def test_a_window_that_was_closed_is_told_as_closed(loaded):
+    assert export(loaded).code == 0
+    assert len(records(loaded)) == 4
+    assert Elsewhere(loaded).window() == [("ok", "closed")]
+
+
+def test_a_record_that_cannot_be_verified_is_told_and_the_hosts_are_looked_at(left_open):
+    here, before = left_open
+    there = Elsewhere(here, trusted=False)
+    ((state, words),) = there.window()
+    assert (state, "cannot be verified" in words) == ("warn", True)
+    said = there("manager", "export", "--close-window", "--yes")
+    assert said.code == 0, said.err
+    assert "cannot be verified" in said.err and "no window is open" not in said.err
+    assert (here.options.read_bytes(), redacts(here)) == (before, True)
+
+
+def test_a_forged_record_closes_nothing(left_open):
+    here, _ = left_open
+    *_, opened = records(here)
+    later = opened.with_name("2999" + opened.name[4:])
+    later.write_bytes(opened.read_bytes().replace(b'"opened"', b'"closed"'))
+    shutil.copy(f"{opened}.sig", f"{later}.sig")
+    there = Elsewhere(here)
+    assert sorted(state for state, _ in there.window()) == ["FAIL", "warn"]
+
+
+def test_no_window_is_opened_where_no_store_takes_its_record(loaded):
+    before = loaded.options.read_bytes()
+    folder = loaded.lab.folder / "backups" / loaded.state.name / "records"
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+    said = export(loaded, "-o", "json")
+    assert (said.code, "no store takes the record" in said.error["message"]) == (5, True)
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
+
+
+def test_a_window_closes_where_the_store_is_away_and_the_next_one_says_so_in_it(left_open):
+    here, before = left_open
+    folder = here.lab.folder / "backups"
+    folder.rename(here.lab.folder / "away")
+    folder.write_text("no folder")
+    said = here("manager", "export", "--close-window", "--yes")
+    assert said.code == 0, said.err
+    assert "still says that the window" in said.err
+    assert (here.options.read_bytes(), here.window, redacts(here)) == (before, False, True)
+    folder.unlink()
+    (here.lab.folder / "away").rename(folder)
+    assert [state for state, _ in Elsewhere(here).window()] == ["FAIL"]
+    assert export(here).code == 0
+    assert Elsewhere(here).window() == [("ok", "closed")]
+
+
+def test_the_export_of_another_machine_leaves_a_window_that_it_did_not_open(left_open):
+    here, _ = left_open
+    there = Elsewhere(here)
+    said = there("backup", "create", "--open-window", "--yes")
+    assert said.code == 0, said.err
+    assert java_options.LINE.encode() in here.options.read_bytes()
+    assert [state for state, _ in there.window()] == ["FAIL"]
+
+
+def test_an_option_set_by_hand_without_a_restart_is_named_and_counts_after_one(loaded):
+    content = b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n'
+    loaded.options.write_bytes(content)
+    said = export(loaded, "-o", "json")
+    assert said.code == 0, said.err
+    assert "since the restart" in said.json["actions"][0]["detail"]
+    assert said.json["actions"][1]["value"]["restorable"] is True
+    assert loaded.options.read_bytes() == content
+    said = loaded("manager", "export", "--close-window", "--yes", "-o", "json")
+    assert "somebody else" in said.json["actions"][0]["detail"]
+    loaded.options.write_bytes(b"")
+    assert not redacts(loaded)
+    said = loaded("manager", "export", "--close-window", "--yes", "-o", "json")
+    assert (said.code, redacts(loaded)) == (0, True), said.err
