@@ -62,7 +62,10 @@ COMMANDS = {
     "playbook resume": ("playbook:resume", "Take up a run that stopped before its end."),
     "playbook approve": ("playbooks.approve:approve", "Answer the question that a run waits for."),
     "playbook dismiss": ("playbook:dismiss", "Give up a run that stopped."),
-    "playbook history": ("playbook:history", "List the runs of the site."),
+    "playbook history": (
+        "playbooks.history:history",
+        "List the runs of the site: who, when, from where; or forget old ones.",
+    ),
     "playbook report": ("playbook:report", "Write the report of a run again, and say where it is."),
     "backup create": ("backup.create:create", "Take a snapshot."),
     "backup list": ("backup.list:list_snapshots", "List the snapshots, their holds, and the last verified success."),
