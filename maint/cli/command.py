@@ -67,6 +67,9 @@ class Command(msgspec.Struct, frozen=True):
         made = typer.main.get_command(alone)
         assert isinstance(made, OwnFirst)
         made.shared = (tuple(more), tuple(COMMON))
+        for param in made.params:
+            if param.param_type_name == "argument":
+                param.metavar = param.name.upper()
         return made
 
 

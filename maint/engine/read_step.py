@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from pydantic import ValidationError
 
+from maint.config.error_messages import words_of
 from maint.config.suggestions import did_you_mean, meant
 from maint.config.yaml import Document
 from maint.engine.forms import StepForm
@@ -301,7 +302,8 @@ def argument_mistakes(
                 continue  # judged when it is rendered, still before anything is touched
             if problem["type"] == "missing" and key in misspelled:
                 continue
-            yield _argument_error(step, problem["type"], problem["msg"], key, with_, document, path)
+            words = words_of(problem, _json(with_.get(key)))
+            yield _argument_error(step, problem["type"], words, key, with_, document, path)
 
 
 def _argument_error(
@@ -319,4 +321,4 @@ def _argument_error(
         at = document.where((*path, "with") if with_ else (*path, "do"), key=True)
         return Invalid(f"{step.kind} needs the argument {key!r}", at=at)
     at = document.where((*path, "with", key)) if key else document.where(path)
-    return Invalid(f"{key}: {words[0].lower()}{words[1:]}", at=at)
+    return Invalid(f"{key}: {words}", at=at)

@@ -8,9 +8,9 @@ import msgspec
 from maint import __version__
 from maint.deployment.compare import Comparison, compare
 from maint.deployment.fingerprint import site_fingerprint
-from maint.deployment.json_events import BLOCK, blocks
 from maint.deployment.judge import DeploymentSummary
 from maint.deployment.normalize import normalize
+from maint.deployment.reader import BLOCK, blocks
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Door

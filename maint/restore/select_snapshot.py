@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from maint.deployment.json_events import blocks
-from maint.deployment.json_reducer import Fields, Rules, drop, reduced
+from maint.deployment.reader import blocks
+from maint.deployment.reducer import Fields, Rules, drop, reduced
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.plan import Action
 from maint.model.snapshot import Redaction, Snapshot

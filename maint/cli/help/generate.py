@@ -16,7 +16,7 @@ from maint.cli.command import Made, command, loaded
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.open_site import settings_of
 from maint.cli.options import Flags, argument, option
-from maint.cli.schedule.install import At, Drill, Every, Jitter, Prune, User, request_of, shown
+from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.errors import UsageError
 from maint.model.formatting import parse_duration, show_duration
@@ -26,19 +26,10 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 @command(example="maint generate systemd --at 02:15")
-def systemd(
-    flags: Flags,
-    at: At = "",
-    every: Every = "",
-    jitter: Jitter = "",
-    prune: Prune = False,
-    drill: Drill = "",
-    user: User = False,
-) -> None:
+def systemd(flags: Flags, wanted: Wanted) -> None:
     """Print the units that `maint schedule install` would write."""
-
     settings = settings_of(flags)
-    request = request_of(at, every, jitter, "systemd", user=user, prune=prune, drill=drill, folder="")
+    request = request_of(wanted, "systemd")
     files = files_of(settings, settings.site(), request, os.environ)
     flags.screen().emit({"files": [{"path": str(one.path), "content": one.content} for one in files]}, shown(files))
 

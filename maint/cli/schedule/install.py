@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
+
 from maint.cli.backup.list import last_success
 from maint.cli.command import command
 from maint.cli.open_site import opened, settings_of
@@ -32,14 +34,19 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
 from maint.snapshots.catalogue import entries
 
-At = Annotated[str, option("--at", "When: 02:15 (every day), or 'Sun 02:15'.")]
-Every = Annotated[str, option("--every", "How often: 15m, 30m, 1h, 6h, 12h, 24h.")]
-Jitter = Annotated[str, option("--jitter", "How far to spread the start; else a tenth, at most 15m.")]
-Form = Annotated[str, option("--form", "systemd or cron; else what runs this machine.")]
 User = Annotated[bool, option("--user", "Units of your own service manager.")]
-Prune = Annotated[bool, option("--prune", "Prune after each backup.")]
-Drill = Annotated[str, option("--drill", "When to rehearse a restore as well, such as 'Sun 04:00'.")]
 Folder = Annotated[str, option("--folder", "Another folder for the files; starts nothing.")]
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What the operator says of a schedule, whatever its form."""
+
+    at: Annotated[str, option("--at", "When: 02:15 (every day), or 'Sun 02:15'.")] = ""
+    every: Annotated[str, option("--every", "How often: 15m, 30m, 1h, 6h, 12h, 24h.")] = ""
+    jitter: Annotated[str, option("--jitter", "How far to spread the start; else a tenth, at most 15m.")] = ""
+    prune: Annotated[bool, option("--prune", "Prune after each backup.")] = False
+    drill: Annotated[str, option("--drill", "When to rehearse a restore as well, such as 'Sun 04:00'.")] = ""
+    user: User = False
 
 
 def form_of(form: str, *, user: bool = False, folder: Path | None = None) -> str:
@@ -57,31 +64,25 @@ def form_of(form: str, *, user: bool = False, folder: Path | None = None) -> str
     return chosen
 
 
-def request_of(
-    at: str, every: str, jitter: str, form: str, *, user: bool, prune: bool, drill: str, folder: str
-) -> ScheduleRequest:
+def request_of(wanted: Wanted, form: str, folder: str = "") -> ScheduleRequest:
     """Return the schedule that the flags ask for."""
     place = Path(folder).expanduser().absolute() if folder else None
-    rehearsed = calendar(drill, "", jitter) if drill else None
+    rehearsed = calendar(wanted.drill, "", wanted.jitter) if wanted.drill else None
+    rhythm = calendar(wanted.at, wanted.every, wanted.jitter)
     return ScheduleRequest(
-        calendar(at, every, jitter), form_of(form, user=user, folder=place), user, prune, rehearsed, place
+        rhythm, form_of(form, user=wanted.user, folder=place), wanted.user, wanted.prune, rehearsed, place
     )
 
 
 @command(example="maint schedule install --at 02:15 --prune --dry-run")
 def install(
     flags: Flags,
-    at: At = "",
-    every: Every = "",
-    jitter: Jitter = "",
-    prune: Prune = False,
-    drill: Drill = "",
-    user: User = False,
-    form: Form = "",
+    wanted: Wanted,
+    form: Annotated[str, option("--form", "systemd or cron; else what runs this machine.")] = "",
     folder: Folder = "",
 ) -> int:
     """Write service and timer (or the line for cron) and start them; --dry-run shows the files."""
-    request = request_of(at, every, jitter, form, user=user, prune=prune, drill=drill, folder=folder)
+    request = request_of(wanted, form, folder)
     settings, screen = settings_of(flags), flags.screen()
     site = settings.site()
     refuse_impossible(site, request)

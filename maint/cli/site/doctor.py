@@ -213,7 +213,7 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
     sizes = [sum(part.bytes for part in one.snapshot.parts) for one in entries(site) if one.snapshot]
     backup = site.settings.backup
     if backup is None or not backup.store.startswith("/"):
-        yield Line("store", OK, f"{site.store.location}: {len(sizes)} snapshots")
+        yield Line("store", OK, f"{site.store.location}: {show_count(len(sizes), 'snapshot')}")
         return
     folder = _existing(Path(backup.store))
     free = shutil.disk_usage(folder).free
@@ -222,7 +222,7 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
     elif free < _ROOM * max(sizes, default=0):
         yield Line("store", WARN, f"{backup.store}: only {show_size(free)} free", "make room, or prune")
     else:
-        yield Line("store", OK, f"{backup.store}: {len(sizes)} snapshots, {show_size(free)} free")
+        yield Line("store", OK, f"{backup.store}: {show_count(len(sizes), 'snapshot')}, {show_size(free)} free")
 
 
 def _copies(site: ConfiguredSite) -> Iterator[Line]:
@@ -233,7 +233,7 @@ def _copies(site: ConfiguredSite) -> Iterator[Line]:
 
 def _reached(site: ConfiguredSite, label: str, copy: StoreSight) -> Iterator[Line]:
     manifests = sum(name.endswith(f"/{MANIFEST}") for name in copy.names(site.settings.name))
-    yield Line(label, OK, f"{manifests} snapshots")
+    yield Line(label, OK, show_count(manifests, "snapshot"))
 
 
 def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
