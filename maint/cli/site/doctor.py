@@ -27,6 +27,7 @@ from maint.errors import MaintError, UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration, show_size
 from maint.ports import StoreSight
 from maint.snapshots.catalogue import entries
+from maint.snapshots.escrow import escrow
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
@@ -38,6 +39,10 @@ OK, WARN, FAIL = "ok", "warn", "FAIL"
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
 _ROOM = 3  # times the newest snapshot that should be free
+
+
+SKIP = "skip"  # could not be tried here, and that is no fault
+_ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -92,6 +97,7 @@ def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterato
             "copies": lambda: _copies(site),
             "snapshots": lambda: _snapshots(site),
             "backup": lambda: _backup(site, max_age),
+            "recipient": lambda: _escrow(site),
             "drill": lambda: _drill(site, drill_age),
             "leftovers": _leftovers,
             "window": lambda: _window(site),
@@ -254,6 +260,15 @@ def _backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
     age = now - newest.taken_at
     words = f"{newest.id}, {show_duration(age.total_seconds())} old"
     yield Line("backup", WARN, words, "maint schedule show") if age > limit else Line("backup", OK, words)
+
+
+def _escrow(site: ConfiguredSite) -> Iterator[Line]:
+    """Try the private key of each recipient, where it is here; one that is elsewhere is said, and never passed."""
+    known = [one.snapshot for one in entries(site) if one.snapshot is not None]
+    for one in escrow(site, known[-1]) if known else ():
+        state = SKIP if one.opens is None else OK if one.opens else FAIL
+        hint = "" if one.opens else "run `maint doctor` where that key is" if one.opens is None else _ESCROW
+        yield Line(f"recipient {one.recipient}", state, one.words, hint)
 
 
 def _way_to_one(site: ConfiguredSite) -> str:
