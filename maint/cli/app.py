@@ -1,10 +1,8 @@
 """The command line: every command and where it is, and the options that may stand before the noun."""
 
-import os
 from typing import Annotated
 
 import typer
-from typer.completion import get_completion_inspect_parameters
 
 import maint
 from maint.cli.command import Tree
@@ -154,6 +152,4 @@ app = TREE.group()
 
 def main() -> None:
     """Run the command line."""
-    if "_MAINT_COMPLETE" in os.environ:
-        get_completion_inspect_parameters()  # lets typer answer the completion scripts
     app()
