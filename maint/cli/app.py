@@ -1,10 +1,8 @@
 """The command line: every command and where it is, and the options that may stand before the noun."""
 
-import os
 from typing import Annotated
 
 import typer
-from typer.completion import get_completion_inspect_parameters
 
 import maint
 from maint.cli.command import Tree
@@ -66,6 +64,7 @@ COMMANDS = {
     "playbook list": ("playbook:list_playbooks", "List the shipped playbooks."),
     "playbook show": ("playbook:show", "Print a playbook."),
     "playbook lint": ("playbooks.lint:lint", "Check playbooks: all mistakes at once, with their places."),
+    "playbook diff": ("playbooks.diff:diff", "Show what differs between two saved plans."),
     "playbook new": ("playbooks.new:new", "Write a commented playbook to begin from."),
     "playbook plan": ("playbook:plan", "Show what a playbook would do, without doing it."),
     "playbook run": ("playbook:run", "Carry a playbook out."),
@@ -73,7 +72,10 @@ COMMANDS = {
     "playbook approve": ("playbooks.approve:approve", "Answer the question that a run waits for."),
     "playbook dismiss": ("playbook:dismiss", "Give up a run that stopped."),
     "playbook undo": ("playbook:undo", "Put back the settings that a run has changed."),
-    "playbook history": ("playbook:history", "List the runs of the site."),
+    "playbook history": (
+        "playbooks.history:history",
+        "List the runs of the site: who, when, from where; or forget old ones.",
+    ),
     "playbook report": ("playbook:report", "Write the report of a run again, and say where it is."),
     "backup create": ("backup.create:create", "Take a snapshot."),
     "backup list": ("backup.list:list_snapshots", "List the snapshots, their holds, and the last verified success."),
@@ -149,6 +151,4 @@ app = TREE.group()
 
 def main() -> None:
     """Run the command line."""
-    if "_MAINT_COMPLETE" in os.environ:
-        get_completion_inspect_parameters()  # lets typer answer the completion scripts
     app()

@@ -135,25 +135,6 @@ def undo(
     return run_steps(flags, "playbook undo", lines)
 
 
-@command(example="maint playbook history")
-def history(flags: Flags) -> None:
-    """List the runs of the site."""
-    with opened(flags) as (site, screen):
-        runs = journal.history(site.state)
-        found = [
-            {
-                "id": past.id,
-                "playbook": past.plan.source,
-                "state": past.state,
-                "started": past.started,
-                "finished": past.at or None,
-            }
-            for past in runs
-        ]
-        rows = [[past.id, past.plan.source, past.state, past.started, past.at] for past in runs]
-        screen.emit({"runs": found}, table(["RUN", "PLAYBOOK", "STATE", "STARTED", "FINISHED"], rows))
-
-
 @command(example="maint playbook report")
 def report(flags: Flags, run_id: Run = None) -> None:
     """Write the report of a run again, and say where it is."""

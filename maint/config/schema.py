@@ -374,6 +374,13 @@ class VirtualClusterSettings(Tls):
         return Login.model_construct(username=self.username, password=self.password)
 
 
+class HistorySettings(Strict):
+    """Which runs are remembered: the newest, and young ones; those that may be taken up always are."""
+
+    last: Count = Field(default=100, description="how many of the newest stay", examples=[100])
+    age: Duration = Field(default=90 * 86400.0, description="how young a run is that stays", examples=["90d"])
+
+
 class Site(Strict):
     """One platform: a manager, its hosts, its backups, its virtual clusters."""
 
@@ -388,6 +395,9 @@ class Site(Strict):
     hosts: tuple[HostSettings, ...] = Field(default=(), description="the hosts")
     backup: BackupSettings | None = Field(default=None, description="backups")
     virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
+    history: HistorySettings | None = Field(
+        default=None, description="old runs are forgotten after each run; left out, by `playbook history --prune` alone"
+    )
     metrics: FilePath | None = Field(
         default=None,
         description="file that each run writes for Prometheus' textfile collector; its name ends in .prom",

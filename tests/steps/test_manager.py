@@ -110,6 +110,13 @@ def test_the_password_goes_to_a_new_private_file(loaded, tmp_path, password):
     assert password.encode() not in everything_written(loaded)
 
 
+def test_a_password_that_does_not_open_the_truststore_is_not_handed_over(loaded, tmp_path):
+    loaded.lab.break_("truststore", "wrong-truststore-password")
+    target = tmp_path / "password"
+    said = deliver(loaded, "--file", str(target))
+    assert (said.code, "does not open" in said.err, target.exists()) == (1, True, False)
+
+
 def test_the_password_never_goes_over_a_file(loaded, tmp_path):
     target = tmp_path / "password"
     target.write_text("mine")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from maint.config.schema import Config
+from maint.engine.journal import RUN_STATES
 from maint.engine.schema import playbook_schema
 from maint.errors import UsageError
 from maint.model.json import Json
@@ -126,10 +127,15 @@ def _definitions() -> dict[str, Json]:
             {
                 "id": _TEXT,
                 "playbook": _TEXT,
-                "state": {"enum": ["done", "failed", "interrupted", "refused", "unfinished"]},
+                "state": {"enum": [*RUN_STATES]},
                 "started": _TEXT,
                 "finished": _TEXT_OR_NULL,
-            }
+            },
+            by=_TEXT,
+            version=_TEXT,
+            effect=_TEXT,
+            detail=_TEXT,
+            attempts=_list(_object({"began": _TEXT, "by": _TEXT, "ended": _TEXT_OR_NULL, "state": _TEXT_OR_NULL})),
         ),
         "plan": _object({"source": _TEXT, "site": _TEXT, "actions": _list(action)}, parameters={"type": "object"}),
         "check": _object(
