@@ -61,6 +61,8 @@ STEPS = Kinds(
         "config.set": "services.setting.SetSetting",
         "config.put_back": "services.setting.PutSettingsBack",
         "config.restore": "services.restoring.RestoreSettings",
+        "credentials.import": "services.credentials.ImportCredentials",
+        "credentials.generate": "services.credentials.GenerateCredentials",
         "command.run": "services.by_name.RunCommand",
         "host.put": "hosts.files.PutFile",
         "host.put_back": "hosts.files.PutFileBack",

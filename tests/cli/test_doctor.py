@@ -177,3 +177,11 @@ def test_each_recipient_is_told_with_whether_its_key_opens_the_newest_snapshot(l
     drilled = loaded("backup", "drill")
     assert (drilled.code, f"WARNING: recipient {other}: snapshot" in drilled.err) == (0, True), drilled.err
     assert f"{own}: its private key opens snapshot" in drilled.err
+
+
+def test_nothing_is_well_and_failed_under_one_name(lost):
+    manifest = sorted((lost.lab.folder / "backups").glob("*/*/manifest.json"))[0]
+    manifest.write_text("{}")
+    lines = lost("doctor", "-o", "json").json["checks"]
+    well, failed = ({one["label"] for one in lines if one["state"] == state} for state in ("ok", "FAIL"))
+    assert {"manager", "snapshots"} <= failed and not well & failed

@@ -194,10 +194,12 @@ def _tools() -> Iterator[Line]:
 def _manager(site: ConfiguredSite) -> Iterator[Line]:
     seen, host = site.manager.presence(), site.settings.manager.host
     account = site.manager.log_in()  # a port that answers proves nothing by itself
-    yield Line("manager", OK, f"{host}: plain port {seen.plain}, TLS port {seen.tls}")
-    if not site.manager.clusters():
+    ports = f"{host}: plain port {seen.plain}, TLS port {seen.tls}"
+    if site.manager.clusters():
+        yield Line("manager", OK, ports)
+    else:
         hint = "`maint site status`; `maint restore plan` shows the way back"
-        yield Line("manager", FAIL, f"{host} has no cluster: is its database a new one?", hint)
+        yield Line("manager", FAIL, f"{ports}; it has no cluster: is its database a new one?", hint)
     state = WARN if account.bootstrap else OK
     yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
 
@@ -248,7 +250,8 @@ def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
         if one.damage is not None:
             yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {one.damage}", f"maint backup verify {one.id}")
     good = sum(one.good and one.damage is None for one in known)
-    yield Line("snapshots", OK, f"{good} of {len(known)} are verified and restorable")
+    if not any(one.damage is not None for one in known):
+        yield Line("snapshots", OK, f"{good} of {len(known)} are verified and restorable")
 
 
 def _backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
