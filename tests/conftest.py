@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import signal
 import sys
 import zlib
 from collections import Counter
@@ -23,6 +24,11 @@ settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint
 # Many processes import the same modules: each finds them compiled, whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Under `nohup` a hang-up is ignored, and so by every process that is started. A handler goes on ignoring it here, and
+# is not inherited: tests see the signals that they are about.
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # Each process of a run hands out ports of its own, also those of what is down for now; another run begins elsewhere.
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode()

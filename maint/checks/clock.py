@@ -1,4 +1,4 @@
-"""Time: synchronised, and the same on all hosts."""
+"""Checks of the clocks: synchronised, and the same on all hosts."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Disks: room, inodes, how data is mounted, what became read-only."""
+"""Checks of disks: room, inodes, how data is mounted, what became read-only."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -7,6 +7,7 @@ from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, WARN, Check, Verdi
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.network import sockets
 from maint.checks.thresholds import threshold
+from maint.model.formatting import show_count
 from maint.model.json import Json
 
 PACKAGES = ("nfs-utils", "iscsi-initiator-utils", "e2fsprogs", "iptables")
@@ -70,7 +71,7 @@ def rules(host: HostFacts) -> Verdict:
     if not lines:
         raise CouldNotTell("iptables shows nothing: it needs root")
     more = [line for line in lines if not line.startswith("-P ") or not line.endswith("ACCEPT")]
-    return held(not more, f"{len(more)} rules, such as {more[0]}" if more else "no rules")
+    return held(not more, f"{show_count(len(more), 'rule')}, such as {more[0]}" if more else "no rules")
 
 
 @Check(
@@ -254,7 +255,7 @@ def kubelet_nodes(host: HostFacts) -> Verdict:
         wrong += [f"{name}: {kind}" for kind, value in states.items() if kind.endswith("Pressure") and value == "True"]
     if not found:
         return broken("no nodes")
-    return held(not wrong, "; ".join(wrong) or f"{len(found)} nodes Ready")
+    return held(not wrong, "; ".join(wrong) or f"{show_count(len(found), 'node')} Ready")
 
 
 @Check(

@@ -1,4 +1,4 @@
-"""What hosts and manager answered, as checks read it."""
+"""The records that checks read: what hosts and manager answered to the questions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Java: which, how new, and its security settings."""
+"""Checks of Java: which one, how new, and its security settings."""
 
 import re
 from collections.abc import Mapping

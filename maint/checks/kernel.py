@@ -1,4 +1,4 @@
-"""The kernel's settings: memory, huge pages, entropy, connections."""
+"""Checks of the kernel's settings: memory, huge pages, entropy, connections."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Host names and how they resolve."""
+"""Checks of host names: their form, and how each host resolves itself and the others."""
 
 import re
 from collections import Counter

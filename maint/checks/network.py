@@ -1,4 +1,4 @@
-"""The network: IPv6, interfaces, caching of names, ports that must be free."""
+"""Checks of the network: IPv6, interfaces, caching of names, ports that must be free."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The manager's server and agents on their hosts."""
+"""Checks of the manager: its server and agents on their hosts."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Certificates and keys of Auto-TLS on the hosts, and the one that the manager shows."""
+"""Checks of certificates: the files and keys of Auto-TLS on the hosts, and what the manager shows."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -8,15 +8,16 @@ from datetime import datetime
 import msgspec
 
 import maint
-from maint.cli import metrics, outcomes
 from maint.cli.composition import ConfiguredSite
-from maint.cli.outcomes import Outcome
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
+from maint.cli.telling import metrics, outcomes
+from maint.cli.telling.outcomes import Outcome
 from maint.config.actor import actor
 from maint.engine import journal
+from maint.engine.history import forget, prunable
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Unfinished, UsageError
-from maint.model.formatting import show_duration
+from maint.model.formatting import show_count, show_duration
 from maint.model.notice import Kind, Notice, Told
 from maint.model.secret import scrub
 from maint.report.run import write
@@ -55,6 +56,8 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
         The files of the run's report, by kind.
     """
     files = _report(site, screen, ending.run) if ending.run else {}
+    if ending.run:
+        _forget(site, screen)
     if not _called_off(ending.failure):
         _tell_end(site, screen, ending)
     metrics.publish(site, screen)
@@ -72,6 +75,20 @@ def _report(site: ConfiguredSite, screen: Screen, run: str) -> Mapping[str, str]
     return {}
 
 
+def _forget(site: ConfiguredSite, screen: Screen) -> None:
+    """Forget old runs where the config says how many stay."""
+    kept = site.settings.history
+    if kept is None:
+        return
+    try:
+        old = prunable(site.state, site.clock.now(), last=kept.last, age=kept.age)
+        forget(site.state, old)
+        if old:
+            screen.say(f"{show_count(len(old), 'old run')} forgotten, as `history` in the config says")
+    except (OSError, MaintError) as error:
+        screen.warn(f"old runs are not forgotten: {error}")
+
+
 def _called_off(failure: Exception | None) -> bool:
     """Whether somebody at a terminal stopped it, who needs not be told."""
     return isinstance(failure, Interrupted) and failure.signal_number == signal.SIGINT
@@ -84,6 +101,8 @@ def followed(site: ConfiguredSite, screen: Screen, verb: str) -> Iterator[None]:
     tell_start(site, screen, verb)
     try:
         yield
+    except Locked:
+        raise
     except Exception as error:
         after_run(site, screen, Ending(verb, begun, failure=error))
         raise

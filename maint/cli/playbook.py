@@ -7,13 +7,17 @@ from msgspec.structs import replace
 
 from maint.cli import run_playbook
 from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option
+from maint.cli.playbooks.parameters import WithParameters
 from maint.cli.run_playbook import library
 from maint.cli.run_report import folder, report_of
+from maint.cli.run_steps import run_steps
 from maint.cli.screen import table
 from maint.config.yaml import read_text
 from maint.engine import journal
+from maint.engine.adhoc import AdhocStep
 from maint.engine.load import load
 from maint.errors import Invalid, UsageError
 from maint.model.json import Json
@@ -82,24 +86,13 @@ def show(flags: Flags, name: Name) -> None:
     flags.screen().emit(data, playbook.text.rstrip())
 
 
-@command(example="maint playbook lint own.yaml")
-def lint(flags: Flags, names: Annotated[list[str] | None, argument("Names or files; else all.")] = None) -> None:
-    """Check playbooks without a site."""
-    screen = flags.screen()
-    checked = names or sorted(library().texts)
-    for name in checked:
-        _load(name)
-        screen.say(f"{name}: no mistakes")
-    screen.emit({"checked": list(checked)}, "")
-
-
-@command(example="maint playbook plan retire-cluster --set cluster=base")
+@command(example="maint playbook plan retire-cluster --set cluster=base", cls=WithParameters)
 def plan(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> int:
     """Show what a playbook would do, without doing it."""
     return _run(replace(flags, dry_run=True), name, values, limit)
 
 
-@command(GUARDS, example="maint playbook run retire-cluster --set cluster=base --dry-run")
+@command(GUARDS, example="maint playbook run retire-cluster --set cluster=base --dry-run", cls=WithParameters)
 def run(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> int:
     """Carry a playbook out."""
     return _run(flags, name, values, limit)
@@ -130,23 +123,16 @@ def dismiss(
     return run_playbook.dismiss(flags, run_id, reason)
 
 
-@command(example="maint playbook history")
-def history(flags: Flags) -> None:
-    """List the runs of the site."""
-    with opened(flags) as (site, screen):
-        runs = journal.history(site.state)
-        found = [
-            {
-                "id": past.id,
-                "playbook": past.plan.source,
-                "state": past.state,
-                "started": past.started,
-                "finished": past.at or None,
-            }
-            for past in runs
-        ]
-        rows = [[past.id, past.plan.source, past.state, past.started, past.at] for past in runs]
-        screen.emit({"runs": found}, table(["RUN", "PLAYBOOK", "STATE", "STARTED", "FINISHED"], rows))
+@command(example="maint playbook undo 20260102T030405Z-1a2b3c4d")
+def undo(
+    flags: Flags, run_id: Annotated[str, argument("The run that changed settings: its id or its beginning.")]
+) -> int:
+    """Put back the settings that a run has changed, unless somebody has changed them since."""
+
+    def lines(site: ConfiguredSite) -> list[AdhocStep]:
+        return [AdhocStep("Put it back", "config.put_back", {"run": journal.find(site.state, run_id).id})]
+
+    return run_steps(flags, "playbook undo", lines)
 
 
 @command(example="maint playbook report")

@@ -179,6 +179,15 @@ def _colored(wanted: str, environ: Mapping[str, str]) -> bool:
     return sys.stderr.isatty() and environ.get("TERM") != "dumb"
 
 
+def cell(value: Json) -> str:
+    """Return a value as people read it in a table."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {cell(one)}" for key, one in value.items()) or "-"
+    if isinstance(value, list | tuple):
+        return ", ".join(cell(one) for one in value) or "none"
+    return "-" if value is None else str(value)
+
+
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows under headings, in columns as wide as they need."""
     lines = [list(headings), *[list(row) for row in rows]]
@@ -194,6 +203,7 @@ def plan_text(plan: Plan) -> str:
     for number, action in enumerate(plan.actions, 1):
         when = f"  [{action.phase.value}]" if action.phase.value != "main" else ""
         lines.append(f"  {number:2}. {action.effect.name:<7} {action.name}: {action.summary}{when}")
+        lines += [f"      {line}" for line in action.shown]
         if action.undo and action.effect > Effect.READ:
             lines.append(f"      undo: {action.undo}")
     return "\n".join(lines)

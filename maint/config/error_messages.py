@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
+import msgspec
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -64,25 +65,20 @@ def decoded(model: type[M], document: Document, path: KeyPath = ()) -> tuple[M |
     return None, [Invalid(one.line, at=one.at, hint=one.hint) for one in complaints]
 
 
-class _Complaint:
+class _Complaint(msgspec.Struct):
     """One thing that is wrong: where, and in which words."""
 
-    def __init__(
-        self,
-        at: Position,
-        path: KeyPath,
-        words: str,
-        hint: str | None = None,
-        *,
-        key: str | None = None,
-        guess: str | None = None,
-    ) -> None:
-        self.at = at
-        self.path = path
-        self.words = words
-        self.hint = hint
-        self.subject: KeyPath = path if key is None else (*path, key)
-        self.guess = guess
+    at: Position
+    path: KeyPath
+    words: str
+    hint: str | None = None
+    key: str | None = None
+    guess: str | None = None
+
+    @property
+    def subject(self) -> KeyPath:
+        """What it is about: the path, or the key below it that is unknown or missing."""
+        return self.path if self.key is None else (*self.path, self.key)
 
     @property
     def order(self) -> tuple[int, int, bool]:
@@ -96,12 +92,11 @@ class _Complaint:
         return f"{where}: {self.words}" if where else self.words
 
 
-class _Reading:
-    def __init__(self, model: type[BaseModel], document: Document, path: KeyPath, data: Json) -> None:
-        self.model = model
-        self.document = document
-        self.path = path
-        self.data = data
+class _Reading(msgspec.Struct):
+    model: type[BaseModel]
+    document: Document
+    path: KeyPath
+    data: Json
 
     def complaint(self, error: ErrorDetails) -> _Complaint:
         """Translate one of pydantic's errors."""
@@ -117,7 +112,7 @@ class _Reading:
             return _Complaint(place, path[:-1], f"unknown key {name!r}", hint, key=name, guess=guess)
         if kind == "missing":
             return _Complaint(self.document.where(path[:-1]), path[:-1], f"the key {name!r} is missing", key=name)
-        return _Complaint(self.document.where(path, key=is_key), path, _words(error, self._value(inner)))
+        return _Complaint(self.document.where(path, key=is_key), path, words_of(error, self._value(inner)))
 
     def _walk(self, location: Sequence[str | int], *, absent: bool) -> tuple[KeyPath, Sequence[str]]:
         """Return the location without pydantic's labels of union members, and the keys known at its last step."""
@@ -199,7 +194,7 @@ _LIMITS = {
 }
 
 
-def _words(error: ErrorDetails, value: Json) -> str:
+def words_of(error: ErrorDetails, value: Json) -> str:
     """Say what is wrong without repeating the value: it may be a secret."""
     kind, context = error["type"], error.get("ctx", {})
     if kind in _EXPECTED:

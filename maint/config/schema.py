@@ -1,13 +1,11 @@
 """The configuration as models: every key, its meaning, default, example; sample, JSON schema and reference follow."""
 
-from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from maint.config import notices
 from maint.config.fields import (
     Address,
     ApiVersion,
@@ -32,7 +30,6 @@ from maint.config.fields import (
 )
 from maint.config.notices import NoticeSettings
 from maint.config.secrets import FACTORY
-from maint.config.suggestions import KeyPath, meant
 from maint.errors import Invalid
 
 
@@ -67,6 +64,13 @@ class Bootstrap(Login):
     password: Reference = Field(default=FACTORY, description="reference to its password; the factory one when left out")
 
 
+class KdcAccount(Login):
+    """The account with which the manager makes principals in the KDC."""
+
+    username: Text = Field(description="its name with the realm", examples=["scm/admin@EXAMPLE.INTERNAL"])
+    password: Reference = Field(description="reference to its password", examples=["file:/etc/maint/kdc-password"])
+
+
 class Api(Strict):
     """The versions of the management API that are asked for."""
 
@@ -83,6 +87,7 @@ class ManagerSettings(Tls):
     username: Text = Field(default="admin", description="account for the management API")
     password: Reference = Field(description="reference to its password", examples=["file:/etc/maint/manager-password"])
     bootstrap: Bootstrap = Field(default=Bootstrap(), description="account of a fresh server, before a restore")
+    kdc: KdcAccount | None = Field(default=None, description="account of the KDC, imported after a restore")
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that the TLS port must chain to", examples=["/etc/maint/manager-ca.pem"]
     )
@@ -373,6 +378,13 @@ class VirtualClusterSettings(Tls):
         return Login.model_construct(username=self.username, password=self.password)
 
 
+class HistorySettings(Strict):
+    """Which runs are remembered: the newest, and young ones; those that may be taken up always are."""
+
+    last: Count = Field(default=100, description="how many of the newest stay", examples=[100])
+    age: Duration = Field(default=90 * 86400.0, description="how young a run is that stays", examples=["90d"])
+
+
 class Site(Strict):
     """One platform: a manager, its hosts, its backups, its virtual clusters."""
 
@@ -388,6 +400,9 @@ class Site(Strict):
     backup: BackupSettings | None = Field(default=None, description="backups")
     virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
     notify: tuple[NoticeSettings, ...] = Field(default=(), description="who is told of what")
+    history: HistorySettings | None = Field(
+        default=None, description="old runs are forgotten after each run; left out, by `playbook history --prune` alone"
+    )
     metrics: FilePath | None = Field(
         default=None,
         description="file that each run writes for Prometheus' textfile collector; its name ends in .prom",
@@ -439,50 +454,3 @@ class Config(Strict):
         examples=["/var/lib/maint"],
     )
     sites: dict[Name, Site] = Field(description="the sites by name", min_length=1)
-
-
-class BrokenRule(Exception):
-    """A rule between keys that is broken: the place, what is wrong, and what to do next."""
-
-    def __init__(self, path: KeyPath, words: str, hint: str) -> None:
-        super().__init__(words)
-        self.path = path
-        self.words = words
-        self.hint = hint
-
-
-def broken_rules(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
-    """Tell which rules between keys of a site are broken."""
-    if site.manager.plain_port == site.manager.tls_port:
-        yield BrokenRule(
-            (*path, "manager", "tls_port"), "must differ from plain_port", "the usual ones are 7180 and 7183"
-        )
-    yield from _twice([host.name for host in site.hosts], (*path, "hosts"))
-    yield from _twice([cluster.name for cluster in site.virtual_clusters], (*path, "virtual_clusters"))
-    for number, cluster in enumerate(site.virtual_clusters):
-        yield from _twice([user.name for user in cluster.users], (*path, "virtual_clusters", number, "users"))
-    if site.backup:
-        yield from _twice([one.name for one in site.backup.s3.buckets], (*path, "backup", "s3", "buckets"))
-    yield from _twice([one.name for one in site.notify], (*path, "notify"))
-    yield from (BrokenRule(*broken) for broken in notices.broken_rules(site.notify, (*path, "notify")))
-    yield from _strangers(site, path)
-    if site.backup and not (site.backup.recipients or site.backup.identity):
-        yield BrokenRule(
-            (*path, "backup"), "needs recipients, or an identity", "maint config init shows how a key pair is made"
-        )
-
-
-def _twice(names: Sequence[str], path: KeyPath) -> Iterator[BrokenRule]:
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            yield BrokenRule((*path, number, "name"), f"the name {name!r} is given twice", "give each its own name")
-
-
-def _strangers(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
-    """Accepted deviations of hosts that nobody knows would silently accept nothing."""
-    known = [host.name for host in site.hosts]
-    for number, accepted in enumerate(site.accepted):
-        for index, name in enumerate(accepted.hosts):
-            if name not in known:
-                hint = meant(name, known, "list it under hosts, or leave it out here")
-                yield BrokenRule((*path, "accepted", number, "hosts", index), f"there is no host {name!r}", hint)

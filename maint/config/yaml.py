@@ -8,6 +8,7 @@ import copy
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -56,6 +57,10 @@ class Document:
 
     def __contains__(self, path: KeyPath) -> bool:
         return path in self._places
+
+    def copy(self) -> "Document":
+        """Return a copy whose value is nobody else's."""
+        return Document(self.name, copy.deepcopy(self.data), self._places)
 
     def with_value(self, path: KeyPath, value: Json, place: Position) -> "Document":
         """Return a copy with a scalar put at a path of keys; `place` tells where that value came from."""
@@ -111,6 +116,12 @@ def read_text(path: Path, name: str | None = None) -> str:
 
 def load(text: str, name: str) -> Document:
     """Read one YAML document; Invalid with file, line and column where it is not YAML, or refused."""
+    return _loaded(text, name).copy()
+
+
+@lru_cache(8)
+def _loaded(text: str, name: str) -> Document:
+    # A command reads its config more than once, a process of many commands very often; it takes 10 ms each time.
     _refuse_unreadable(text, name)
     return _Reader(text, name).document()
 

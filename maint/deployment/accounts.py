@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from maint.deployment.json_reducer import Fields
+from maint.deployment.reducer import Fields
 from maint.deployment.secret_index import SecretIndex
 from maint.deployment.sensitive import SECRET_FIELDS, readable
 from maint.model.secret import Secret

@@ -99,7 +99,7 @@ class _Comparer:
                 self._both(value, other, (*path, key))
         for key, value in after.items():
             if key not in before:
-                self._new(value, (*path, key), isinstance(after, Items) and key not in after.fields)
+                self._new(value, (*path, key), isinstance(after, Items) and key not in (after.fields or ()))
 
     def _both(self, before: Tree, after: Tree, path: Path) -> None:
         if isinstance(before, dict) and isinstance(after, dict):
@@ -185,11 +185,11 @@ def _fits(pattern: Sequence[str], path: Sequence[str]) -> bool:
 
 
 # What changes in a deployment by itself, and why a comparison passes over it.
-_STATE = "a state, not a setting; read-only (M7.2)"
+_STATE = "a state, not a setting; read-only"  # M7.2
 _SELF = "the server writes it by itself, nobody sets it"
 
 VOLATILE: tuple[Volatile, ...] = (
-    Volatile("/timestamp", "the time of the export; ignored on input (M7)"),
+    Volatile("/timestamp", "the time of the export; ignored on input"),  # M7
     Volatile("/versionInfo/build*", "how the release was built; only its version counts"),
     Volatile("/versionInfo/gitHash", "how the release was built; only its version counts"),
     Volatile("/versionInfo/snapshot", "how the release was built; only its version counts"),
@@ -199,8 +199,8 @@ VOLATILE: tuple[Volatile, ...] = (
     Volatile("/users/__cloudera_internal_user__*/pwSalt", "renewed whenever the management service restarts"),
     Volatile("roles/*/config/role_jceks_password", "renewed whenever the role restarts"),
     Volatile("uuid", "given by the server; names are the identity"),
-    Volatile("hostRef/hostname", "follows from the hostId (U15)"),
-    Volatile("clusterRef/displayName", "follows from the cluster's name (U15)"),
+    Volatile("hostRef/hostname", "follows from the hostId"),  # U15
+    Volatile("clusterRef/displayName", "follows from the cluster's name"),  # U15
     Volatile("replicationSchedules/*/nextRun", _STATE),
     *(
         Volatile(field, _STATE)

@@ -1,30 +1,16 @@
 """A deployment as plain data, to be compared or edited; and JSON as the manager spells it (M2.3)."""
 
-import json
-from collections.abc import Callable, Iterator
-from decimal import Decimal
+from collections.abc import Callable, Iterator, Sequence
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
-from maint.deployment.json_events import Misshapen
-from maint.deployment.json_reducer import DEEPEST, Rules, drop, reduced, too_deep
-from maint.errors import WorkFailed
+from maint.deployment.reader import DEEPEST, Number, Object, Reader, too_deep
 
-Document: TypeAlias = dict[str, Any]  # a JSON object of which only parts are known (M7.2)
+Document: TypeAlias = Object
 _ESCAPES = str.maketrans(
     {chr(code): f"\\u{code:04X}" for code in range(32)}
     | {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 )
-
-
-# Numbers keep their digits, as `pwSalt` does not fit a double (M7.3): what is not edited comes out as it went in.
-class _Exact(Decimal):
-    text: str
-
-    def __new__(cls, text: str) -> "_Exact":
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
 
 
 class JsonWriter:
@@ -51,9 +37,19 @@ class JsonWriter:
         else:
             self._lead, self._between, self._end = " ", ", ", " ]"
 
-    def member(self, text: str) -> None:
-        """Write a value that is spelled already; inside an object with its key before it."""
-        self._write(self._lead + text)
+    def members(self, texts: Sequence[str]) -> None:
+        """Write values that are spelled already; inside an object with their keys before them."""
+        if texts:
+            self._write(self._lead + self._between.join(texts))
+            self._lead = self._between
+
+    def flat(self, texts: Sequence[str], key: str) -> None:
+        """Write an object whose members are spelled already, after its own spelled key."""
+        if len(self._outer) >= DEEPEST:
+            raise too_deep()
+        inner = f"{self._indent}  "
+        members = f"{inner}{f',{inner}'.join(texts)}{self._indent}" if texts else " "
+        self._write(f"{self._lead}{key}{{{members}}}")
         self._lead = self._between
 
     def end(self) -> None:
@@ -66,18 +62,25 @@ class JsonWriter:
 
 def parse(content: bytes) -> Document:
     """Read a document, the last of repeated keys; `WorkFailed` names a byte of what is not one, and no content."""
-    try:
-        document = json.loads(content.decode(), parse_float=_Exact, parse_constant=_refuse)
-    except (ValueError, ArithmeticError, RecursionError):
-        reduced([content], Rules({}, otherwise=drop))  # which says where it is not JSON, or too deep
-        raise WorkFailed("the deployment document is not JSON") from None
-    if not isinstance(document, dict):
-        raise Misshapen("the document is JSON, but no deployment: its outermost value is not an object")
-    return document
+    whole = _Whole()
+    reader = Reader(whole, window=len(content) + 1)
+    reader.feed(content)
+    reader.close()
+    return whole.document
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
+class _Whole:
+    # A target for which nothing is too long.
+    document: Document
+
+    def value(self, _: str, value: Any, /) -> None:  # Any: what the reader gives out first is an object
+        self.document = value
+
+    def begin(self, key: str, bracket: str) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        raise NotImplementedError
 
 
 def spell(document: Document) -> bytes:
@@ -107,7 +110,7 @@ def spell_plain(value: object) -> str:
     """Return a value that is neither text nor object nor list."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, _Exact):
+    if isinstance(value, Number):
         return value.text
     return "null" if value is None else str(value)
 
@@ -146,4 +149,4 @@ def _spell_into(writer: JsonWriter, value: object, key: str) -> None:
             _spell_into(writer, child, "")
         writer.end()
     else:
-        writer.member(f"{key}{spell_text(value) if isinstance(value, str) else spell_plain(value)}")
+        writer.members([f"{key}{spell_text(value) if isinstance(value, str) else spell_plain(value)}"])

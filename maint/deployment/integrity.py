@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType
 
-from maint.deployment.json_reducer import Fields
+from maint.deployment.reducer import Fields
 from maint.deployment.sensitive import Item
 from maint.model.snapshot import Finding
 

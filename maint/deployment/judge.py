@@ -7,8 +7,8 @@ import msgspec
 
 from maint.deployment.accounts import Accounts
 from maint.deployment.integrity import References, Shapes
-from maint.deployment.json_events import EventParser
-from maint.deployment.json_reducer import KEEP, Fields, Reducer, Rules, drop
+from maint.deployment.reader import Reader
+from maint.deployment.reducer import KEEP, Fields, Reducer, Rules, drop
 from maint.deployment.secret_index import SecretIndex
 from maint.deployment.sensitive import ITEM_HOLDER_LISTS, ITEM_HOLDERS, Item, Redactions, readable
 from maint.model.secret import Secret
@@ -95,15 +95,15 @@ class Judge:
         self._settings: dict[str, str] = {}
         self._truststore_password = False
         self._reducer = Reducer(self._rules())
-        self._parser = EventParser(self._reducer)
+        self._reader = Reader(self._reducer)
 
     def feed(self, block: bytes) -> None:
         """Take the next bytes; raises `WorkFailed` when they are not JSON."""
-        self._parser.feed(block)
+        self._reader.feed(block)
 
     def close(self) -> Verdict:
         """Return the verdict; raises `WorkFailed` where the document is not complete."""
-        self._parser.close()
+        self._reader.close()
         self._counts.update(self._redactions.counts())
         return Verdict(self._judgement(), self._summary())
 

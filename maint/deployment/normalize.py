@@ -1,14 +1,13 @@
 """Turn a deployment into a tree in which order has no meaning: everything is found by its name or id."""
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from decimal import Decimal
 from hashlib import sha256
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from maint.deployment.document import Document, parse, spell_plain
-from maint.deployment.json_reducer import too_deep
+from maint.deployment.document import spell_plain
+from maint.deployment.reader import Number, Object, read_into, too_deep
 from maint.deployment.sensitive import ITEM_HOLDER_LISTS, ITEM_HOLDERS, REDACTED, SECRET_FIELDS, sensitive
 
 Tree: TypeAlias = "str | dict[str, Tree]"
@@ -25,7 +24,7 @@ class Hidden(str):
 class Items(dict[str, Tree]):
     """What was a list, or an object with `items`: its elements by identity."""
 
-    fields: frozenset[str] = frozenset()  # the keys of what stood beside `items`, and is not an element
+    fields: frozenset[str] | None = None  # the keys of what stood beside `items`, and is no element; None for a list
 
     def add(self, name: str, value: Tree) -> str:
         """Add an element, return its key: what is there twice must not look as if it were there once."""
@@ -47,14 +46,9 @@ _HIDDEN = Hidden(REDACTED)
 
 def normalize(blocks: Iterable[bytes], fingerprint: Callable[[str], str], longest: int = LONGEST) -> Configuration:
     """Return the tree of a document, longer values as digests; `WorkFailed` where it is not a deployment."""
-    builder = _Builder(fingerprint, longest)
-    try:
-        with uncollected():
-            tree = Configuration(builder.fields(parse(b"".join(blocks)), holds_items=False))
-    except RecursionError:
-        raise too_deep() from None
-    tree.hides = builder.hides
-    return tree
+    builder = Builder(fingerprint, longest)
+    with uncollected():
+        return builder.tree_of(blocks)
 
 
 @contextmanager
@@ -69,89 +63,164 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-# Secrets become fingerprints on the way, so that no comparison ever holds one.
-class _Builder:
-    def __init__(self, fingerprint: Callable[[str], str], longest: int) -> None:
-        self._fingerprint, self._longest = fingerprint, longest
-        self.hides = False
+class _Open:
+    # An object or list that comes member by member.
+    __slots__ = ("holds_items", "key", "plain", "tree")
 
-    def fields(self, fields: Document, *, holds_items: bool) -> dict[str, Tree]:
+    def __init__(self, key: str, tree: dict[str, Tree], *, holds_items: bool = False, plain: Any = None) -> None:
+        self.key, self.tree = key, tree
+        self.holds_items = holds_items  # of an object: its `items` are settings
+        self.plain = plain  # for what is not taken apart: the object or list itself
+
+
+class _Settings(Items):
+    # The list `items` of what holds config items.
+    pass
+
+
+# Secrets become fingerprints on the way, so that no comparison ever holds one.
+class Builder:
+    """A target that makes the tree of a document."""
+
+    whole: frozenset[str] = frozenset()  # the lists whose elements are not taken apart, however long
+
+    def __init__(self, fingerprint: Callable[[str], str], longest: int = LONGEST) -> None:
+        self.fingerprint, self.longest = fingerprint, longest
+        self._open: list[_Open] = []
+        self._tree = Configuration()
+        self._hides = False
+
+    def tree_of(self, blocks: Iterable[bytes]) -> Configuration:
+        """Return the tree of a document; `WorkFailed` where it is not one."""
+        try:
+            read_into(self, blocks)
+        except RecursionError:
+            raise too_deep() from None
+        self._tree.hides = self._hides
+        return self._tree
+
+    def value(self, key: str, value: Any) -> None:
+        """Take a member of what was begun, or the whole document."""
+        if not self._open:
+            self._tree = Configuration(self._fields(value, holds_items=False))
+            return
+        top = self._open[-1]
+        if top.plain is not None:
+            top.plain.append(value) if isinstance(top.plain, list) else top.plain.update({key: value})
+        elif isinstance(top.tree, Items):
+            self._into_list([value], top.tree, top.key)
+        else:
+            self._into(top.tree, [(key, value)], holds_items=top.holds_items)
+
+    def begin(self, key: str, bracket: str) -> None:
+        """Take the beginning of an object or list; what stands where a text should, or is one setting, stays whole."""
+        top = self._open[-1] if self._open else _Open("", {})
+        in_list, an_object = isinstance(top.tree, Items), bracket == "{"
+        odd = key in SECRET_FIELDS or isinstance(top.tree, _Settings) or (in_list and not an_object)
+        odd = odd or (in_list and top.key in self.whole)
+        if top.plain is not None or odd:
+            self._open.append(_Open(key, {}, plain={} if an_object else []))
+        elif an_object:
+            holds_items = top.key in ITEM_HOLDER_LISTS if in_list else key in ITEM_HOLDERS
+            self._open.append(_Open(key, {}, holds_items=holds_items))
+        else:
+            self._open.append(_Open(key, _Settings() if top.holds_items and key == "items" else Items()))
+
+    def end(self) -> None:
+        """Take the end of what was begun last."""
+        ended = self._open.pop()
+        if ended.plain is not None:
+            self.value(ended.key, ended.plain)
+            return
+        tree = ended.tree if isinstance(ended.tree, Items) else _with_fields(ended.tree)
+        if not self._open:
+            self._tree = Configuration(tree)
+        elif isinstance(above := self._open[-1].tree, Items):
+            above.add(identity(tree), tree)
+        else:
+            above[ended.key] = tree
+
+    def _fields(self, fields: Object, *, holds_items: bool) -> dict[str, Tree]:
         tree: dict[str, Tree] = {}
-        for key, value in fields.items():
+        self._into(tree, fields.items(), holds_items=holds_items)
+        return _with_fields(tree) if "items" in tree else tree
+
+    def _into(self, tree: dict[str, Tree], fields: Iterable[tuple[str, Any]], *, holds_items: bool) -> None:
+        for key, value in fields:
             if value is None:
                 continue  # absent and null are the same (M2.3)
             if key in SECRET_FIELDS:
                 tree[key] = self._secret(value)
-            elif type(value) is str:
-                tree[key] = self._text(value)
-            elif type(value) is dict:
-                tree[key] = self.fields(value, holds_items=key in ITEM_HOLDERS)
-            elif type(value) is list:
-                settings = holds_items and key == "items"
-                tree[key] = (
-                    self._settings(value) if settings else self._list(value, hold_items=key in ITEM_HOLDER_LISTS)
-                )
+            elif isinstance(value, dict):
+                tree[key] = self._fields(value, holds_items=key in ITEM_HOLDERS)
+            elif isinstance(value, list):
+                items = tree[key] = _Settings() if holds_items and key == "items" else Items()
+                self._into_list(value, items, key)
             else:
                 tree[key] = self._text(value)
-        items = tree.get("items")
-        return _with_fields(items, tree) if isinstance(items, Items) and type(fields["items"]) is list else tree
 
-    def _settings(self, elements: Sequence[object]) -> Items:
-        items = Items()
+    def _into_list(self, elements: Iterable[object], items: Items, key: str) -> None:
+        settings = isinstance(items, _Settings)
         for element in elements:
-            if not isinstance(element, dict):
-                self._add(element, items)
-                continue
-            name, value, flag = element.get("name"), element.get("value"), element.get("sensitive")
-            key = name if type(name) is str else str(self._reduced(name))
-            if value == REDACTED and flag is not False:
-                items.add(key, self._hidden())
-            else:
-                items.add(key, self._secret(value) if sensitive(key, flag) else self._text(value))
-        return items
+            if isinstance(element, dict):
+                if settings:
+                    self._setting(element, items)
+                else:
+                    items.add(*self.element(element, key))
+            elif element is not None:
+                text = self._text(self._names(element) if isinstance(element, list) else element)
+                items.add(text, text)
 
-    def _list(self, elements: Sequence[object], *, hold_items: bool = False) -> Items:
+    def element(self, element: Object, key: str) -> tuple[str, Tree]:
+        """Return identity and tree of an object in the list of this key."""
+        tree = self._fields(element, holds_items=key in ITEM_HOLDER_LISTS)
+        return identity(tree), tree
+
+    def _setting(self, element: Object, items: Items) -> None:
+        name, value, flag = element.get("name"), element.get("value"), element.get("sensitive")
+        key = name if type(name) is str else str(self._reduced(name))
+        if value == REDACTED and flag is not False:
+            items.add(key, self._hidden())
+        else:
+            items.add(key, self._secret(value) if sensitive(key, flag) else self._text(value))
+
+    def _names(self, elements: list[object]) -> list[str]:
         items = Items()
-        for element in elements:
-            self._add(element, items, holds_items=hold_items)
-        return items
-
-    def _add(self, element: object, items: Items, *, holds_items: bool = False) -> None:
-        if isinstance(element, dict):
-            tree = self.fields(element, holds_items=holds_items)
-            items.add(identity(tree), tree)
-        elif element is not None:
-            text = self._text(list(self._list(element)) if isinstance(element, list) else element)
-            items.add(text, text)
+        self._into_list(elements, items, "")
+        return list(items)
 
     def _hidden(self) -> Hidden:
-        self.hides = True
+        self._hides = True
         return _HIDDEN
 
     def _secret(self, value: object) -> str:
-        return self._hidden() if value == REDACTED else self._fingerprint(self._spell(value))
+        return self._hidden() if value == REDACTED else self.fingerprint(self._spell(value))
 
     def _text(self, value: object) -> str:
         text = value if type(value) is str else self._spell(value)
-        return text if len(text) <= self._longest else shortened(text, self._fingerprint)
+        return text if len(text) <= self.longest else shortened(text, self.fingerprint)
 
     def _spell(self, value: object) -> str:
         if isinstance(value, str):
             return value
         if isinstance(value, dict | list):
             return str(self._reduced(value))
-        if isinstance(value, Decimal):
+        if isinstance(value, Number):
             return f"{value.normalize():f}" if abs(value.adjusted()) < _DIGITS else str(value)
         return "" if value is None else spell_plain(value)
 
     def _reduced(self, value: object) -> object:
         # What stands where a text should, without secrets.
         if isinstance(value, dict):
-            return self.fields(value, holds_items=False)
+            return self._fields(value, holds_items=False)
         return [self._reduced(one) for one in value if one is not None] if isinstance(value, list) else value
 
 
-def _with_fields(items: Items, tree: dict[str, Tree]) -> Items:
+def _with_fields(tree: dict[str, Tree]) -> dict[str, Tree]:
+    # Return the elements of `items` where that is a list, and beside them what stood beside it.
+    items = tree.get("items")
+    if not isinstance(items, Items) or items.fields is not None:
+        return tree
     items.fields = frozenset([items.add(key, value) for key, value in tree.items() if value is not items])
     return items
 

@@ -1,10 +1,11 @@
 """Write the copy for reading, sharing and comparing: the same document, every secret replaced by its fingerprint."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from typing import Any
 
 from maint.deployment.document import JsonWriter, encoded, spell_key, spell_plain, spell_text
-from maint.deployment.json_events import Event, EventParser, Scalar
+from maint.deployment.reader import CONTAINERS, Reader, members
 from maint.deployment.secret_index import SecretIndex
 from maint.deployment.sensitive import SECRET_FIELDS, readable, sensitive
 
@@ -32,7 +33,8 @@ class RedactedCopy:
     def __init__(self, blocks: Iterator[bytes], secrets: SecretIndex, fingerprint: Callable[[str], str]) -> None:
         self._blocks = blocks
         self._out = bytearray()
-        self._parser = EventParser(_Redactor(secrets, fingerprint, self._ready))
+        self._redactor = _Redactor(secrets, fingerprint)
+        self._reader = Reader(self._redactor)
         self._ended = False
 
     def read(self, size: int) -> bytes:
@@ -40,16 +42,14 @@ class RedactedCopy:
         while len(self._out) < size and not self._ended:
             block = next(self._blocks, b"")
             if block:
-                self._parser.feed(block)
+                self._reader.feed(block)
             else:
-                self._parser.close()
+                self._reader.close()
                 self._ended = True
+            self._out += encoded(self._redactor.taken())
         piece = bytes(self._out[:size])
         del self._out[:size]
         return piece
-
-    def _ready(self, text: str) -> None:
-        self._out += encoded(text)
 
 
 class _Frame:
@@ -58,69 +58,94 @@ class _Frame:
     __slots__ = ("flag", "name", "pending")
 
     def __init__(self) -> None:
-        self.pending: list[tuple[str, Scalar]] = []
-        self.name: Scalar = None
-        self.flag: Scalar = None
+        self.pending: list[tuple[str, object]] = []
+        self.name: object = None
+        self.flag: object = None
 
 
 class _Redactor:
-    def __init__(self, secrets: SecretIndex, fingerprint: Callable[[str], str], write: Callable[[str], None]) -> None:
-        self._fingerprint, self._write = fingerprint, write
+    def __init__(self, secrets: SecretIndex, fingerprint: Callable[[str], str]) -> None:
+        self._fingerprint = fingerprint
         self._pieces: list[str] = []
         self._writer = JsonWriter(self._pieces.append)
-        self._frames: list[_Frame | None] = []  # None for a list
-        self._key = ""
+        self._frames: list[_Frame | None] = [None]  # None for a list, and for what is around the document
         self._spelled_key = lru_cache(maxsize=_REMEMBERED)(spell_key)
         self._identity = lru_cache(maxsize=_REMEMBERED)(spell_text)
         self._free = lru_cache(maxsize=_REMEMBERED)(lambda text: spell_text(secrets.masked(text, fingerprint)))
 
-    def __call__(self, events: Sequence[Event]) -> None:
-        frame = self._frames[-1] if self._frames else None
-        for event, value in events:
-            if event == "map_key":
-                self._key = value  # type: ignore[assignment]  # a key is text
-            elif event == "start_map" or event == "start_array":
-                key = ""
-                if frame is not None:
-                    self._flush(frame, whole=False)
-                    key = self._spelled_key(self._key)
-                frame = _Frame() if event == "start_map" else None
-                self._frames.append(frame)
-                self._writer.begin("{" if frame else "[", key)
-            elif event == "end_map" or event == "end_array":
-                if frame is not None:
-                    self._flush(frame, whole=True)
-                self._writer.end()
-                self._frames.pop()
-                frame = self._frames[-1] if self._frames else None
-            elif frame is not None:
-                frame.pending.append((self._key, value))
-            else:
-                self._writer.member(self._spell(value))
-        self._write("".join(self._pieces))
+    def taken(self) -> str:
+        """Return what was written since the last call."""
+        text = "".join(self._pieces)
         self._pieces.clear()
+        return text
+
+    def begin(self, key: str, bracket: str) -> None:
+        key = self._key(key)
+        self._frames.append(_Frame() if bracket == "{" else None)
+        self._writer.begin(bracket, key)
+
+    def _key(self, key: str) -> str:
+        frame = self._frames[-1]
+        if frame is None:
+            return ""
+        self._flush(frame, whole=False)
+        return self._spelled_key(key)
+
+    def end(self) -> None:
+        frame = self._frames.pop()
+        if frame is not None:
+            self._flush(frame, whole=True)
+        self._writer.end()
+
+    def value(self, key: str, value: object) -> None:
+        frame = self._frames[-1]
+        if value.__class__ in CONTAINERS:
+            self._container(key, value)
+        elif frame is not None:
+            frame.pending.append((key, value))
+        else:
+            self._writer.members([self._spell(value)])
+
+    def _container(self, key: str, value: Any) -> None:  # Any: an object or list
+        if value.__class__ is list:
+            self.begin(key, "[")
+            for inner in value:
+                self.value("", inner)
+            self.end()
+        elif CONTAINERS.isdisjoint(map(type, value.values())) and value.__class__ is dict:  # as most are
+            key = self._key(key)
+            self._writer.flat(self._texts(value.items(), value.get("name"), value.get("sensitive"), whole=True), key)
+        else:
+            self.begin(key, "{")
+            for name, inner in members(value):
+                self.value(name, inner)
+            self.end()
 
     def _flush(self, frame: _Frame, *, whole: bool) -> None:
-        # While an object is not `whole`, its flag may still come, so values are secret.
         for key, value in frame.pending:
             if key == "name":
                 frame.name = value
             elif key == "sensitive":
                 frame.flag = value
-        for key, value in frame.pending:
-            self._writer.member(self._spelled_key(key) + self._shown(frame, key, value, whole))
+        self._writer.members(self._texts(frame.pending, frame.name, frame.flag, whole=whole))
         frame.pending.clear()
 
-    def _shown(self, frame: _Frame, key: str, value: Scalar, whole: bool) -> str:
-        if key in SECRET_FIELDS or (key == "value" and self._secret(frame, whole)):
-            return spell_text(self._fingerprint(str(value))) if readable(value) else self._spell(value)
-        if key in IDENTITY and isinstance(value, str):
-            return self._identity(value)
-        return self._spell(value)
+    def _texts(self, pairs: Iterable[tuple[str, object]], name: object, flag: object, *, whole: bool) -> list[str]:
+        # While an object is not `whole`, its flag may still come, so values are secret.
+        texts = []
+        for key, value in pairs:
+            if key in SECRET_FIELDS or (key == "value" and self._secret(name, flag, whole=whole)):
+                shown = spell_text(self._fingerprint(str(value))) if readable(value) else self._spell(value)
+            elif value.__class__ is str:
+                shown = self._identity(value) if key in IDENTITY else self._free(value)
+            else:
+                shown = spell_plain(value)
+            texts.append(self._spelled_key(key) + shown)
+        return texts
 
     @staticmethod
-    def _secret(frame: _Frame, whole: bool) -> bool:
-        return sensitive(frame.name, frame.flag) or not (whole or isinstance(frame.flag, bool))
+    def _secret(name: object, flag: object, *, whole: bool) -> bool:
+        return sensitive(name, flag) or not (whole or isinstance(flag, bool))
 
-    def _spell(self, value: Scalar) -> str:
+    def _spell(self, value: object) -> str:
         return self._free(value) if isinstance(value, str) else spell_plain(value)

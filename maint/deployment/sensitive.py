@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeAlias
 
-from maint.deployment.json_reducer import Fields
+from maint.deployment.reducer import Fields
 from maint.deployment.secret_index import SecretIndex
 from maint.model.snapshot import Finding, Redaction
 

@@ -1,5 +1,6 @@
 """Values of parameters in their types, whether they come from a YAML file or from a command line."""
 
+import re
 from collections.abc import Callable
 
 from maint.errors import Invalid, Position
@@ -34,6 +35,8 @@ def _string(value: object) -> Json:
 def _integer(value: object) -> Json:
     if isinstance(value, bool):
         raise TypeError("it is true or false")
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", str(value)):
+        raise ValueError("write a whole number")
     return int(str(value))
 
 

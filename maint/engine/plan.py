@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from maint.config.error_messages import words_of
 from maint.config.suggestions import meant
 from maint.engine.hosts import HostLimit, batches, share
 from maint.engine.load import Library
@@ -207,4 +208,4 @@ def _validated(kind: Step[Arguments], values: Mapping[str, Json], step: StepText
         problem = error.errors()[0]
         key = str(problem["loc"][0]) if problem["loc"] else ""
         at = step.argument_places.get(key, step.at)
-        raise Invalid(f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}", at=at) from None
+        raise Invalid(f"{key}: {words_of(problem, values.get(key))}", at=at) from None

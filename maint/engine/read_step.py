@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from pydantic import ValidationError
 
+from maint.config.error_messages import words_of
 from maint.config.suggestions import did_you_mean, meant
 from maint.config.yaml import Document
 from maint.engine.forms import StepForm
@@ -137,16 +138,20 @@ class StepReader:
             raise Invalid(f"there is no step kind {item.do!r}", at=at, hint=hint)
         self._done.append(_Done(item.do, _SECTIONS[str(path[0])], at))
         for key in ("retry", "until"):
-            if step.effect is not Effect.READ and _repeats(item, key):
-                raise Invalid(
-                    f"`{key}` is for steps that only read; {step.kind} changes something",
-                    at=self._document.where((*path, key)),
-                    hint="`maint playbook resume` takes up a run that failed, and looks before it repeats",
-                )
+            with self._found:
+                self._refuse_repeating(step, item, key, path)
         for key, value in item.with_.items():
             with self._found:
                 self._argument(step, key, _json(value), (*path, "with", key), known)
         self._found.listed += argument_mistakes(step, item.with_, self._document, path)
+
+    def _refuse_repeating(self, step: Step[Arguments], item: StepForm, key: str, path: Path) -> None:
+        if step.effect is not Effect.READ and _repeats(item, key):
+            raise Invalid(
+                f"`{key}` is for steps that only read; {step.kind} changes something",
+                at=self._document.where((*path, key)),
+                hint="`maint playbook resume` takes up a run that failed, and looks before it repeats",
+            )
 
     def _argument(self, step: Step[Arguments], key: str, value: Json, path: Path, known: set[str]) -> None:
         if key in step.expressions and isinstance(value, str):
@@ -297,7 +302,8 @@ def argument_mistakes(
                 continue  # judged when it is rendered, still before anything is touched
             if problem["type"] == "missing" and key in misspelled:
                 continue
-            yield _argument_error(step, problem["type"], problem["msg"], key, with_, document, path)
+            words = words_of(problem, _json(with_.get(key)))
+            yield _argument_error(step, problem["type"], words, key, with_, document, path)
 
 
 def _argument_error(
@@ -315,4 +321,4 @@ def _argument_error(
         at = document.where((*path, "with") if with_ else (*path, "do"), key=True)
         return Invalid(f"{step.kind} needs the argument {key!r}", at=at)
     at = document.where((*path, "with", key)) if key else document.where(path)
-    return Invalid(f"{key}: {words[0].lower()}{words[1:]}", at=at)
+    return Invalid(f"{key}: {words}", at=at)

@@ -226,7 +226,7 @@ class Runner:
             return left_out(action, self._plan.actions[index - 1] if index else None)
         values = {**action.scope, **self._values}
         if action.when is not None and not holds(action.when, values):
-            return skipped(f"not now: {action.when}")
+            return skipped("not needed: its condition does not hold")
         if action.late:
             filled = {key: _worked_out(action, key, values) for key in action.late}
             action = replace(action, arguments={**action.arguments, **filled})

@@ -84,7 +84,8 @@ SWITCHES: dict[str, Switch] = {
     "no-license-message": Switch(
         "no-license", ("express", "cloudera", "no-license"), "which of the three texts says that there is none", "M9"
     ),
-    "unknown-setting": Switch("refuse", ("refuse", "accept"), "a setting of the manager that nobody knows", "M10.5"),
+    "unknown-setting": Switch("refuse", ("refuse", "accept"), "a setting that nobody knows", "M19.1"),
+    "default-setting": Switch("keep", ("keep", "drop"), "a setting that is set to its default value", "M19.3"),
     "wrong-content-type": Switch("refuse", ("refuse", "accept"), "bodies that are not said to be JSON (415)", "M2.3"),
     "server-instances": Switch("1", COUNT, "servers listed by GET /cm/instances", "M10.5"),
     "rotate-internal-secrets": Switch(

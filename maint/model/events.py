@@ -1,4 +1,4 @@
-"""What happened, as data: a run is a stream of these and nothing else."""
+"""The records of a run as it happens: a run is a stream of events and nothing else."""
 
 from datetime import datetime
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What a check found out about a host."""
+"""The record of what one check found out about one host: state, severity, observed, expected, remedy."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What a fleet of hosts answers, one noun a host."""
+"""Records of hosts reached over SSH: what one replied, which host key it presented, where that key stands."""
 
 from enum import StrEnum
 

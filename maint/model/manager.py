@@ -1,4 +1,4 @@
-"""What a management API says about itself, its clusters and its commands (M3, M4, M5, M9, M10)."""
+"""What a management API says about itself, its clusters and its commands (M3, M4, M5, M9, M10, M18, M19)."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -37,6 +37,7 @@ class Service(msgspec.Struct, frozen=True):
     name: str
     type: str
     state: str
+    staleness: str = ""  # FRESH, STALE, STALE_REFRESHABLE; "" where it is not told
 
     @property
     def at_rest(self) -> bool:
@@ -51,6 +52,42 @@ class Role(msgspec.Struct, frozen=True):
     type: str
     state: str
     host_id: str
+    maintenance: bool = False
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What has settings or takes commands, by the manager's names; all empty: the manager itself (M18, M19)."""
+
+    cluster: str = ""  # empty beside a service: the monitoring service
+    service: str = ""
+    role: str = ""
+    role_group: str = ""
+    host: str = ""  # its hostId
+    hostname: str = ""  # of that host, for people
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        of_cluster = f" of {self.cluster}" if self.cluster else ""
+        service = f"service {self.service}{of_cluster}"
+        if self.role or self.role_group:
+            return f"role {self.role} of {service}" if self.role else f"role group {self.role_group} of {service}"
+        if self.service:
+            return service
+        if self.host:
+            return f"host {self.hostname or self.host}"
+        return f"cluster {self.cluster}" if self.cluster else "the manager"
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One setting of a place; `value` is None where it is not set, so that the default counts (M19)."""
+
+    name: str
+    value: str | None = msgspec.field(default=None)
+    default: str | None = None
+    sensitive: bool | None = None  # None: the server does not flag
+
+    def __repr__(self) -> str:
+        return f"Setting({self.name})"
 
 
 class Cluster(msgspec.Struct, frozen=True):

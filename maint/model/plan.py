@@ -60,6 +60,7 @@ class Action(msgspec.Struct, frozen=True):
     retry: Retry = Retry()  # how often it is tried; more than once only for READ
     lane: str = ""  # what it belongs to, such as one of several virtual clusters; where it fails, other lanes go on
     within: str = ""  # the included playbook it comes from, as its place in the plan; empty: the outermost
+    shown: Sequence[str] = ()  # lines for whoever reads the plan, such as what a file loses; never on disk
     until: str | None = None  # an expression over `result` that must hold before it ends; only for READ
     max_fail: int | None = None  # how many hosts of the run may fail: it goes on without them
 

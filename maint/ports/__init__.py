@@ -14,7 +14,19 @@ import msgspec
 
 from maint.config.schema import SiteSettings
 from maint.model.json import Json
-from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
+from maint.model.manager import (
+    Account,
+    Cluster,
+    Command,
+    Host,
+    Instance,
+    License,
+    Place,
+    Presence,
+    Role,
+    Service,
+    Setting,
+)
 from maint.model.secret import Secret, SecretBytes
 from maint.ports.hosts import Fleet as Fleet
 from maint.ports.hosts import Ran as Ran
@@ -104,6 +116,18 @@ class ManagerSight(Protocol):
     def management_roles(self) -> Sequence[Role]:
         """Return the roles of the monitoring service."""
 
+    def roles(self, service: Place) -> Sequence[Role]:
+        """Return the roles of a service."""
+
+    def role_groups(self, service: Place) -> Sequence[str]:
+        """Return the names of a service's role config groups."""
+
+    def settings_of(self, place: Place) -> Sequence[Setting]:
+        """Return all settings that a place knows, set or not; secrets read REDACTED where the manager redacts."""
+
+    def commands_of(self, place: Place) -> Sequence[Command]:
+        """Return what runs now on a place itself; nothing for a host, whose commands are not listed."""
+
     def hosts(self) -> Sequence[Host]:
         """Return all hosts."""
 
@@ -137,6 +161,26 @@ class Manager(ManagerSight, Protocol):
 
     def cluster_command(self, cluster: str, name: str) -> Command:
         """Send `commands/start` or `commands/stop`; the answer may already be a rejection."""
+
+    def place_command(self, place: Place, name: str, arguments: Mapping[str, Json] | None = None) -> Command:
+        """Send a command by its name to a place that is no role."""
+
+    def role_command(self, service: Place, name: str, roles: Sequence[str]) -> Sequence[Command]:
+        """Send a command to roles of a service; what did not begin comes back as failed."""
+
+    def maintain(self, place: Place, *, on: bool) -> Command:
+        """Put a place into maintenance mode, or take it out; it is done when this returns."""
+
+    def configure(self, place: Place, name: str, value: str | None, message: str) -> None:
+        """Set one setting of a place, or unset it (None); no other changes.
+
+        Raises:
+            AnswerMissing: it may have been set; look.
+            WorkFailed: the manager refused the value.
+        """
+
+    def import_kdc_account(self, username: str, password: Secret) -> Command:
+        """Hand over the account with which the manager makes principals in the KDC."""
 
     def delete_cluster(self, cluster: str) -> bool:
         """Delete; return False where it was already gone (404)."""

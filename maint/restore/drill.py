@@ -8,15 +8,16 @@ import msgspec
 from maint import __version__
 from maint.deployment.compare import Comparison, compare
 from maint.deployment.fingerprint import site_fingerprint
-from maint.deployment.json_events import BLOCK, blocks
 from maint.deployment.judge import DeploymentSummary
 from maint.deployment.normalize import normalize
+from maint.deployment.reader import BLOCK, blocks
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.snapshot import Snapshot, Trust
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.select_snapshot import usable_license
+from maint.snapshots.escrow import escrow
 from maint.snapshots.parts import DEPLOYMENT, open_part
 from maint.snapshots.records import DRILL, FAILED, PASSED, Record, Verification, write_record
 from maint.snapshots.verify import verdict_of, verify
@@ -95,6 +96,9 @@ class _Rehearsed:
             verification = verify(self._site, self._snapshot.id, 3)
         if verification.result is not Trust.VERIFIED:
             raise WorkFailed(f"it does not pass level 3: {verification.words}")
+        for one in escrow(self._site, self._snapshot):
+            # A key that does not fit says nothing of the snapshot: it is told, and brands no good backup.
+            yield f"{'' if one.opens else 'WARNING: '}recipient {one.recipient}: {one.words}"
         begun = self._site.clock.monotonic()
         with self._phase("open"):
             summary = verdict_of(self._site, self._snapshot).summary

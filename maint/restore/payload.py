@@ -13,9 +13,9 @@ import msgspec
 
 from maint.deployment.document import spell
 from maint.deployment.fingerprint import site_fingerprint
-from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.normalize import Tree, normalize
+from maint.deployment.reader import blocks
 from maint.deployment.secret_index import SecretIndex
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot

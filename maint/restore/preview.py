@@ -9,8 +9,8 @@ import msgspec
 from maint.config.schema import SiteSettings
 from maint.deployment.compare import VOLATILE, Comparison, Difference, compare, masked, reason
 from maint.deployment.fingerprint import site_fingerprint
-from maint.deployment.json_events import blocks
 from maint.deployment.normalize import Tree, normalize
+from maint.deployment.reader import blocks
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import Refused
 from maint.model.formatting import show_duration

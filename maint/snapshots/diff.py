@@ -11,8 +11,9 @@ import msgspec
 
 from maint.deployment.compare import Comparison, Difference, compare, masked
 from maint.deployment.fingerprint import Fingerprint, site_fingerprint
-from maint.deployment.json_events import blocks
-from maint.deployment.normalize import LONGEST, Tree, normalize, shortened
+from maint.deployment.normalize import LONGEST, Tree, shortened
+from maint.deployment.outline import Outline, unfold
+from maint.deployment.reader import blocks
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot
@@ -30,7 +31,7 @@ class Side(msgspec.Struct, frozen=True):
 
     label: str  # a snapshot's id, or the manager
     source: str  # `raw`, `redacted copy` or `server`
-    tree: dict[str, Tree]  # secrets as fingerprints
+    outline: Outline  # secrets as fingerprints
     format: tuple[str, str]  # release and API version: where they are equal, a field of one side only is a difference
     known: SecretIndex  # the secrets met on the way, to keep them out of the answer
 
@@ -59,14 +60,17 @@ def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, whole: bool
             f"snapshot {snapshot.id} holds virtual clusters alone: there is no configuration to compare",
             hint="`maint backup list` shows the others; `maint backup show` tells what it holds",
         )
-    known = SecretIndex()
-    longest = _EVERYTHING if whole else LONGEST
-    tree = _of_copy(sight, snapshot, longest) if redacted else _of_raw(sight, snapshot, known, longest)
-    versions = snapshot.versions
+    if redacted and not snapshot.has(REDACTED_COPY):
+        raise WorkFailed(f"snapshot {snapshot.id} has no redacted copy", hint="compare it where the private key is")
+    known, versions = SecretIndex(), snapshot.versions
+    name = REDACTED_COPY if redacted else DEPLOYMENT
+    fingerprint = site_fingerprint(sight) if redacted else known.noting(site_fingerprint(sight))
+    with open_part(sight, snapshot, name) as stream:
+        found = Outline(blocks(stream.read), fingerprint, _EVERYTHING if whole else LONGEST)
     return Side(
         snapshot.id,
         "redacted copy" if redacted else "raw",
-        tree,
+        found,
         (versions.get("manager", ""), versions.get("api", "")),
         known,
     )
@@ -78,9 +82,9 @@ def of_server(sight: Sight, *, whole: bool = False) -> Side:
     release = sight.manager.release()
     known = SecretIndex()
     with sight.manager.deployment() as answer:
-        longest = _EVERYTHING if whole else LONGEST
-        tree = normalize(blocks(answer.read), known.noting(site_fingerprint(sight)), longest)
-    return Side(sight.settings.manager.host, "server", tree, (release, api), known)
+        fingerprint = known.noting(site_fingerprint(sight))
+        found = Outline(blocks(answer.read), fingerprint, _EVERYTHING if whole else LONGEST)
+    return Side(sight.settings.manager.host, "server", found, (release, api), known)
 
 
 def differences(sight: Sight, before: Side, after: Side) -> Comparison:
@@ -90,9 +94,10 @@ def differences(sight: Sight, before: Side, after: Side) -> Comparison:
 
 def held_against(before: Side, after: Side, fingerprint: Fingerprint) -> Comparison:
     """Compare two sides whose fingerprints are these."""
-    found = compare(before.tree, after.tree)
+    unfold(before.outline, after.outline)
+    found = compare(before.outline.tree, after.outline.tree)
     if before.format == after.format:
-        added = [Difference(steps, None, _shown(after.tree, steps)) for steps in found.added]
+        added = [Difference(steps, None, _shown(after.outline.tree, steps)) for steps in found.added]
         found.differences, found.added = [*found.differences, *added], []
     if "redacted copy" in (before.source, after.source) and before.source != after.source:
         _weigh_scrubbed(found, fingerprint)
@@ -135,18 +140,6 @@ def _unified(before: Side, after: Side, found: Comparison) -> Iterator[str]:
 
 def _one_line(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-
-
-def _of_raw(sight: Sight, snapshot: Snapshot, known: SecretIndex, longest: int) -> dict[str, Tree]:
-    with open_part(sight, snapshot, DEPLOYMENT) as stream:
-        return normalize(blocks(stream.read), known.noting(site_fingerprint(sight)), longest)
-
-
-def _of_copy(sight: Sight, snapshot: Snapshot, longest: int) -> dict[str, Tree]:
-    if not snapshot.has(REDACTED_COPY):
-        raise WorkFailed(f"snapshot {snapshot.id} has no redacted copy", hint="compare it where the private key is")
-    with open_part(sight, snapshot, REDACTED_COPY) as stream:
-        return normalize(blocks(stream.read), site_fingerprint(sight), longest)
 
 
 def _shown(tree: Tree, steps: Sequence[str]) -> str:

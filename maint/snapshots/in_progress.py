@@ -1,4 +1,4 @@
-"""What this machine and others remember of a store: what is being written there, and what was seen in it.
+"""Notes of snapshots that are being written, so that nobody sweeps their parts, and of the newest one ever seen.
 
 In the state folder: `begun/<id>` with the address of the store, and `seen.json`. In the store, for machines that share
 no lock: `<site>/under-way/<id>-<owner>` while files of virtual clusters are being stored.

@@ -8,7 +8,7 @@ from typing import BinaryIO, cast
 
 from maint import files
 from maint.deployment.document import Document, parse
-from maint.deployment.json_events import BLOCK
+from maint.deployment.reader import BLOCK
 from maint.errors import Refused, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Part, Snapshot, StoredFile

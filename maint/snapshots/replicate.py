@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from maint.config.schema import SiteSettings
-from maint.deployment.json_events import BLOCK
+from maint.deployment.reader import BLOCK
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.json import Json
 from maint.model.secret import Secret

@@ -1,7 +1,7 @@
 """Verify a snapshot to a level, and never say more than was seen.
 
-1: the stored bytes of every part against the signed manifest. 2: everything opens, and the deployment parses and
-holds what is counted. 3: the rules of a restore hold; the configured password opens an administrator. Without a key
+1: the stored bytes of every part against the signed manifest. 2: everything opens; the deployment and its copy parse,
+and hold what is counted. 3: the rules of a restore hold; the configured password opens an administrator. Without a key
 that fits, 2 and 3 rest on the judgement made on capture: it stands in the manifest, and 1 proves the same bytes.
 """
 
@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
-from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge, Verdict
+from maint.deployment.reader import blocks
 from maint.errors import Invalid, NoKeyFits, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
@@ -28,6 +28,7 @@ from maint.snapshots.parts import (
     DEPLOYMENT,
     LICENSE,
     MANAGER_FILES,
+    REDACTED_COPY,
     TRUSTSTORE,
     Read,
     drain,
@@ -99,12 +100,16 @@ def record(site: Site, verification: Verification) -> str:
     return write_record(site, entry)
 
 
+def usual_level(snapshot: Snapshot) -> int:
+    """Return how deep a snapshot is looked at where nobody says: 3, but 2 for what was never meant to be restored."""
+    return 3 if snapshot.restorable or not snapshot.has(DEPLOYMENT) else 2
+
+
 def prove_new(
     site: Site, snapshot: Snapshot, *, opening: bool = False, files_read: datetime | None = None
 ) -> Generator[str, None, Verification]:
     """Verify a snapshot just stored as `verify` does, keep the result and yield it in words; WorkFailed: it failed."""
-    level = 3 if snapshot.restorable or not snapshot.has(DEPLOYMENT) else 2
-    verification = verify(site, snapshot.id, level, opening=opening, files_read=files_read)
+    verification = verify(site, snapshot.id, usual_level(snapshot), opening=opening, files_read=files_read)
     record(site, verification)
     yield verification.words
     if failures := verification.failures:
@@ -214,9 +219,12 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
             verdict = _judged(stream.read, Judge(asked.account, asked.password))
             counted = _counts(snapshot, verdict)
             return replace(content, verdict=verdict, findings=(*content.findings, counted))
-        if part.name == LICENSE:
+        if part.name == REDACTED_COPY:
+            if wrong := _differing(snapshot, _judged(stream.read, Judge()), but="redacted"):
+                raise WorkFailed(f"it is not a copy of the deployment: {wrong}")
+        elif part.name == LICENSE:
             return replace(content, license=stream.read())
-        if part.name == TRUSTSTORE:
+        elif part.name == TRUSTSTORE:
             if not usable(stream.read()):
                 raise WorkFailed("it holds no password")
         elif part.name == MANAGER_FILES:
@@ -234,11 +242,15 @@ def _judged(read: Read, judge: Judge) -> Verdict:
 
 
 def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:
-    expected, found = snapshot.judgement.counts, verdict.judgement.counts
-    differing = [name for name, count in expected.items() if found.get(name) != count]
-    wrong = [f"{found.get(name)} {name}, {expected[name]} recorded" for name in differing]
-    words = "; ".join(wrong) or f"{found['hosts']} hosts, {found['roles']} roles, {found['items']} settings as recorded"
+    found, wrong = verdict.judgement.counts, _differing(snapshot, verdict)
+    words = wrong or f"{found['hosts']} hosts, {found['roles']} roles, {found['items']} settings as recorded"
     return Finding("counts", not wrong, words)
+
+
+def _differing(snapshot: Snapshot, verdict: Verdict, but: str = "") -> str:
+    expected, found = snapshot.judgement.counts, verdict.judgement.counts
+    differing = [name for name, count in expected.items() if found.get(name) != count and name != but]
+    return "; ".join(f"{found.get(name)} {name}, {expected[name]} recorded" for name in differing)
 
 
 def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Finding]:

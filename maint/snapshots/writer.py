@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from maint.config.schema import SiteSettings
 from maint.deployment.fingerprint import site_fingerprint
-from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge, Verdict
+from maint.deployment.reader import blocks
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import StoreFailed, WorkFailed

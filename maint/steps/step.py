@@ -1,6 +1,6 @@
 """What a step kind is: a plan made by looking, and an effect that looks again before it acts."""
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
@@ -73,6 +73,7 @@ class Step(Generic[A]):
         undo: str | None = None,
         facts: Mapping[str, Json] | None = None,
         confirm: str | None = None,
+        shown: Sequence[str] = (),
     ) -> Action:
         """Return an action of this kind; the engine adds what the playbook says about it."""
         return Action(
@@ -85,6 +86,7 @@ class Step(Generic[A]):
             undo=undo,
             facts=facts or {},
             confirm=confirm,
+            shown=shown,
         )
 
 

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 from maint.deployment.fingerprint import Fingerprint
-from maint.deployment.json_events import blocks
-from maint.deployment.normalize import normalize
+from maint.deployment.normalize import LONGEST
+from maint.deployment.outline import Outline
+from maint.deployment.reader import blocks
 from maint.deployment.secret_index import SecretIndex
 from maint.snapshots.diff import Side, held_against
 from tests.benchmarks.exports import Export
@@ -52,16 +53,19 @@ def _command(before: Path, after: Path) -> Cost:
         return sorted(runs, key=lambda cost: cost.wall)[2]
 
 
+def side(path: Path, fingerprint: Fingerprint) -> Side:
+    """Return a file as one of the sides that are compared."""
+    known = SecretIndex()
+    with path.open("rb") as file:
+        found = Outline(blocks(file.read), known.noting(fingerprint), LONGEST)
+    return Side(path.name, "raw", found, ("7.6.5", "v49"), known)
+
+
 def _compare(before: Path, after: Path) -> None:
     """Compare two files, and print how many differences there are and how long that took."""
     began = time.perf_counter()
-    fingerprint, sides = Fingerprint(b"k" * 32), []
-    for path in (before, after):
-        known = SecretIndex()
-        with path.open("rb") as file:
-            tree = normalize(blocks(file.read), known.noting(fingerprint))
-        sides.append(Side(path.name, "raw", tree, ("7.6.5", "v49"), known))
-    found = held_against(*sides, fingerprint)
+    fingerprint = Fingerprint(b"k" * 32)
+    found = held_against(side(before, fingerprint), side(after, fingerprint), fingerprint)
     print(len(found.differences), time.perf_counter() - began)
 
 

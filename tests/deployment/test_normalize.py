@@ -20,7 +20,7 @@ from maint.adapters.seal import AgeSeal
 from maint.deployment.fingerprint import Fingerprint
 from maint.deployment.judge import Judge
 from maint.deployment.secret_index import SecretIndex
-from maint.deployment.json_events import blocks
+from maint.deployment.reader import blocks
 from maint.deployment.redacted_copy import RedactedCopy
 
 export, folder = Path(sys.argv[1]), Path(sys.argv[2])

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from maint.deployment.compare import compare
 from maint.deployment.fingerprint import Fingerprint
-from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge
 from maint.deployment.normalize import normalize
+from maint.deployment.reader import blocks
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secret_index import SecretIndex
 

@@ -1,4 +1,4 @@
-"""Whatever is in a document, in whichever style and pieces it comes and whoever parses it, the same is said of it."""
+"""Whatever is in a document, in whichever style and pieces it comes or is taken apart, the same is said of it."""
 
 import json
 import random
@@ -7,17 +7,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import ijson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.deployment import json_events
 from maint.deployment.compare import compare
 from maint.deployment.fingerprint import Fingerprint
-from maint.deployment.json_events import blocks
 from maint.deployment.judge import Judge
 from maint.deployment.normalize import Tree, normalize
+from maint.deployment.reader import Reader, blocks
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import WorkFailed
@@ -167,16 +165,26 @@ def test_any_document_is_the_same_in_any_style_and_pieces(document: dict[str, An
     assert said(json.dumps(document).encode(), 100) == expected
 
 
-@given(DOCUMENTS)
-def test_any_document_is_the_same_to_both_parsers(document: dict[str, Any]) -> None:
+@given(DOCUMENTS, st.sampled_from([1, 30, 200, 1000]))
+def test_any_document_is_the_same_however_little_fits_into_the_window(document: dict[str, Any], window: int) -> None:
     content = dumps(document).encode()
     expected = said(content, SIZES[-1])
-    fastest = json_events._fastest
-    json_events._fastest = lambda: ijson.get_backend("python")
+    usual, Reader.window = Reader.window, window
     try:
         assert said(content, SIZES[-1]) == expected
+        assert said(content, 100) == expected
     finally:
-        json_events._fastest = fastest
+        Reader.window = usual
+
+
+@pytest.mark.parametrize("window", [1, 500, 5000])
+def test_every_recording_is_the_same_however_little_fits_into_the_window(
+    deployment: Path, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = deployment.read_bytes()
+    expected = said(content, SIZES[-1])
+    monkeypatch.setattr(Reader, "window", window)
+    assert said(content, SIZES[1]) == expected
 
 
 @given(DOCUMENTS)

@@ -47,7 +47,6 @@ HOMES = {
     "zstandard": ("maint.adapters.seal",),
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
     "botocore": ("maint.adapters.stores.s3",),
-    "ijson": ("maint.deployment.json_events",),
 }
 
 

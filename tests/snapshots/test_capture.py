@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from maint import help as help_pages
 from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Trust
@@ -36,6 +37,22 @@ def test_every_deployment_is_stored_and_comes_back_byte_for_byte(
     assert find(place, taken.snapshot.id) == taken.snapshot
     with open_part(place, taken.snapshot, DEPLOYMENT) as stream:
         assert stream.read() == content
+
+
+def test_a_part_is_sealed_for_as_many_as_its_help_page_tells(place: Any, tmp_path: Path, run: Run) -> None:
+    licence = tmp_path / "license.txt"
+    licence.write_bytes(LICENSE)
+    place.manage(license=licence)
+    snapshot = run(take(place)).snapshot
+    several = len(snapshot.recipients)
+    page = (Path(help_pages.__file__).parent / "backup.md").read_text()
+    assert "| the deployment, the manager files, documents of virtual clusters | N + 1 | 1 |" in page
+    assert "| licence, truststore password, files of virtual clusters | N | 1 |" in page
+    for name, more in ((DEPLOYMENT, 1), ("license.txt.age", 0)):
+        header = (place.folder(snapshot.id) / name).read_bytes().partition(b"\n---")[0].splitlines()
+        stanzas = [line.split()[1] for line in header if line.startswith(b"-> ")]
+        assert stanzas.count(b"X25519") == several + more
+        assert sum(kind.endswith(b"-grease") for kind in stanzas) == len(stanzas) - several - more == 1
 
 
 def test_the_layout_on_disk_is_as_promised(place: Any, tmp_path: Path, run: Run) -> None:

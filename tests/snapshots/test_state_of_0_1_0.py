@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.ports import free_port
+from tests.steps.operator import Said, maint
 
 DATA = Path(__file__).parents[1] / "data/state-0.1.0"
 VERSION = "0.1.0"
@@ -38,18 +38,6 @@ SAMPLE = (
     "init-user/secrets-kept-midst",
 )
 CAMPAIGN = bool(os.environ.get("MAINT_CAMPAIGN"))
-
-
-class Said:
-    """What a command answered."""
-
-    def __init__(self, ran: "subprocess.CompletedProcess[str]") -> None:
-        self.code, self.out, self.err = ran.returncode, ran.stdout, ran.stderr
-
-    @property
-    def json(self) -> Any:
-        """Standard output as JSON."""
-        return json.loads(self.out)
 
 
 class Place:
@@ -97,15 +85,11 @@ class Place:
         self.unpack(f"kills/{name.partition('/')[0]}.tar.xz", f"{re.escape(name)}/")
 
     def __call__(self, *words: str) -> Said:
-        """Run a command in a process of its own."""
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("MAINT_")}
-        ran = subprocess.run(
-            [sys.executable, "-c", "from maint.cli.start import main; main()", *map(self.here, words)],
-            env={**kept, "MAINT_CONFIG": str(self.folder / "site.yaml"), "MAINT_LAB": str(self.folder)},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert ran.returncode != 70, ran.stderr
-        return Said(ran)
+        """Run a command in this process."""
+        env = {"MAINT_CONFIG": str(self.folder / "site.yaml"), "MAINT_LAB": str(self.folder)}
+        said = maint(*map(self.here, words), **env)
+        assert said.code != 70, said.err
+        return said
 
     def here(self, text: str) -> str:
         """Return a text with this place for the placeholders."""

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable
 from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 from maint.adapters.seal import AgeSeal
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.model.snapshot import Trust
+from maint.snapshots import capture, writer
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find, newest_restorable
 from maint.snapshots.manifest import MANIFEST, decode
-from maint.snapshots.parts import DEPLOYMENT
+from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import remove
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import record, verdict_of, verify
@@ -88,6 +90,25 @@ def test_what_was_found_out_before_hides_nothing_that_became_another(place: Any,
     assert verify(place, taken.id).on_capture
     with pytest.raises(Refused, match="no private key"):
         verdict_of(place, taken)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"), [(b'{"clusters" : [ ]', "ends at byte 17"), (b'{"clusters" : [ ]}', "hosts, ")]
+)
+@pytest.mark.parametrize("level", [2, 3])
+def test_a_redacted_copy_that_was_signed_but_is_none_fails(
+    place: Any, run: Run, monkeypatch: pytest.MonkeyPatch, level: int, content: bytes, told: str
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(writer, "RedactedCopy", lambda *_: BytesIO(content))
+        patched.setattr(capture, "prove_new", lambda *_, **__: iter(()))
+        run(take(place))
+    (taken,) = [entry.snapshot for entry in entries(place)]
+    assert verify(place, taken.id, 1).result is Trust.VERIFIED
+    found = verify(place, taken.id, level)
+    assert found.result is Trust.FAILED
+    assert REDACTED_COPY in words(found)
+    assert told in words(found)
 
 
 def test_an_unknown_level_is_refused(place: Any, taken: Any) -> None:

@@ -1,4 +1,4 @@
-"""Reads that may be asked again, and changes that are sent once."""
+"""HTTP calls to the management API: what only reads may be asked again, a change is sent once."""
 
 from collections.abc import Callable, Iterable
 from typing import NoReturn

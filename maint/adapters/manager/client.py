@@ -3,19 +3,22 @@
 import contextlib
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
+from urllib.parse import quote, urlencode
 
 from maint.adapters.http.answers import Streamed, decode, read_reply
 from maint.adapters.http.request import BLOCK, Form, Timeouts
 from maint.adapters.manager import decoding
 from maint.adapters.manager.calls import Calls, lost, segment
+from maint.adapters.manager.places import path_of, service_path
 from maint.adapters.manager.reads import Reads
 from maint.adapters.manager.refusals import PROXY
 from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, WorkFailed
 from maint.model.json import Json
-from maint.model.manager import Command, License
+from maint.model.manager import Command, License, Place
+from maint.model.secret import Secret
 from maint.ports import Answer, Body, Clock, Secrets
 from maint.ports.virtual_cluster import Content
 
@@ -47,8 +50,34 @@ class ManagerClient(Reads):
         """Send a command to the monitoring service or some roles (M5); what did not begin comes back as failed."""
         if not roles:
             return [decoding.command(self._command(f"/cm/service/commands/{segment(name)}"))]
+        return self.role_command(Place(), name, roles)
+
+    def place_command(self, place: Place, name: str, arguments: Mapping[str, Json] | None = None) -> Command:
+        """Send a command by its name to a place that is no role (M18)."""
+        body = None if arguments is None else json.dumps(arguments).encode()
+        return decoding.command(self._command(f"{path_of(place)}/commands/{segment(name)}", body))
+
+    def maintain(self, place: Place, *, on: bool) -> Command:
+        """Put a place into maintenance mode, or take it out; it is done when this returns (M20)."""
+        verb = "enterMaintenanceMode" if on else "exitMaintenanceMode"
+        return decoding.command(self._command(f"{path_of(place)}/commands/{verb}"))
+
+    def configure(self, place: Place, name: str, value: str | None, message: str) -> None:
+        """Set one setting of a place, or unset it by null; what is not listed stays as it is (M19)."""
+        body = json.dumps({"items": [{"name": name, "value": value}]}).encode()
+        path = f"{self._root()}{path_of(place)}/config?message={quote(message)}"
+        call = self._calls.change("PUT", path, body=body)
+        self._calls.done(self._calls.act(call), call)
+
+    def import_kdc_account(self, username: str, password: Secret) -> Command:
+        """Hand over the account that makes principals in the KDC; the API takes both in the query (M21)."""
+        given = urlencode({"username": username, "password": password.reveal()}, quote_via=quote)
+        return decoding.command(self._command(f"/cm/commands/importAdminCredentials?{given}"))
+
+    def role_command(self, service: Place, name: str, roles: Sequence[str]) -> Sequence[Command]:
+        """Send a command to roles of a service (M18); what did not begin comes back as failed."""
         body = json.dumps({"items": list(roles)}).encode()
-        answer = self._command(f"/cm/service/roleCommands/{segment(name)}", body)
+        answer = self._command(f"{service_path(service)}/roleCommands/{segment(name)}", body)
         refused = decoding.fields(answer).get("errors")
         errors = [str(error) for error in refused] if isinstance(refused, list) else []
         begun = [decoding.command(item) for item in decoding.items(answer) or ()]

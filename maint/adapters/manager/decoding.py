@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from maint.model.json import Json
-from maint.model.manager import Cluster, Command, Host, Instance, License, Role, Service
+from maint.model.manager import Cluster, Command, Host, Instance, License, Role, Service, Setting
 from maint.model.secret import scrub
 
 Fields = Mapping[str, Json]
@@ -102,7 +102,8 @@ def bases(context: Fields) -> set[str]:
 
 def service(source: Fields) -> Service:
     """Return a service; a state that it does not give is UNKNOWN."""
-    return Service(text(source, "name"), text(source, "type"), text(source, "serviceState") or "UNKNOWN")
+    state, stale = text(source, "serviceState") or "UNKNOWN", text(source, "configStalenessStatus")
+    return Service(text(source, "name"), text(source, "type"), state, stale)
 
 
 def role(source: Fields) -> Role:
@@ -112,7 +113,17 @@ def role(source: Fields) -> Role:
         type=text(source, "type"),
         state=text(source, "roleState") or "UNKNOWN",
         host_id=text(fields(source.get("hostRef")), "hostId"),
+        maintenance=flag(source, "maintenanceMode") is True,
     )
+
+
+def setting(source: Fields) -> Setting:
+    """Return a setting as the full view of a configuration has it (M19)."""
+
+    def given(name: str) -> str | None:
+        return None if source.get(name) is None else text(source, name)
+
+    return Setting(text(source, "name"), given("value"), given("default"), flag(source, "sensitive"))
 
 
 def host(source: Fields) -> Host:

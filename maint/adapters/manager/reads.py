@@ -8,11 +8,24 @@ from datetime import datetime
 from maint.adapters.http.answers import Streamed, decode, unexpected
 from maint.adapters.manager import decoding
 from maint.adapters.manager.calls import Calls, segment
+from maint.adapters.manager.places import path_of, service_path
 from maint.adapters.manager.refusals import PROXY
 from maint.adapters.manager.session import PlainUse, version
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.manager import Account, Cluster, Command, Host, Instance, License, Presence, Role, Service
+from maint.model.manager import (
+    Account,
+    Cluster,
+    Command,
+    Host,
+    Instance,
+    License,
+    Place,
+    Presence,
+    Role,
+    Service,
+    Setting,
+)
 from maint.model.secret import Secret
 from maint.ports import Answer
 
@@ -93,6 +106,24 @@ class Reads:
     def management_roles(self) -> Sequence[Role]:
         """Return the roles of the monitoring service; none where there is no such service."""
         return [decoding.role(item) for item in self._calls.objects_if_known(f"{self._root()}/cm/service/roles")]
+
+    def roles(self, service: Place) -> Sequence[Role]:
+        """Return the roles of a service (M18)."""
+        return [decoding.role(item) for item in self._listed(f"{service_path(service)}/roles")]
+
+    def role_groups(self, service: Place) -> Sequence[str]:
+        """Return the names of a service's role config groups (M18)."""
+        return [decoding.text(item, "name") for item in self._listed(f"{service_path(service)}/roleConfigGroups")]
+
+    def settings_of(self, place: Place) -> Sequence[Setting]:
+        """Return all settings that a place knows: the full view alone has those that are not set (M19)."""
+        return [decoding.setting(item) for item in self._listed(f"{path_of(place)}/config?view=full")]
+
+    def commands_of(self, place: Place) -> Sequence[Command]:
+        """Return what runs now on a place itself; the API lists no commands of hosts (M18)."""
+        if place.host:
+            return []
+        return [decoding.command(item) for item in self._listed(f"{path_of(place)}/commands")]
 
     def hosts(self) -> Sequence[Host]:
         """Return all hosts; the full view alone has their clusters (M10.1)."""

@@ -1,4 +1,4 @@
-"""Resources and their files (J5)."""
+"""Calls of the jobs API about resources and their files (J5)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager

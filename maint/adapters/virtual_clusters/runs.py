@@ -1,4 +1,4 @@
-"""Runs and their logs (J6)."""
+"""Calls of the jobs API about runs of jobs and their logs (J6)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress

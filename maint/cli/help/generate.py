@@ -7,38 +7,27 @@ from typing import Annotated
 
 import msgspec
 import typer
-from typer.completion import get_completion_script  # type: ignore[attr-defined]  # named in its documentation's own code
 
 import maint
 from maint.cli.app import COMMANDS, app
 from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, command, loaded
+from maint.cli.completion.scripts import script_for
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.open_site import settings_of
 from maint.cli.options import Flags, argument, option
-from maint.cli.schedule.install import At, Drill, Every, Jitter, Prune, User, request_of, shown
+from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.errors import UsageError
 from maint.model.formatting import parse_duration, show_duration
 from maint.render import from_file
 
-SHELLS = ("bash", "zsh", "fish")
-
 
 @command(example="maint generate systemd --at 02:15")
-def systemd(
-    flags: Flags,
-    at: At = "",
-    every: Every = "",
-    jitter: Jitter = "",
-    prune: Prune = False,
-    drill: Drill = "",
-    user: User = False,
-) -> None:
+def systemd(flags: Flags, wanted: Wanted) -> None:
     """Print the units that `maint schedule install` would write."""
-
     settings = settings_of(flags)
-    request = request_of(at, every, jitter, "systemd", user=user, prune=prune, drill=drill, folder="")
+    request = request_of(wanted, "systemd")
     files = files_of(settings, settings.site(), request, os.environ)
     flags.screen().emit({"files": [{"path": str(one.path), "content": one.content} for one in files]}, shown(files))
 
@@ -53,9 +42,9 @@ def man(flags: Flags) -> None:
 @command(example="maint generate schema config")
 def schema(
     flags: Flags,
-    of: Annotated[str, argument("config, or output: what -o json prints.")] = "config",
+    of: Annotated[str, argument("config, playbook, or output: what -o json prints.")] = "config",
 ) -> None:
-    """Print a JSON schema: of the configuration, or of what `-o json` prints."""
+    """Print a JSON schema: of the configuration, of playbooks, or of what `-o json` prints."""
 
     found = schema_of(of)
     flags.screen().raw(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
@@ -75,7 +64,7 @@ def alerts(
 @command(example="maint generate completion bash")
 def completion(flags: Flags, shell: Annotated[str, argument("bash, zsh or fish.")] = "bash") -> None:
     """Print the completion script for a shell."""
-    text = completion_script(shell)
+    text = script_for(shell)
     flags.screen().emit({"script": text}, text.rstrip())
 
 
@@ -125,17 +114,6 @@ def page(whole: Made) -> str:
     lines += [r"\fI/var/lib/maint\fR: locks, journals and keys of a configuration under /etc.", ".SH SEE ALSO"]
     lines += [r"\fBmaint help\fR lists the topics: configuration, backup, restore, exit codes and more."]
     return "\n".join(lines) + "\n"
-
-
-def completion_script(shell: str) -> str:
-    """Return the script that makes a shell complete our commands.
-
-    Raises:
-        UsageError: there is none for that shell.
-    """
-    if shell not in SHELLS:
-        raise UsageError(f"there is no completion for {shell!r}", hint=f"there is one for {', '.join(SHELLS)}")
-    return str(get_completion_script(prog_name="maint", complete_var="_MAINT_COMPLETE", shell=shell)) + "\n"
 
 
 def _options(command: Made) -> list[Option]:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 from maint.config.schema import Config
+from maint.engine.journal import RUN_STATES
+from maint.engine.schema import playbook_schema
 from maint.errors import UsageError
 from maint.model.json import Json
 
@@ -19,16 +21,20 @@ def schema_of(what: str) -> dict[str, Json]:
     """Return a JSON schema.
 
     Args:
-        what: `config`, or `output`.
+        what: `config`, `playbook`, or `output`.
 
     Raises:
-        UsageError: neither.
+        UsageError: none of them.
     """
     if what == "config":
         return {"$schema": _DRAFT, **Config.model_json_schema()}
+    if what == "playbook":
+        return playbook_schema()
     if what == "output":
         return _output()
-    raise UsageError(f"there is no schema of {what!r}", hint="there is one of config, and one of output")
+    raise UsageError(
+        f"there is no schema of {what!r}", hint="there is one of config, one of playbook, and one of output"
+    )
 
 
 def _object(required: Mapping[str, Json], **optional: Json) -> Json:
@@ -121,10 +127,15 @@ def _definitions() -> dict[str, Json]:
             {
                 "id": _TEXT,
                 "playbook": _TEXT,
-                "state": {"enum": ["done", "failed", "interrupted", "refused", "unfinished"]},
+                "state": {"enum": [*RUN_STATES]},
                 "started": _TEXT,
                 "finished": _TEXT_OR_NULL,
-            }
+            },
+            by=_TEXT,
+            version=_TEXT,
+            effect=_TEXT,
+            detail=_TEXT,
+            attempts=_list(_object({"began": _TEXT, "by": _TEXT, "ended": _TEXT_OR_NULL, "state": _TEXT_OR_NULL})),
         ),
         "plan": _object({"source": _TEXT, "site": _TEXT, "actions": _list(action)}, parameters={"type": "object"}),
         "check": _object(

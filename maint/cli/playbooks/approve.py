@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated
 
-import typer
-
 from maint.cli.command import command
 from maint.cli.open_site import opened
-from maint.cli.options import Flags
+from maint.cli.options import Flags, argument, option
 from maint.config.actor import actor
 from maint.engine import journal
 from maint.engine.journal import Record, RunState
@@ -23,9 +21,9 @@ from maint.steps.registry import STEPS
 @command(example="maint playbook approve 20260102T --note 'agreed with the owners'")
 def approve(
     flags: Flags,
-    run_id: Annotated[str, typer.Argument(help="A run's id or its beginning.")],
-    note: Annotated[str, typer.Option("--note", help="Why, for journal and report.")] = "",
-    reject: Annotated[bool, typer.Option("--reject", help="Say no: the step fails.")] = False,
+    run_id: Annotated[str, argument("A run's id or its beginning.")],
+    note: Annotated[str, option("--note", "Why, for journal and report.")] = "",
+    reject: Annotated[bool, option("--reject", "Say no: the step fails.")] = False,
 ) -> int:
     """Answer the question that a run waits for; who, when and why stands in its journal."""
     with opened(flags) as (site, screen):

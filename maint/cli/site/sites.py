@@ -4,7 +4,7 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of
 from maint.cli.options import Flags
-from maint.cli.screen import table
+from maint.cli.screen import cell, table
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.snapshots.open_windows import announced
@@ -28,14 +28,8 @@ def status(flags: Flags) -> None:
         facts = _facts(site)
         screen.emit(
             {"site": site.settings.name, **facts},
-            table(["WHAT", "IS"], [[key.replace("_", " "), _shown(value)] for key, value in facts.items()]),
+            table(["WHAT", "IS"], [[key.replace("_", " "), cell(value)] for key, value in facts.items()]),
         )
-
-
-def _shown(value: Json) -> str:
-    if isinstance(value, list):
-        return ", ".join(str(item) for item in value) or "none"
-    return str(value)
 
 
 def _facts(site: ConfiguredSite) -> dict[str, Json]:
@@ -71,9 +65,11 @@ def _window(site: ConfiguredSite) -> str:
     return "; ".join([*(one.words for one in told.open), *told.doubts]) or "closed"
 
 
+def redacts(settings: dict[str, str]) -> bool:
+    """Tell from the values of a manager's settings whether its API hides secrets for certain."""
+    return "REDACTED" in settings.values()
+
+
 def _redaction(site: ConfiguredSite) -> str:
     """Tell from the settings' values whether the API redacts."""
-    values = site.manager.settings().values()
-    if any(value == "REDACTED" for value in values):
-        return "on"
-    return "off, or nothing to redact among the manager's settings"
+    return "on" if redacts(site.manager.settings()) else "off, or nothing to redact among the manager's settings"

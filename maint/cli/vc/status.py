@@ -8,7 +8,7 @@ from maint.cli.command import command
 from maint.cli.open_site import limit_of, opened
 from maint.cli.options import VC, Flags, argument, option
 from maint.cli.run_playbook import carry_out
-from maint.cli.screen import Screen, table
+from maint.cli.screen import Screen, cell, table
 from maint.cli.vc.select import chosen, ready, warn_of_blindness
 from maint.errors import CannotReach
 from maint.model.json import Json
@@ -37,7 +37,10 @@ def status(flags: Flags) -> None:
             "schedules_awake": sum(job.scheduled and not job.paused for job in jobs_),
             "resources": len(resources_),
         }
-        screen.emit({"virtual_cluster": found}, table(["WHAT", "IS"], [[k, str(v)] for k, v in found.items()]))
+        screen.emit(
+            {"virtual_cluster": found},
+            table(["WHAT", "IS"], [[key.replace("_", " "), cell(value)] for key, value in found.items()]),
+        )
         if not jobs_ and not resources_:
             warn_of_blindness(screen, cluster)
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from maint.lab.manager import kerberos
 from maint.lab.manager.document import Doc, roles, services
 from maint.lab.manager.world import NA, STARTED, STARTING, STOPPED, STOPPING, Command, World
 
@@ -41,11 +42,22 @@ def start_on_role(world: World, cluster: Doc | None, service: Doc, role: Doc, na
     return _begin(world, name, ref, [Work(ref, [role])], call, "Successfully {past} process.", children=False)
 
 
-def start_simple(world: World, name: str, ref: Doc, call: str, praise: str) -> Command:
-    """Start a command that moves no role."""
-    command = _new(world, name, ref, praise)
-    if _fault(world, call) == "command-never-ends":
+def start_simple(world: World, name: str, ref: Doc, call: str, praise: str, problem: str = "") -> Command:
+    """Start a command that moves no role; it will fail where there is a problem."""
+    command = _new(world, name, ref, problem or praise)
+    if world.faults.strikes("command-rejected", call):
+        command.ended, command.success = command.started, False
+        command.message = _NOT_AVAILABLE.format(name=name)
+        return command
+    command.fails = bool(problem)
+    fault = _fault(world, call)
+    if fault == "command-never-ends":
         command.seconds = -1
+    if fault == "command-fails-in-child":
+        child = _new(world, name, ref, f"{name} failed, see the role's log.", command)
+        child.fails, command.fails, command.message = True, True, ""
+    if fault == "command-fails-in-parent":
+        command.fails, command.message = True, f"Failed to perform {name}: the lab was told to let it fail."
     return command
 
 
@@ -213,6 +225,9 @@ def _finish(world: World, command: Command) -> None:
     command.success = not command.fails and all(child.success for child in below)
     if command.success:
         world.role_states.update(dict.fromkeys(command.roles, _ENDS.get(command.name, STARTED)))
+        if command.name in _ENDS and (ref := command.ref.get("serviceRef")) and "roleRef" not in command.ref:
+            world.stale.pop(f"{ref.get('clusterName', '')}/{ref.get('serviceName')}", None)
+        kerberos.finished(world, command)
         return
     _back(world, command)
     if not command.fails or not command.message:

@@ -196,7 +196,7 @@ def pause(world: World, request: Request) -> float:
 
 def ended(world: World, request: Request, response: Response) -> Response:
     """Return the answer to something that was carried out, which a fault may lose."""
-    losing = ("put-answer-lost", "delete-answer-lost")
+    losing = ("put-answer-lost", "delete-answer-lost", "config-answer-lost", "command-answer-lost")
     if response.status == 200 and any(world.faults.strikes(name, request.call) for name in losing):
         return replace(response, lost=True, remark="answer lost")
     return response

@@ -34,7 +34,7 @@ NEVER_ENDS = "command-never-ends"  # the fault whose work outlives it
 # What is kept on disk as it is.
 _KEPT = (
     "license", "license_counts", "trial", "redaction", "tls", "next_command", "role_states", "sessions", "joined",
-    "login_users",
+    "login_users", "maintenance", "stale", "once_set", "kdc_account", "credentials",
 )  # fmt: skip
 
 
@@ -86,6 +86,11 @@ class World:
         self.role_states: dict[str, str] = {}
         self.sessions: dict[str, str] = {}
         self.joined: dict[str, str] = {}  # host id → its cluster; others belong where their roles are
+        self.maintenance: list[str] = []  # what is in maintenance mode, such as `role NAME`
+        self.stale: dict[str, str] = {}  # `cluster/service` → staleness of its configuration
+        self.once_set: list[str] = []  # settings that were set before, `KIND NAME`: they are known, though not set
+        self.kdc_account = True  # whether the account that makes principals was imported (M21)
+        self.credentials: list[str] | None = None  # principals that have keytabs; None: all that are needed
         self.truststore_files: dict[str, bytes] = {}  # by type (JKS, PEM), as the last start found them
         self._checked: dict[tuple[str, str], str] = {}
         self.deployment = deployment
@@ -189,6 +194,8 @@ class World:
             self.commands.clear()
             self.next_command += 100
         self.joined = self.joined if added else {}
+        if not added:
+            self._forget_beside()
         self._stand_everything(STOPPED)
         if added or self.switches["put-stops-clusters"] == "no":
             self.role_states.update({name: state for name, state in before.items() if name in self.role_states})
@@ -223,8 +230,14 @@ class World:
         self.sessions.clear()
         self.role_states.clear()
         self.joined.clear()
+        self._forget_beside()
         self.next_command = 1
         self.login_users = users(self.deployment)
+
+    def _forget_beside(self) -> None:
+        # What no export holds: maintenance, staleness, the Kerberos credentials (M7, M21).
+        self.maintenance, self.stale = [], {}
+        self.kdc_account, self.credentials = False, []
 
     def stuck(self) -> list[Command]:
         """Return the commands that never end."""
@@ -270,7 +283,7 @@ class World:
     def take_json(self, state: Mapping[str, Any]) -> None:  # Any: what `to_json` wrote
         """Take over what `to_json` returned."""
         for name in _KEPT:
-            setattr(self, name, state.get(name, {}) if name == "joined" else state[name])
+            setattr(self, name, state.get(name, getattr(self, name)))
         self.commands = {entry["id"]: Command(**entry) for entry in state["commands"]}
         self.faults = FaultBox([(name, target) for name, target in state["faults"]])
         self.switches = Switches(state["switches"])

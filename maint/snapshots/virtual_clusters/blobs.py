@@ -17,6 +17,7 @@ from typing import BinaryIO, TypeVar, cast
 import msgspec
 
 from maint.errors import StoreFailed, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
@@ -212,5 +213,6 @@ def collect(site: Site) -> Generator[str, None, int]:
     with worker_pool() as (hands, _):
         list(hands.map(site.store.remove, found.names))
     if found.names:
-        yield f"removed {len(found.names)} files of virtual clusters that no snapshot needs from {site.store.location}"
+        count = show_count(len(found.names), "file")
+        yield f"removed {count} of virtual clusters that no snapshot needs from {site.store.location}"
     return len(found.names)

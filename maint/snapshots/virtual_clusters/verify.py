@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
-from maint.deployment.json_events import BLOCK
+from maint.deployment.reader import BLOCK
 from maint.errors import NoKeyFits, Refused, WorkFailed
 from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
 from maint.model.virtual_cluster import File

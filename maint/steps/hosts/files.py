@@ -4,7 +4,7 @@ import hashlib
 import re
 import shlex
 import shutil
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,12 +17,14 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.hosts import undo
+from maint.steps.hosts.difference import COMPARED, difference
 from maint.steps.hosts.fan_out import ask_script, host_list, map_hosts, map_hosts_now, output_of, script, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts
 from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
 
 LARGEST = 64 * 1024 * 1024  # bytes of a file that is put
 _LIMIT = 300.0  # seconds for one host
+_COMPARED = 5  # different contents of one file that are shown
 MODE = re.compile(r"[0-7]{3,4}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 
@@ -71,6 +73,7 @@ class PutFile(Step[PutArguments]):
         _refuse_folders(args.path, found)
         stale = [host for host, stat in found.items() if stat != _wanted(args, content, stat)]
         size = show_size(len(content))
+        shown = _differences(sight.shell, args, content, {host: found[host] for host in stale})
         words = (
             f"put {args.file} ({size}) as {args.path} on {host_list(stale)}"
             if stale
@@ -83,6 +86,7 @@ class PutFile(Step[PutArguments]):
             effect=Effect.CHANGE if stale else Effect.READ,
             undo="`host.put_back` in a playbook puts the old file back",
             facts={"file": _facts(args.file), "stale": list(stale)},
+            shown=shown,
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -109,6 +113,40 @@ class PutFile(Step[PutArguments]):
         if not stale:
             return unchanged(f"{path} is as it should be on {host_list(args.hosts)}")
         return done(f"{path} put on {host_list(list(stale))}", {"hosts": list(stale)})
+
+
+def _differences(shell: ShellSight, args: PutArguments, content: bytes, stale: Mapping[str, Stat]) -> Sequence[str]:
+    """Return how the file differs, once for all hosts where it is the same; its content only where all may read it."""
+    alike: dict[tuple[str, bool], list[str]] = {}
+    for host, stat in stale.items():
+        wanted = _wanted(args, content, stat)
+        shown = all(_for_all(mode) for mode in (stat.mode or wanted.mode, wanted.mode))
+        alike.setdefault((stat.sha256, shown and _for_all(f"{Path(args.file).stat().st_mode & 0o777:o}")), []).append(
+            host
+        )
+    lines = []
+    for (digest, shown), hosts in list(alike.items())[:_COMPARED]:
+        if digest == hashlib.sha256(content).hexdigest():
+            told: Sequence[str] = ["owner, group or mode alone"]
+        elif shown:
+            told = difference(_beginning(shell, hosts[0], args.path) if digest else None, content)
+        else:
+            told = ["not shown: not everybody may read it"]
+        lines += [f"{args.path} on {host_list(hosts)}:", *(f"  {line}" for line in told)]
+    return lines + ([f"and {len(alike) - _COMPARED} other contents"] if len(alike) > _COMPARED else [])
+
+
+def _for_all(mode: str) -> bool:
+    return int(mode, 8) & 0o4 != 0
+
+
+def _beginning(shell: ShellSight, host: str, path: str) -> bytes:
+    # One block more than is compared, so that a file that is too large is known to be.
+    found = b""
+    with shell.stream(host, f"cat < {shlex.quote(path)}", timeout=_LIMIT) as answer:
+        while len(found) <= COMPARED and (block := answer.read(COMPARED)):
+            found += block
+    return found
 
 
 def write(site: Site, host: str, path: str, content: bytes, wanted: Stat) -> None:

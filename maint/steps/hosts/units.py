@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from maint.errors import CannotReach, DeadlinePassed, TimedOut, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.manager import Host
 from maint.model.plan import Action, Effect
@@ -117,12 +118,23 @@ class _Agents(Step[AgentsArguments]):
         hosts = chosen_hosts(sight, args)
         words = self.words(sight, hosts) if hosts else "the config lists no hosts: agents are left alone"
         effect = self.effect if hosts else Effect.READ
-        yield self.action(f"{AGENT} on {len(hosts)} hosts", words, {"hosts": hosts}, effect=effect)
+        yield self.action(f"{AGENT} on {show_count(len(hosts), 'host')}", words, {"hosts": hosts}, effect=effect)
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Do it on all hosts that the plan names; there is nothing to do where the config lists none."""
+        hosts = texts(action.arguments["hosts"])
+        if not hosts:
+            return skipped("the config lists no hosts")
+        return (yield from self.carry_out(hosts, site, work))
+
+    def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
+        """Ask each host first; one that fails does not hide the others."""
+        raise TypeError(f"{self.kind} has no effect")
 
     def words(self, sight: Sight, hosts: Sequence[str]) -> str:
         """Return what a plan says will be done on these hosts."""
         del sight
-        return f"{self.verb} {AGENT} on {len(hosts)} hosts"
+        return f"{self.verb} {AGENT} on {show_count(len(hosts), 'host')}"
 
 
 class StartAgents(_Agents):
@@ -141,13 +153,14 @@ class StartAgents(_Agents):
         words += f"; it runs already on {running} of {len(hosts)} hosts" if running else ""
         return f"{words}; these do not answer now, and are asked again: {host_list(silent)}" if silent else words
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Ask each host first; one that fails does not hide the others."""
-        hosts = texts(action.arguments["hosts"])
-        if not hosts:
-            return skipped("the config lists no hosts")
         started = yield from switch_units(site, hosts, "start", [AGENT], when=False)
-        return done(f"{len(started)} agents started") if started else unchanged(f"all {len(hosts)} agents run already")
+        return (
+            done(f"{show_count(len(started), 'agent')} started")
+            if started
+            else unchanged(f"all {len(hosts)} agents run already")
+        )
 
 
 _RUNS, _IDLE, _SILENT = "runs", "idle", "silent"
@@ -167,13 +180,14 @@ class StopAgents(_Agents):
     kind = "agents.stop"
     verb = "stop"
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Stop them where they run; the agent first, which would start the other again."""
-        hosts = texts(action.arguments["hosts"])
-        if not hosts:
-            return skipped("the config lists no hosts")
         stopped = yield from switch_units(site, hosts, "stop", [AGENT, SUPERVISOR], when=True)
-        return done(f"{len(stopped)} agents stopped") if stopped else unchanged(f"none of {len(hosts)} agents runs")
+        return (
+            done(f"{show_count(len(stopped), 'agent')} stopped")
+            if stopped
+            else unchanged(f"none of {len(hosts)} agents runs")
+        )
 
 
 class RestartAgents(_Agents):
@@ -182,11 +196,8 @@ class RestartAgents(_Agents):
     kind = "agents.restart"
     verb = "restart"
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Note which invocation runs on each host, and restart those that still run in it."""
-        hosts = texts(action.arguments["hosts"])
-        if not hosts:
-            return skipped("the config lists no hosts")
 
         def invocation(host: str) -> str:
             shown = output_of(host, site.shell.ask(host, f"systemctl show {AGENT} -p InvocationID,ActiveState"))
@@ -204,7 +215,11 @@ class RestartAgents(_Agents):
             output_of(host, site.shell.run(host, f"systemctl restart {AGENT}", timeout=_LIMIT))
 
         yield from map_hosts(site, left, restart, f"restart {AGENT}")
-        return done(f"{len(left)} agents restarted") if left else unchanged("all of them were restarted already")
+        return (
+            done(f"{show_count(len(left), 'agent')} restarted")
+            if left
+            else unchanged("all of them were restarted already")
+        )
 
 
 class AwaitAgents(_Agents):
@@ -214,11 +229,8 @@ class AwaitAgents(_Agents):
     effect = Effect.READ
     verb = "wait for"
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+    def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Ask the hosts, then the manager, until nobody is missing."""
-        hosts = texts(action.arguments["hosts"])
-        if not hosts:
-            return skipped("the config lists no hosts")
         seen: list[str] = []
         try:
             yield from _awaited(site, hosts, work.timeout or _LIMIT, seen)
@@ -239,7 +251,7 @@ def _awaited(site: Site, hosts: Sequence[str], limit: float, seen: list[str]) ->
             return
         if site.clock.monotonic() - begun > limit:
             raise TimedOut(f"{len(seen)} of {len(hosts)} agents are missing", detail=seen, hint=_LOOK)
-        yield f"waiting for {len(seen)} agents"
+        yield f"waiting for {show_count(len(seen), 'agent')}"
         site.clock.sleep(pause)
 
 

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from maint.config.suggestions import meant
 from maint.errors import AnswerMissing, Refused, UnknownName, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.manager import Cluster, Command
 from maint.model.plan import Action, Effect
@@ -85,7 +86,7 @@ class _Switch(Step[C]):
         self, cluster: Cluster, missing: list[str], guard: Mapping[str, Json] | None = None, proof: str = ""
     ) -> Action:
         """Return the action for one cluster; `guard` are the arguments of its guard, `proof` what it found."""
-        words = f"{len(missing)} services" if missing else "nothing to do"
+        words = show_count(len(missing), "service") if missing else "nothing to do"
         return self.action(
             f"cluster {cluster.name}",
             f"{self.verb} cluster {cluster.name} ({words}){proof}",
@@ -210,7 +211,7 @@ class DeleteCluster(Step[DeleteArguments]):
         beside = ecs_beside(sight.manager, cluster)
         yield self.action(
             f"cluster {cluster.name}",
-            f"delete cluster {cluster.name} with {services} services{beside}"
+            f"delete cluster {cluster.name} with {show_count(services, 'service')}{beside}"
             f"{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",
             {**args.model_dump(), "cluster": cluster.name},
             undo=f"`maint restore run --cluster {cluster.name} --snapshot {snapshot or 'ID'}`",

@@ -1,4 +1,4 @@
-"""The licence: uploaded before a restore, bytes unchanged (M9)."""
+"""The step that uploads a licence before a restore, its bytes unchanged (M9)."""
 
 from collections.abc import Iterable
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from maint.errors import WorkFailed
+from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ShellSight, Sight, Site, Work
@@ -54,14 +55,16 @@ class RestoreHostFiles(Step[SnapshotArguments]):
         missing = set(lacking(site.shell, host, kept))
         if not missing:
             return unchanged(f"{host} has all {len(kept)} files")
-        yield f"putting {len(missing)} files back on {host}"
+        yield f"putting {show_count(len(missing), 'file')} back on {host}"
         with open_part(site, snapshot, MANAGER_FILES) as stream:
             for member, content in members(stream.read):
                 if member.path in missing or _above(member.path, missing):
                     _put(site, host, member, content)
         shown = sorted(missing)
         more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
-        return done(f"{len(shown)} files put back on {host}: {', '.join(shown[:5])}{more}", {"files": list(shown)})
+        return done(
+            f"{show_count(len(shown), 'file')} put back on {host}: {', '.join(shown[:5])}{more}", {"files": list(shown)}
+        )
 
 
 def lacking(shell: ShellSight, host: str, paths: Sequence[str]) -> Sequence[str]:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
+from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight, Site, Work
@@ -49,7 +50,7 @@ class RestoreReady(Step[ReadyArguments]):
         insist(snapshot, findings)
         yield self.action(
             f"snapshot {snapshot.id}",
-            f"prove that snapshot {snapshot.id} can be restored here ({len(findings)} rules)",
+            f"prove that snapshot {snapshot.id} can be restored here ({show_count(len(findings), 'rule')})",
             {"snapshot": snapshot.id, "license": args.license, "edit": edit.to_json()},
             facts={
                 **manifest_fact(snapshot),

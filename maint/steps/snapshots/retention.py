@@ -7,6 +7,7 @@ from pydantic import Field
 
 from maint.config.actor import user
 from maint.errors import Invalid, Refused
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
@@ -47,7 +48,9 @@ class PruneSnapshots(Step[PruneArguments]):
             summary += "; remove from the copies what was pruned before"
         files = unused(sight, going)
         if files.names:
-            summary += f"; remove {len(files.names)} files of virtual clusters that no snapshot needs then"
+            summary += (
+                f"; remove {show_count(len(files.names), 'file')} of virtual clusters that no snapshot needs then"
+            )
         elif files.waits:
             summary += f"; files of virtual clusters stay for now: {files.waits}"
         yield self.action(

@@ -8,7 +8,7 @@ from typing import cast
 from pydantic import Field, JsonValue
 
 from maint.errors import Refused, WorkFailed
-from maint.model.formatting import show_size
+from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import SUCCEEDED, Object, Run
@@ -108,7 +108,7 @@ class ListRuns(VcStep[JobArguments]):
         runs = cluster_of(action, site).runs([f"job[eq]{job}"])
         found: list[Json] = [{"id": run.id, "status": run.status} for run in runs]
         newest = f", the newest is {runs[-1].id} ({runs[-1].status})" if runs else ""
-        return done(f"{len(runs)} runs of {job}{newest}", found)
+        return done(f"{show_count(len(runs), 'run')} of {job}{newest}", found)
 
 
 def start_once(

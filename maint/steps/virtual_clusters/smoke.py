@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused, MaintError, WorkFailed
-from maint.model.formatting import show_duration
+from maint.model.formatting import show_count, show_duration
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import Object
 from maint.ports import Sight, Site, VirtualClusterSight, Work
@@ -200,4 +200,8 @@ class Sweep(VcStep[VcArguments]):
             yield f"removing resource {resource}"
             cluster.delete_resource(resource)
             swept.append(resource)
-        return done(f"{len(swept)} temporary objects are removed") if swept else unchanged("nothing is left behind")
+        return (
+            done(f"{show_count(len(swept), 'temporary object')} removed")
+            if swept
+            else unchanged("nothing is left behind")
+        )

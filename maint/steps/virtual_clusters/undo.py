@@ -61,16 +61,14 @@ def _path(state: Path, run: str) -> Path:
 def read(state: Path, run: str) -> Kept | None:
     """Return what a run keeps, None where it keeps nothing."""
     try:
-        found = json.loads(_path(state, run).read_text())
+        return msgspec.json.decode(_path(state, run).read_bytes(), type=Kept)
     except FileNotFoundError:
         return None
-    files = [KeptFile(file["path"], file["size"], tuple(file["chunks"])) for file in found["files"]]
-    return Kept(found["generation"], found["put_back"], found["old"], tuple(files), str(found.get("vc", "")))
 
 
 def write(state: Path, run: str, kept: Kept) -> None:
     """Replace the record of a run as a whole, on disk before this returns."""
-    files.replace(_path(state, run), json.dumps(msgspec.to_builtins(kept)).encode())
+    files.replace(_path(state, run), msgspec.json.encode(kept))
 
 
 def mark_put_back(state: Path, run: str, kept: Kept, undo: Undo) -> None:

@@ -211,7 +211,8 @@ def test_every_fault_strikes_where_it_is_aimed_and_as_often_as_it_says(name):
              "truststore": "GET /api/v49/certs/truststorePassword", "virtual-cluster": "GET /dex/api/v1/info",
              "writes": "POST /dex/api/v1/jobs", "lists": "GET /dex/api/v1/jobs", "gateway": "GET /gateway/x",
              "downloads": "GET /dex/api/v1/resources/a/b", "logs": "GET /dex/api/v1/job-runs/1/logs",
-             "kubectl": "kubectl get nodes"}  # fmt: skip
+             "config": "PUT /api/v45/cm/config", "kubectl": "kubectl get nodes",
+             "services": "POST /api/v45/clusters/base/services/hdfs/commands/stop"}  # fmt: skip
     call = calls.get(fault.target, "GET /api/version")
     assert box.strikes(name, call)
     assert box.strikes(name, call) is (fault.count != ONCE)

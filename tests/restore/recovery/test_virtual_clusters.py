@@ -136,7 +136,7 @@ def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_ane
     assert jobs(waiting, FIRST) == {}
     said = resume(waiting)
     assert said.code == 7, said.err
-    assert "Its users have their Kerberos secrets: not now" in said.err  # the control plane saw to it, as was said
+    assert "Its users have their Kerberos secrets: not needed" in said.err  # the control plane saw to it, as was said
     assert f"{SECOND} is left out" in said.err
     assert len(jobs(waiting, FIRST)) == 8
     command = f"playbook run recover-virtual-clusters --set virtual_clusters={SECOND}"

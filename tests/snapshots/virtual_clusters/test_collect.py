@@ -209,7 +209,7 @@ def test_a_dry_run_counts_them_and_a_pruning_removes_them(ground: Ground, api: A
     run(take(ground))
     (action,) = PruneSnapshots().plan(PruneArguments(), ground)
     assert "remove 1 of 2 snapshots" in action.summary
-    assert "remove 1 files of virtual clusters" in action.summary
+    assert "remove 1 file of virtual clusters" in action.summary
     assert len(there(ground)) == files + 1
     result = run(PruneSnapshots().apply(action, ground, Notes()))
     assert result.value["files"] == 1

@@ -46,6 +46,13 @@ class Hosts:
         path.write_text(json.dumps(book))
         return self("playbook", "run", str(path), "--yes", "-o", "json")
 
+    def plan(self, *steps: dict[str, object]) -> Said:
+        """Return the plan of a playbook that is made of these steps."""
+        given = [{"name": f"step {number}", **step} for number, step in enumerate(steps)]
+        path = self.local / "planned.yaml"
+        path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "steps": given}))
+        return self("playbook", "plan", str(path))
+
     def __call__(self, *words: str) -> Said:
         return maint(*words, "--config", str(self.config))
 

@@ -15,7 +15,7 @@ from maint.lab.manager import commands
 from maint.lab.manager.accounts import ADMIN, CLUSTER_ADMIN, Grant, grants
 from maint.lab.manager.api import manager, routes
 from maint.lab.manager.api.messages import Handler, Request, html, printed
-from maint.lab.manager.api.routes import ADMINISTER, FULL, OPERATE, PRIVILEGED, READ
+from maint.lab.manager.api.routes import ADMINISTER, CONFIGURE, FULL, OPERATE, PRIVILEGED, READ
 from maint.lab.manager.document import Doc, major
 from maint.lab.manager.world import World
 
@@ -144,6 +144,7 @@ def _struck(world: World, fault: str, incoming: messages.Request) -> bool:
 
 _ROLES: dict[str, frozenset[str]] = {
     OPERATE: frozenset({ADMIN, CLUSTER_ADMIN, "ROLE_OPERATOR", "ROLE_CONFIGURATOR"}),
+    CONFIGURE: frozenset({ADMIN, CLUSTER_ADMIN, "ROLE_CONFIGURATOR"}),
     ADMINISTER: frozenset({ADMIN, CLUSTER_ADMIN}),
     FULL: frozenset({ADMIN}),
 }

@@ -4,6 +4,7 @@ from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
 from maint.lab.manager.api.clusters import members
 from maint.lab.manager.api.messages import Request, cluster_of, config_items, listing
+from maint.lab.manager.api.services import maintained
 from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, roles
 from maint.lab.manager.world import World
 
@@ -88,7 +89,7 @@ def _shown(world: World, host: Doc, request: Request) -> Doc:
     api = request.api
     answer: Doc = {name: host.get(name) for name in ("hostId", "ipAddress", "hostname", "rackId")}
     answer["hostUrl"] = f"http://{request.host}/cmf/hostRedirect/{host['hostId']}"
-    answer |= {"maintenanceMode": False, "maintenanceOwners": [], "commissionState": "COMMISSIONED", "numCores": 4}
+    answer |= maintained(world, f"host {host['hostId']}") | {"commissionState": "COMMISSIONED", "numCores": 4}
     if api >= 9:
         answer["numPhysicalCores"] = 2
     answer["totalPhysMemBytes"] = _MEMORY

@@ -2,49 +2,15 @@
 
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import accounts, commands, put_deployment
-from maint.lab.manager.api.messages import Request, config_items, listing, plain
-from maint.lab.manager.document import Doc, clusters, dumps, hosts, items
+from maint.lab.manager.api.messages import Request, listing, plain
+from maint.lab.manager.document import Doc, clusters, dumps, hosts
 from maint.lab.manager.views import Hide, as_of, hidden
 from maint.lab.manager.world import World
-
-# Settings of the manager that are known to exist, and their values where nobody set them (M7.2).
-_DEFAULTS = {
-    "AGENT_TLS": "false", "AUTO_TLS_KEYSTORE_PASSWORD": "", "AUTO_TLS_TRUSTSTORE_PASSWORD": "", "AUTO_TLS_TYPE": "NONE",
-    "CLUSTER_STATS_START": "", "HOST_CERT_GENERATOR": "", "KDC_HOST": "", "KDC_TYPE": "MIT KDC",
-    "KEYSTORE_PASSWORD": "", "KEYSTORE_PATH": "", "LDAP_BIND_DN": "", "LDAP_URL": "", "NEED_AGENT_VALIDATION": "false",
-    "PARCEL_UPDATE_FREQ": "60", "PUBLIC_CLOUD_STATUS": "NOT_ON_PUBLIC_CLOUD", "REMOTE_PARCEL_REPO_URLS": "",
-    "SECURITY_REALM": "HADOOP.COM",
-    "SESSION_TIMEOUT": "1800", "TRUSTSTORE_PASSWORD": "", "TRUSTSTORE_PATH": "", "WEB_TLS": "false",
-}  # fmt: skip
-_FAMILIES = ("AUTO_TLS_", "CUSTOM_", "HTTP_", "HTTPS_", "KDC_", "KRB_", "LDAP_", "PARCEL_", "SAML_", "TLS_")
 
 
 def version(world: World, _request: Request) -> Response:
     """Answer what was built."""
     return Response(value=world.deployment.get("versionInfo"))
-
-
-def read_config(world: World, request: Request) -> Response:
-    """Answer the manager's own settings."""
-    listed = items(world.deployment.get("managerSettings"))
-    return listing(config_items(world, listed, request, _DEFAULTS))
-
-
-def write_config(world: World, request: Request) -> Response:
-    """Change settings: null resets one, what is not listed stays (M10.5)."""
-    settings = {str(item.get("name")): item for item in items(world.deployment.get("managerSettings"))}
-    for item in request.entries("the settings"):
-        name = item.get("name")
-        if not isinstance(name, str) or isinstance(item.get("value"), dict | list):
-            raise ApiError(400, "Cannot read the settings: each needs a name, and a value that is a string.")
-        if world.switches["unknown-setting"] == "refuse" and name not in settings and not _known(name):
-            raise ApiError(400, f"Unknown configuration attribute '{name}'.")
-        settings.pop(name, None)
-        if item.get("value") is not None:
-            settings[name] = _item(world, item, name)
-    world.deployment["managerSettings"] = {"items": [settings[name] for name in sorted(settings)]}
-    world.changed()
-    return read_config(world, request)
 
 
 def database(_world: World, _request: Request) -> Response:
@@ -75,15 +41,6 @@ def peers(world: World, _request: Request) -> Response:
     listed = [{name: value for name, value in peer.items() if name != "password"}
               for peer in world.deployment.get("peers") or []]  # fmt: skip
     return listing(listed)
-
-
-def _known(name: str) -> bool:
-    return name in _DEFAULTS or name.startswith(_FAMILIES)
-
-
-def _item(world: World, item: Doc, name: str) -> Doc:
-    flagged = {"sensitive": "PASSWORD" in name or name.endswith("_PW")} if world.shape >= 14 else {}
-    return {"name": name, "value": str(item["value"]), **flagged}
 
 
 def api_version(world: World, _request: Request) -> Response:

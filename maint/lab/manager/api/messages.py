@@ -9,7 +9,7 @@ import msgspec
 
 from maint.lab.http import messages
 from maint.lab.http.messages import ApiError, Response
-from maint.lab.manager.document import Doc, dumps, items, parse, roles, services, without_nulls
+from maint.lab.manager.document import Doc, dumps, parse, roles, services, without_nulls
 from maint.lab.manager.views import as_of, hide_items
 from maint.lab.manager.world import World
 
@@ -133,11 +133,6 @@ def one(entries: Callable[[World, Request], list[Doc]], what: str, key: str = "n
     return lambda world, request: Response(
         value=one_of(entries(world, request), key, list(request.parts.values())[-1], what)
     )
-
-
-def settings_of(holder: Callable[[World, Request], Doc], field: str = "config") -> Handler:
-    """Return what lists the settings that an object of the document overrides, as a reader may see them (M7.2)."""
-    return lambda world, request: listing(config_items(world, items(holder(world, request).get(field)), request))
 
 
 def config_items(

@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 
 from maint.lab.http.routes import Routes
-from maint.lab.manager.api import clusters, commands, hosts, manager, security, services
-from maint.lab.manager.api.messages import Handler, all_of, one, part, settings_of
+from maint.lab.manager.api import by_name, clusters, commands, hosts, manager, security, services, settings
+from maint.lab.manager.api.messages import Handler, all_of, one, part
 
-READ, OPERATE, ADMINISTER, FULL, PRIVILEGED = "read", "operate", "administer", "full", "privileged"
+READ, OPERATE, CONFIGURE = "read", "operate", "configure"
+ADMINISTER, FULL, PRIVILEGED = "administer", "full", "privileged"
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -24,21 +25,28 @@ class Route(msgspec.Struct, frozen=True):
 
 _REAL_CALLS = Path(__file__).parents[2] / "data" / "management-api.txt"
 _AUTH_ROLES, _MAPPINGS = part("authRoles"), part("externalUserMappings")
+_MAINTENANCE = "{verb:enterMaintenanceMode|exitMaintenanceMode}"
 _PARCEL = "clusters/{cluster}/parcels/products/{product}/versions/{version}"
 
 # The calls of a service: one of a cluster, or the management service.
 _OF_A_SERVICE = {
     "GET ": Route(services.read),
-    "GET /config": Route(settings_of(services.service)),
+    "GET /config": Route(settings.read(settings.service)),
+    "PUT /config": Route(settings.write(settings.service), CONFIGURE, takes_json=True),
     "GET /commands": Route(commands.active_on_service),
     "GET /roles": Route(all_of(services.roles_shown)),
     "GET /roles/{role}": Route(one(services.roles_shown, "Role")),
-    "GET /roles/{role}/config": Route(settings_of(services.role)),
+    "GET /roles/{role}/config": Route(settings.read(settings.role)),
+    "PUT /roles/{role}/config": Route(settings.write(settings.role), CONFIGURE, takes_json=True),
+    "GET /roles/{role}/commands": Route(by_name.active_on_role),
+    f"POST /roles/{{role}}/commands/{_MAINTENANCE}": Route(by_name.maintain_role, OPERATE, 2),
     "GET /roleConfigGroups": Route(all_of(services.groups_shown), since=3),
     "GET /roleConfigGroups/{group}": Route(one(services.groups_shown, "Role config group"), since=3),
-    "GET /roleConfigGroups/{group}/config": Route(settings_of(services.group), since=3),
+    "GET /roleConfigGroups/{group}/config": Route(settings.read(settings.group), since=3),
+    "PUT /roleConfigGroups/{group}/config": Route(settings.write(settings.group), CONFIGURE, 3, takes_json=True),
     "GET /roleConfigGroups/{group}/roles": Route(all_of(services.roles_shown), since=3),
     "POST /commands/{verb:start|stop|restart}": Route(commands.on_service, OPERATE),
+    f"POST /commands/{_MAINTENANCE}": Route(by_name.maintain_service, OPERATE, 2),
     "POST /roleCommands/{verb:start|stop|restart}": Route(commands.on_roles, OPERATE, takes_json=True),
 }
 ROUTES: dict[str, Route] = {
@@ -50,14 +58,26 @@ ROUTES: dict[str, Route] = {
     "GET tools/echo": Route(manager.echo),
     "GET tools/echoError": Route(manager.echo_error),
     "GET cm/version": Route(manager.version),
-    "GET cm/config": Route(manager.read_config),
-    "PUT cm/config": Route(manager.write_config, FULL, takes_json=True),
-    "GET cm/allHosts/config": Route(settings_of(lambda world, _: world.deployment, "allHostsConfig")),
+    "GET clusters/{cluster}/services/{service}/commandsByName": Route(by_name.names_of_service, since=6),
+    "POST clusters/{cluster}/services/{service}/commands/{name}": Route(by_name.on_service, OPERATE, 6),
+    "GET clusters/{cluster}/services/{service}/roles/{role}/commandsByName": Route(by_name.names_of_role, since=6),
+    "POST clusters/{cluster}/services/{service}/roleCommands/{name}": Route(
+        by_name.on_roles, OPERATE, 1, takes_json=True
+    ),
+    "GET cm/config": Route(settings.read(settings.manager, "managerSettings")),
+    "PUT cm/config": Route(settings.write(settings.manager, "managerSettings"), FULL, takes_json=True),
+    "GET cm/allHosts/config": Route(settings.read(settings.all_hosts, "allHostsConfig")),
+    "PUT cm/allHosts/config": Route(settings.write(settings.all_hosts, "allHostsConfig"), CONFIGURE, takes_json=True),
     "GET cm/scmDbInfo": Route(manager.database, since=14),
     "GET cm/shutdownReadiness": Route(manager.shutdown_readiness, since=30),
     "GET cm/instances": Route(manager.instances, since=41),
     "GET cm/commands": Route(commands.active_on_manager),
     "POST cm/commands/generateCmca": Route(commands.generate_cmca, FULL, 32, takes_json=True),
+    "POST cm/commands/{name:inspectHosts|refreshParcelRepos}": Route(by_name.on_manager, OPERATE),
+    "POST cm/commands/importAdminCredentials": Route(by_name.import_kdc_account, FULL, 7),
+    "POST cm/commands/generateCredentials": Route(by_name.generate_credentials, FULL),
+    "GET cm/kerberosInfo": Route(by_name.kerberos_info, since=7),
+    "GET cm/kerberosPrincipals": Route(by_name.kerberos_principals, since=9),
     "GET cm/peers": Route(manager.peers, since=3),
     "GET cm/deployment": Route(manager.read_deployment, ADMINISTER, 2),
     "PUT cm/deployment": Route(manager.replace_deployment, ADMINISTER, 2, takes_json=True),
@@ -73,6 +93,9 @@ ROUTES: dict[str, Route] = {
     "DELETE clusters/{cluster}": Route(clusters.delete, ADMINISTER),
     "GET clusters/{cluster}/commands": Route(commands.active_on_cluster),
     "POST clusters/{cluster}/commands/{verb:start|stop|restart}": Route(commands.on_cluster, OPERATE),
+    "POST clusters/{cluster}/commands/{name:refresh}": Route(by_name.on_cluster, OPERATE, 6),
+    f"POST clusters/{{cluster}}/commands/{_MAINTENANCE}": Route(by_name.maintain_cluster, OPERATE, 2),
+    "GET clusters/{cluster}/kerberosInfo": Route(by_name.kerberos_info, since=12),
     "GET clusters/{cluster}/hosts": Route(hosts.read_of_cluster, since=3),
     "POST clusters/{cluster}/hosts": Route(hosts.add_to_cluster, ADMINISTER, 3, takes_json=True),
     "DELETE clusters/{cluster}/hosts/{host}": Route(hosts.remove_from_cluster, ADMINISTER, 10),
@@ -88,7 +111,9 @@ ROUTES: dict[str, Route] = {
     "POST commands/{id}/retry": Route(commands.retry, OPERATE),
     "GET hosts": Route(hosts.read_all),
     "GET hosts/{host}": Route(hosts.read),
-    "GET hosts/{host}/config": Route(settings_of(hosts.named)),
+    "GET hosts/{host}/config": Route(settings.read(settings.host)),
+    "PUT hosts/{host}/config": Route(settings.write(settings.host), CONFIGURE, takes_json=True),
+    f"POST hosts/{{host}}/commands/{_MAINTENANCE}": Route(by_name.maintain_host, OPERATE, 2),
     "POST hosts/removeHostsFromCluster": Route(hosts.remove_all_from_cluster, ADMINISTER, 40, takes_json=True),
     "DELETE hosts/{host}": Route(hosts.delete, ADMINISTER),
     "GET authRoles": Route(all_of(_AUTH_ROLES), since=18),

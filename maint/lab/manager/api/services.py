@@ -70,8 +70,8 @@ def _service(world: World, cluster: Doc | None, service: Doc, request: Request) 
     check: Doc = {"name": f"{service.get('type')}_HEALTHY", "summary": health}
     answer |= {"serviceState": state, "healthSummary": health}
     answer["healthChecks"] = [check | ({"suppressed": False} if api >= 11 else {})]
-    answer |= _staleness(api, client=True)
-    answer |= {"maintenanceMode": False, "maintenanceOwners": [], "displayName": service.get("displayName")}
+    answer |= _staleness(api, world.stale.get(f"{cluster['name'] if cluster else ''}/{service['name']}"), client=True)
+    answer |= maintained(world, key(cluster, service)) | {"displayName": service.get("displayName")}
     if api >= 10:
         answer["entityStatus"] = _STATUS.get(state, state)
     if api >= 41:
@@ -86,7 +86,7 @@ def _role(world: World, cluster: Doc | None, service: Doc, role: Doc, request: R
     answer |= commands.service_ref(cluster, service)
     answer |= {"hostRef": as_of({"hostRef": role.get("hostRef")}, api)["hostRef"], "roleState": state}
     answer |= {"commissionState": "COMMISSIONED", "healthSummary": health} | _staleness(api, client=False)
-    answer |= {"healthChecks": [], "maintenanceMode": False, "maintenanceOwners": []}
+    answer |= {"healthChecks": []} | maintained(world, f"role {role['name']}", key(cluster, service))
     answer["roleUrl"] = f"http://{request.host}/cmf/roleRedirect/{role['name']}"
     if api >= 3:
         answer["roleConfigGroupRef"] = role.get("roleConfigGroupRef")
@@ -99,8 +99,19 @@ def _role(world: World, cluster: Doc | None, service: Doc, role: Doc, request: R
     return answer
 
 
-def _staleness(api: int, *, client: bool) -> Doc:
+def key(cluster: Doc | None, service: Doc) -> str:
+    """Return under which name a service is kept in maintenance mode."""
+    return f"service {cluster['name'] if cluster else ''}/{service['name']}"
+
+
+def maintained(world: World, own: str, *above: str) -> Doc:
+    """Return what a view says of maintenance mode: whether what is shown, or what it belongs to, is in it."""
+    owners = [each.partition(" ")[0].upper() for each in (own, *above) if each in world.maintenance]
+    return {"maintenanceMode": bool(owners), "maintenanceOwners": owners}
+
+
+def _staleness(api: int, stale: str | None = None, *, client: bool) -> Doc:
     # Of configuration that was changed and not yet taken over.
     if api < 6:
-        return {"configStale": False}
-    return {"configStalenessStatus": "FRESH"} | ({"clientConfigStalenessStatus": "FRESH"} if client else {})
+        return {"configStale": stale is not None}
+    return {"configStalenessStatus": stale or "FRESH"} | ({"clientConfigStalenessStatus": "FRESH"} if client else {})

@@ -7,8 +7,8 @@ from maint.cli.after_run import tell, trial_notice
 from maint.cli.command import command
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument
-from maint.cli.outcomes import NOTICE, last
 from maint.cli.screen import table
+from maint.cli.telling.outcomes import NOTICE, last
 from maint.config.notices import WAYS, NoticeSettings
 from maint.errors import PartlyDone, Refused, UnknownName
 from maint.model.json import Json

@@ -1,0 +1,106 @@
+"""`maint playbook lint`: all mistakes of all playbooks at once, each with its place."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from maint.cli.command import command
+from maint.cli.open_site import settings_of
+from maint.cli.options import Flags, argument
+from maint.cli.run_playbook import library
+from maint.cli.screen import Screen
+from maint.config.schema import SiteSettings
+from maint.config.yaml import read_text
+from maint.engine.load import Library, examine
+from maint.engine.names import unknown_names
+from maint.errors import Invalid, UsageError
+from maint.model.formatting import show_count
+from maint.model.json import Json
+
+
+@command(example="maint playbook lint own.yaml")
+def lint(
+    flags: Flags,
+    names: Annotated[list[str] | None, argument("Names, files or folders; else all that are shipped.")] = None,
+) -> None:
+    """Check playbooks without touching a site; where there is a config, the hosts and names in them too."""
+    screen, shipped = flags.screen(), library()
+    settings = _settings(flags)
+    checked = [one for name in names or sorted(shipped.texts) for one in _spread(name)]
+    found: dict[str, Invalid] = {}
+    for name in checked:
+        mistakes = _mistakes(name, shipped, settings)
+        found |= {mistake.message: mistake for mistake in mistakes}
+        if not mistakes:
+            screen.say(f"{name}: no mistakes")
+    if settings is None:
+        screen.say("without a config, or with several sites and none chosen, hosts and names are not checked")
+    _show(screen, checked, list(found.values()))
+
+
+def _spread(name: str) -> Sequence[str]:
+    """Return the playbooks of a folder; a name or a file stands for itself."""
+    if "/" in name or name == ".":
+        folder = Path(name)
+        if folder.is_dir():
+            return [str(path) for path in sorted(folder.glob("*.y*ml"))]
+    return [name]
+
+
+def _settings(flags: Flags) -> SiteSettings | None:
+    """Return the site whose names are known, None where none is configured or it is not said which.
+
+    Raises:
+        Invalid: the config has a mistake.
+        UsageError: `--site` names none.
+    """
+    settings = settings_of(flags)
+    if settings.path is None and flags.site is None:
+        return None
+    try:
+        return settings.site()
+    except UsageError:
+        if flags.site is not None:
+            raise
+        return None
+
+
+def _mistakes(name: str, shipped: Library, settings: SiteSettings | None) -> Sequence[Invalid]:
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        try:
+            text = read_text(Path(name))
+        except Invalid as error:
+            return [error]
+    elif name in shipped.texts:
+        text = shipped.texts[name]
+    else:
+        shipped.load(name)  # which says what was meant
+        return ()
+    file = name if "/" in name or name.endswith((".yaml", ".yml")) else f"{name}.yaml"
+    playbook, mistakes = examine(text, file, shipped)
+    if playbook is None or mistakes or settings is None:
+        return mistakes
+    return list(unknown_names(playbook, settings))
+
+
+def _show(screen: Screen, checked: Sequence[str], mistakes: Sequence[Invalid]) -> None:
+    """Show what is wrong, as data on stdout and as a failure with every place."""
+    listed: list[Json] = [_json(mistake) for mistake in mistakes]
+    screen.emit({"checked": list(checked), "mistakes": listed}, "")
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        files = {mistake.at.file for mistake in mistakes if mistake.at}
+        lines = [f"{one.message}{f' ({one.hint})' if one.hint else ''}" for one in mistakes]
+        raise Invalid(f"{len(mistakes)} mistakes in {show_count(len(files), 'playbook')}", detail=lines)
+
+
+def _json(mistake: Invalid) -> Mapping[str, Json]:
+    at = mistake.at
+    return {
+        "file": at.file if at else None,
+        "line": at.line if at else None,
+        "column": at.column if at else None,
+        "message": mistake.message.removeprefix(f"{at}: "),
+        "hint": mistake.hint,
+    }

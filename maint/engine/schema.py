@@ -1,0 +1,41 @@
+"""The JSON schema of a playbook, made from its forms and from the arguments of the step kinds, for editors."""
+
+from collections.abc import Mapping
+
+from maint.engine.forms import PlaybookForm
+from maint.model.json import Json
+from maint.model.plan import ParameterType
+from maint.steps.registry import STEPS
+
+_TEMPLATE: Mapping[str, Json] = {"type": "string", "pattern": r"\{\{|\{%"}
+
+
+def playbook_schema() -> dict[str, Json]:
+    """Return the schema: every key, every step kind with its arguments; a text with `{{` may stand for any value."""
+    whole = PlaybookForm.model_json_schema(by_alias=True)
+    step = whole["$defs"]["StepForm"]
+    step["properties"]["do"] = {"enum": sorted(STEPS), "description": "the step kind"}
+    step["oneOf"] = [{"required": ["do"]}, {"required": ["playbook"]}]
+    step["allOf"] = [
+        {
+            "if": {"properties": {"do": {"const": kind}}, "required": ["do"]},
+            "then": {"properties": {"with": _arguments(kind)}, "description": STEPS[kind].help},
+        }
+        for kind in sorted(STEPS)
+    ]
+    whole["$defs"]["ParameterForm"]["properties"]["type"] = {"enum": [str(one) for one in ParameterType]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **whole,
+        "title": "A playbook of maint",
+        "description": "`maint help playbooks` tells what its keys mean, `maint help steps` what its steps do",
+    }
+
+
+def _arguments(kind: str) -> Json:
+    found = STEPS[kind].arguments.model_json_schema(by_alias=True)
+    properties: dict[str, Json] = {}
+    for name, one in found.get("properties", {}).items():
+        properties[name] = {"description": one.get("description", ""), "anyOf": [one, _TEMPLATE]}
+    schema: dict[str, Json] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": found["required"]} if found.get("required") else schema

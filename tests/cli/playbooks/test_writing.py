@@ -1,0 +1,141 @@
+"""Writing a playbook: a skeleton, all mistakes at once, a schema for the editor, help on its parameters."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from maint.config.resources import playbooks
+from maint.config.yaml import load
+from maint.steps.registry import STEPS
+from tests.steps.operator import maint
+
+CONFIG = """
+sites:
+  prod:
+    manager: {host: 127.0.0.1, plain_port: 1, tls_port: 2, password: "env:PASSWORD"}
+    ssh: {user: root, key: /nowhere}
+    hosts: [{name: node-1, address: 10.0.0.1, groups: [base]}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_a_new_playbook_has_no_mistakes_and_brings_its_schema(here: Path) -> None:
+    assert maint("playbook", "new", "patch-hosts", "--dry-run").code == 0
+    assert list(here.iterdir()) == []
+    assert maint("playbook", "new", "patch-hosts").code == 0
+    first = (here / "patch-hosts.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=playbook.schema.json"
+    assert json.loads((here / "playbook.schema.json").read_text())["title"]
+    assert maint("playbook", "lint", "patch-hosts.yaml").code == 0
+    again = maint("playbook", "new", "patch-hosts")
+    assert (again.code, "is there already" in again.err) == (3, True)
+    assert maint("playbook", "new", "../x").code == 2
+    assert maint("playbook", "new", "x", "--folder", "gone").code == 3
+
+
+BAD = """name: x
+sumary: X
+parameters:
+  depth: {type: number}
+steps:
+  - {name: A, do: host.rnu}
+  - {name: B, do: pause, with: {duraton: 5m, until: 7}}
+  - {name: C, do: assert, when: nope, with: {that: dept > 1}}
+  - {name: D, do: host.run, with: {command: x, hosts: ["{{ hsots }}"]}, until: result, serial: 0}
+"""
+
+
+def test_all_mistakes_of_all_files_are_told_at_once_with_their_places(here: Path) -> None:
+    (here / "bad.yaml").write_text(BAD)
+    (here / "good.yaml").write_text(playbooks()["probe"])
+    (here / "worse.yml").write_text("name: {")
+    said = maint("playbook", "lint", ".", "-o", "json")
+    assert said.code == 3
+    found = [(one["file"], one["line"], one["message"].split(",")[0]) for one in said.json["mistakes"]]
+    assert found == [
+        ("bad.yaml", 2, "unknown key 'sumary'"),
+        ("bad.yaml", 4, "a parameter's type is one of string"),
+        ("bad.yaml", 6, "there is no step kind 'host.rnu'"),
+        ("bad.yaml", 7, "pause has no argument 'duraton'"),
+        ("bad.yaml", 7, "until: must be text"),
+        ("bad.yaml", 8, "'nope' is not defined"),
+        ("bad.yaml", 8, "'dept' is not defined"),
+        ("bad.yaml", 9, "'hsots' is not defined"),
+        ("bad.yaml", 9, "`until` is for steps that only read; host.run changes something"),
+        ("bad.yaml", 9, "a step with `until` needs a `timeout`"),
+        ("bad.yaml", 9, "`serial` is at least 1"),
+        ("worse.yml", 1, found[-1][2]),
+    ]
+    assert said.json["checked"] == ["bad.yaml", "good.yaml", "worse.yml"]
+    people = maint("playbook", "lint", "bad.yaml")
+    assert "bad.yaml:6:19: there is no step kind 'host.rnu' (did you mean 'host.run'?)" in people.err
+
+
+def test_hosts_and_names_are_held_against_the_config(here: Path) -> None:
+    (here / "config.yaml").write_text(CONFIG)
+    book = here / "mine.yaml"
+    book.write_text(
+        "name: x\nsummary: X.\nparameters:\n  hosts: {type: list, default: [node-2]}\n  other: {type: list}\nsteps:\n"
+        '  - {name: A, do: host.run, with: {hosts: ["node-1"], command: x}}\n'
+        '  - {name: B, do: host.run, with: {hosts: "{{ hosts }}", groups: [bsae], command: x}}\n'
+        '  - {name: C, do: host.run, with: {hosts: "{{ other }}", command: x}}\n'
+        "  - {name: D, do: host.fetch, with: {host: nod-1, path: /a, to: /b}}\n"
+        "  - {name: E, do: vc.smoke, with: {vc: etl}}\n"
+    )
+    said = maint("playbook", "lint", str(book), "--config", "config.yaml", "-o", "json")
+    assert said.code == 3
+    found = [(one["line"], one["message"], one["hint"]) for one in said.json["mistakes"]]
+    assert found[0] == (8, "site prod has no host 'node-2'", "did you mean 'node-1'?")
+    assert [(line, words) for line, words, _ in found[1:]] == [
+        (8, "site prod has no group of hosts 'bsae'"),
+        (10, "site prod has no host 'nod-1'"),
+        (11, "site prod has no virtual cluster 'etl'"),
+    ]
+    without = maint("playbook", "lint", str(book))
+    assert (without.code, "hosts and names are not checked" in without.err) == (0, True)
+
+
+def test_the_schema_knows_every_step_kind_and_key() -> None:
+    schema = maint("generate", "schema", "playbook").json
+    step = schema["$defs"]["StepForm"]["properties"]
+    assert set(step["do"]["enum"]) == set(STEPS)
+    assert {"until", "serial", "max_fail", "with", "register"} <= step.keys()
+    said = maint("generate", "schema", "playbok")
+    assert (said.code, "playbook" in said.err) == (2, True)
+
+
+def test_the_schema_takes_every_shipped_playbook_and_refuses_mistakes() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(maint("generate", "schema", "playbook").json)
+    assert [name for name, text in playbooks().items() if not validator.is_valid(load(text, name).data)] == []
+    bad = {"name": "x", "summary": "X", "steps": [{"name": "A", "do": "host.run", "with": {"comand": "x"}}]}
+    assert not validator.is_valid(bad)
+
+
+def test_every_shipped_playbook_names_the_schema_for_editors() -> None:
+    first = {text.splitlines()[0] for text in playbooks().values()}
+    assert first == {"# yaml-language-server: $schema=playbook.schema.json"}
+
+
+@pytest.mark.parametrize("verb", ["run", "plan"])
+def test_help_lists_the_parameters_with_type_default_and_meaning(verb: str) -> None:
+    said = maint("playbook", verb, "retire-cluster", "--help")
+    words = " ".join(said.out.split())
+    assert said.code == 0
+    assert "cluster (string) Name or display name of the cluster. [required]" in words
+    assert "max_age (duration) How old that backup may be. [default: 1d]" in words
+    assert "Parameters" not in maint("playbook", verb, "--help").out
+
+
+def test_help_on_a_playbook_with_a_mistake_says_so(here: Path) -> None:
+    (here / "bad.yaml").write_text(BAD)
+    said = maint("playbook", "run", "bad.yaml", "--help")
+    assert (said.code, "bad.yaml:2:1" in said.out) == (0, True)
+    assert maint("playbook", "run", "gone.yaml", "--help").code == 0

@@ -1,0 +1,57 @@
+"""No inside word reaches a user: not in a message, not in a table, not on a help page, not under `--help`."""
+
+import ast
+import re
+
+import pytest
+
+from maint.cli.app import COMMANDS
+from maint.cli.help.topics import names, text_of
+from maint.steps.registry import STEPS
+from tests.house.source import modules, tree
+from tests.steps.operator import maint
+
+# Sections of what the servers do (`maint help servers` has their index), types of Python, and how it spells "nothing".
+INSIDE = re.compile(
+    r"contract section|§|\b[JM]\d{1,2}\.\d|\bU\d{1,2}\b|<(list|int|str)\b|\bNone\b(?! in date)|invalid literal"
+)
+USAGE = re.compile(r"\{[a-z_]+\}|<[a-z\[\]]+>|\bNone\b")
+
+
+def messages(path):
+    """Yield the texts of a module that are neither docstrings nor annotations."""
+    passed = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            passed |= {id(part.value) for part in node.body if isinstance(part, ast.Expr)}
+        for field in ("annotation", "returns", "slice"):
+            if (found := getattr(node, field, None)) is not None:
+                passed |= {id(part) for part in ast.walk(found)}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in passed:
+            yield node.value
+
+
+def test_no_message_names_a_section_or_a_type():
+    # The lab says which section each of its switches stands for, in a column of its own that nobody is shown.
+    rooms = {name: path for name, path in modules().items() if not name.startswith("maint.lab")}
+    found = {name: text for name, path in rooms.items() for text in messages(path) if INSIDE.search(text)}
+    assert {name: text for name, text in found.items() if "If-None-Match" not in text} == {}
+
+
+def test_no_help_page_names_what_only_the_index_of_sections_explains():
+    found = {name: found[0] for name in names() if name not in ("servers", "lab") for found in INSIDE.finditer(
+        re.sub(r"`[^`]*`", "", text_of(name)))}  # fmt: skip
+    assert found == {}
+
+
+@pytest.mark.parametrize("words", ["", *COMMANDS])
+def test_usage_shows_placeholders_and_no_types(words):
+    said = maint(*words.split(), "--help")
+    assert said.code == 0
+    assert USAGE.findall(said.out) == []
+
+
+def test_no_step_kind_is_described_twice():
+    headings = re.findall(r"^## (\S+)$", text_of("steps"), re.MULTILINE)
+    assert sorted(headings) == sorted(STEPS)
