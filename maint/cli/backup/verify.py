@@ -7,7 +7,7 @@ from maint.cli.backup.drill import rehearse
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import MANAGER, Flags, argument, option
+from maint.cli.options import MANAGER, WORKS, Flags, argument, option
 from maint.cli.screen import Screen
 from maint.engine.lock import site_lock
 from maint.errors import Invalid, PartlyDone, WorkFailed
@@ -17,7 +17,7 @@ from maint.snapshots.verify import record
 from maint.snapshots.verify import verify as verify_snapshot
 
 
-@command(MANAGER, example="maint backup verify 20260102T --level 3")
+@command(MANAGER, example="maint backup verify 20260102T --level 3", several=WORKS)
 def verify(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest.")] = "",

@@ -69,7 +69,7 @@ def _output() -> dict[str, Json]:
         "fingerprint": _TEXT,
         "checks": _list(_ref("check")),
         "playbooks": _list(_object({"name": _TEXT, "summary": _TEXT})),
-        "sites": _list({"anyOf": [_TEXT, _object({"name": _TEXT, "manager": _TEXT, "store": _TEXT})]}),
+        "sites": _list({"anyOf": [_TEXT, _ref("site"), _ref("outcome")]}),
         "files": {},
         "schedule": _object({"files": _TEXTS, "when": _TEXTS, "next": _TEXT_OR_NULL}),
         "version": _TEXT,
@@ -110,6 +110,15 @@ def _definitions() -> dict[str, Json]:
             problem=_TEXT,
         ),
         "fate": _object({"id": _TEXT, "keep": _FLAG, "reasons": _TEXTS}),
+        "site": _object(
+            {"name": _TEXT, "manager": _TEXT, "store": _TEXT},
+            labels={"type": "object"},
+            summary=_or_null(_object({"seen": _TIME, "age": _NUMBER, "snapshots": _NUMBER})),
+        ),
+        "outcome": _object(
+            {"site": _TEXT, "exit": {"type": "integer"}, "error": _or_null(_ref("error")), "result": {}},
+            seconds=_NUMBER,
+        ),
         "success": _object({"id": _TEXT, "taken_at": _TIME, "age": _NUMBER}),
         "drill": _object(
             {"snapshot": _TEXT, "at": _TIME, "age": _NUMBER, "result": {"enum": ["passed", "failed"]}},
