@@ -12,8 +12,10 @@ from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
 from maint.cli.site import summary
 from maint.engine import journal
+from maint.engine.history import forget, prunable
 from maint.errors import MaintError
 from maint.files import replace
+from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose
 from maint.render import from_file
 from maint.report.run import write
@@ -56,6 +58,7 @@ def after_run(site: ConfiguredSite, screen: Screen, run: str = "") -> Mapping[st
             files = write(report_of(journal.find(site.state, run)), folder(site.state))
         except (OSError, MaintError) as error:
             screen.warn(f"the report of run {run} is not written: {error}")
+        _forget(site, screen)
     _publish(site, screen)
     _summarize(site)
     return {kind: str(path) for kind, path in files.items()}
@@ -67,6 +70,20 @@ def _summarize(site: ConfiguredSite) -> None:
         with suppress(OSError, MaintError):
             known = entries(site)
             summary.keep(site.state, summary.summary_of(known, last_good(drills(site)), site.clock.now()))
+
+
+def _forget(site: ConfiguredSite, screen: Screen) -> None:
+    """Forget old runs where the config says how many stay."""
+    kept = site.settings.history
+    if kept is None:
+        return
+    try:
+        old = prunable(site.state, site.clock.now(), last=kept.last, age=kept.age)
+        forget(site.state, old)
+        if old:
+            screen.say(f"{show_count(len(old), 'old run')} forgotten, as `history` in the config says")
+    except (OSError, MaintError) as error:
+        screen.warn(f"old runs are not forgotten: {error}")
 
 
 def _publish(site: ConfiguredSite, screen: Screen) -> None:

@@ -1,10 +1,8 @@
 """The command line: every command and where it is, and the options that may stand before the noun."""
 
-import os
 from typing import Annotated
 
 import typer
-from typer.completion import get_completion_inspect_parameters
 
 import maint
 from maint.cli.command import Tree
@@ -17,6 +15,8 @@ NOUNS = {
     "site": "Configured sites.",
     "cluster": "Clusters of the manager.",
     "manager": "The manager itself.",
+    "service": "Services of clusters, and the monitoring service.",
+    "setting": "Settings of services, role groups, roles, hosts and the manager.",
     "playbook": "Runbooks: plan them, run them, take them up again.",
     "backup": "Snapshots of the site's configuration.",
     "restore": "From an empty manager back to a snapshot.",
@@ -46,6 +46,14 @@ COMMANDS = {
     "cluster stop": ("cluster:stop", "Stop a cluster, once a restorable backup proves a way back."),
     "cluster start": ("cluster:start", "Start a cluster and wait until every service runs."),
     "cluster delete": ("cluster:delete", "Stop and delete a cluster, once a restorable backup proves a way back."),
+    "service list": ("service:list_services", "List services with their state."),
+    "service stop": ("service:stop", "Stop a service and wait until it is at rest."),
+    "service start": ("service:start", "Start a service and wait until it runs."),
+    "service restart": ("service:restart", "Restart a service and wait until it runs."),
+    "service refresh": ("service:refresh", "Have a service's roles read their configuration anew."),
+    "setting list": ("setting:list_settings", "List what is set on a service, role group, role, host or the manager."),
+    "setting set": ("setting:set_", "Set one setting; its old value is kept."),
+    "setting unset": ("setting:unset", "Unset one setting, so that its default counts."),
     "manager version": ("manager:version", "Show the API version and the release of the manager."),
     "manager export": ("manager:export", "Export the configuration into the backup store."),
     "manager license": ("manager:license_", "Upload a licence, unless the manager has that very one."),
@@ -56,13 +64,19 @@ COMMANDS = {
     "playbook list": ("playbook:list_playbooks", "List the shipped playbooks."),
     "playbook show": ("playbook:show", "Print a playbook."),
     "playbook lint": ("playbooks.lint:lint", "Check playbooks: all mistakes at once, with their places."),
+    "playbook diff": ("playbooks.diff:diff", "Show what differs between two saved plans."),
+    "playbook schedule": ("playbooks.schedule:schedule", "Let a playbook run by itself: a systemd timer, or cron."),
     "playbook new": ("playbooks.new:new", "Write a commented playbook to begin from."),
     "playbook plan": ("playbook:plan", "Show what a playbook would do, without doing it."),
     "playbook run": ("playbook:run", "Carry a playbook out."),
     "playbook resume": ("playbook:resume", "Take up a run that stopped before its end."),
     "playbook approve": ("playbooks.approve:approve", "Answer the question that a run waits for."),
     "playbook dismiss": ("playbook:dismiss", "Give up a run that stopped."),
-    "playbook history": ("playbook:history", "List the runs of the site."),
+    "playbook undo": ("playbook:undo", "Put back the settings that a run has changed."),
+    "playbook history": (
+        "playbooks.history:history",
+        "List the runs of the site: who, when, from where; or forget old ones.",
+    ),
     "playbook report": ("playbook:report", "Write the report of a run again, and say where it is."),
     "backup create": ("backup.create:create", "Take a snapshot."),
     "backup list": ("backup.list:list_snapshots", "List the snapshots, their holds, and the last verified success."),
@@ -78,6 +92,7 @@ COMMANDS = {
     "backup files": ("backup.files:files", "List the manager's own files in a snapshot, or take one out."),
     "restore plan": ("restore:plan", "Show what a restore would do, and what would be lost."),
     "restore run": ("restore:run", "Bring a manager back to a snapshot, or clusters back to a manager."),
+    "restore config": ("restore_config:config", "Put settings back as a snapshot has them, one by one."),
     "schedule show": ("schedule.install:show", "Show what is installed, and when it runs next."),
     "schedule install": ("schedule.install:install", "Write the files of the schedule, and start it."),
     "schedule remove": ("schedule.install:remove", "Stop the schedule, and delete the files that install wrote."),
@@ -137,6 +152,4 @@ app = TREE.group()
 
 def main() -> None:
     """Run the command line."""
-    if "_MAINT_COMPLETE" in os.environ:
-        get_completion_inspect_parameters()  # lets typer answer the completion scripts
     app()

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from maint.cli.command import command
+from maint.cli.completion.names import remember
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, Flags, SafetyWindow, argument, option
 from maint.cli.run_playbook import carry_out, follow, library, prepared
@@ -30,6 +31,8 @@ def list_clusters(flags: Flags) -> None:
             found.append(
                 dict(zip(("name", "display_name", "type", "version", "states"), (*rows[-1][:4], states), strict=True))
             )
+        if not flags.dry_run:
+            remember(site.state, clusters=[row[0] for row in rows])
         screen.emit({"clusters": found}, table(["NAME", "DISPLAY NAME", "TYPE", "VERSION", "SERVICES"], rows))
 
 

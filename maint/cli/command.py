@@ -249,7 +249,7 @@ def _default(field: FieldInfo) -> object:
 
 
 def _for_each(flags: Flags, several: Several, said: Said) -> int:
-    from maint.cli.estate import for_each  # few calls are for several sites
+    from maint.cli.estate.for_each import for_each  # few calls are for several sites
 
     return for_each(flags, several, said)
 

@@ -11,6 +11,7 @@ from maint.config.schema import BackupSettings, SiteSettings, VirtualClusterSett
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import Invalid
 from maint.model.json import Json
+from maint.model.manager import Door
 from maint.model.secret import Secret
 
 if TYPE_CHECKING:
@@ -75,6 +76,14 @@ class ConfiguredSite:
         if kind is not None:
             self._before_tls = kind, kind == "deployment.put" and not resumed
             self.__dict__.pop("manager", None)
+
+    def in_clear(self) -> str:
+        """Return where the run under way sends passwords in clear although TLS is configured, "" where nowhere."""
+        settings = self.settings.manager
+        if self._before_tls is None or settings.ca is None or self.manager.presence().door is not Door.PLAIN:
+            return ""
+        where = f"{settings.host}:{settings.plain_port}"
+        return f"in clear to {where}: passwords, since `{self._before_tls[0]}` is for a server that has no TLS yet"
 
     @cached_property
     def shell(self) -> "FabricShell":

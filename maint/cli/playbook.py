@@ -7,14 +7,17 @@ from msgspec.structs import replace
 
 from maint.cli import run_playbook
 from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option
 from maint.cli.playbooks.parameters import WithParameters
 from maint.cli.run_playbook import library
 from maint.cli.run_report import folder, report_of
+from maint.cli.run_steps import run_steps
 from maint.cli.screen import table
 from maint.config.yaml import read_text
 from maint.engine import journal
+from maint.engine.adhoc import AdhocStep
 from maint.engine.load import load
 from maint.errors import Invalid, UsageError
 from maint.model.json import Json
@@ -120,23 +123,16 @@ def dismiss(
     return run_playbook.dismiss(flags, run_id, reason)
 
 
-@command(example="maint playbook history")
-def history(flags: Flags) -> None:
-    """List the runs of the site."""
-    with opened(flags) as (site, screen):
-        runs = journal.history(site.state)
-        found = [
-            {
-                "id": past.id,
-                "playbook": past.plan.source,
-                "state": past.state,
-                "started": past.started,
-                "finished": past.at or None,
-            }
-            for past in runs
-        ]
-        rows = [[past.id, past.plan.source, past.state, past.started, past.at] for past in runs]
-        screen.emit({"runs": found}, table(["RUN", "PLAYBOOK", "STATE", "STARTED", "FINISHED"], rows))
+@command(example="maint playbook undo 20260102T030405Z-1a2b3c4d")
+def undo(
+    flags: Flags, run_id: Annotated[str, argument("The run that changed settings: its id or its beginning.")]
+) -> int:
+    """Put back the settings that a run has changed, unless somebody has changed them since."""
+
+    def lines(site: ConfiguredSite) -> list[AdhocStep]:
+        return [AdhocStep("Put it back", "config.put_back", {"run": journal.find(site.state, run_id).id})]
+
+    return run_steps(flags, "playbook undo", lines)
 
 
 @command(example="maint playbook report")

@@ -104,6 +104,8 @@ def prepared(
     with site.clock.limit(limit):
         plan = make()
         more, text = beside(site, plan) if beside else ({}, "")
+        if clear := site.in_clear():
+            more, text = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, text]))
     if flags.no_safety_net:
         screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
     if not _agreed(flags, screen, plan, more, text):

@@ -12,7 +12,7 @@ from maint.model.events import Outcome
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
 from maint.model.plan import Action, Phase
-from maint.report.run import Back, Line, RunReport
+from maint.report.run import Attempt, Back, Line, RunReport
 
 _LEFT = {
     "disaster-recovery": (
@@ -54,6 +54,8 @@ def report_of(past: RunState) -> RunReport:
         left,
         _lists(past),
         waived=str(past.options.get("no_safety_net") or ""),
+        version=past.version,
+        attempts=[Attempt(one.began, one.actor, one.ended, one.state or "killed") for one in past.attempts],
         back=back_of(past),
     )
 
@@ -84,7 +86,7 @@ def _line(past: RunState, index: int, action: Action) -> Line:
     elif record.begun:
         outcome = "begun"
     partly = record.result is not None and record.result.partly
-    return Line(action.name, action.target, action.effect.name, outcome, detail, partly)
+    return Line(action.name, action.target, action.effect.name, outcome, detail, partly, record.at)
 
 
 def folder(state: Path) -> Path:

@@ -65,6 +65,13 @@ class Bootstrap(Login):
     password: Reference = Field(default=FACTORY, description="reference to its password; the factory one when left out")
 
 
+class KdcAccount(Login):
+    """The account with which the manager makes principals in the KDC."""
+
+    username: Text = Field(description="its name with the realm", examples=["scm/admin@EXAMPLE.INTERNAL"])
+    password: Reference = Field(description="reference to its password", examples=["file:/etc/maint/kdc-password"])
+
+
 class Api(Strict):
     """The versions of the management API that are asked for."""
 
@@ -81,6 +88,7 @@ class ManagerSettings(Tls):
     username: Text = Field(default="admin", description="account for the management API")
     password: Reference = Field(description="reference to its password", examples=["file:/etc/maint/manager-password"])
     bootstrap: Bootstrap = Field(default=Bootstrap(), description="account of a fresh server, before a restore")
+    kdc: KdcAccount | None = Field(default=None, description="account of the KDC, imported after a restore")
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that the TLS port must chain to", examples=["/etc/maint/manager-ca.pem"]
     )
@@ -366,6 +374,13 @@ class VirtualClusterSettings(Tls):
         return Login.model_construct(username=self.username, password=self.password)
 
 
+class HistorySettings(Strict):
+    """Which runs are remembered: the newest, and young ones; those that may be taken up always are."""
+
+    last: Count = Field(default=100, description="how many of the newest stay", examples=[100])
+    age: Duration = Field(default=90 * 86400.0, description="how young a run is that stays", examples=["90d"])
+
+
 class Site(Strict):
     """One platform: a manager, its hosts, its backups, its virtual clusters."""
 
@@ -383,6 +398,9 @@ class Site(Strict):
     hosts: tuple[HostSettings, ...] = Field(default=(), description="the hosts")
     backup: BackupSettings | None = Field(default=None, description="backups")
     virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
+    history: HistorySettings | None = Field(
+        default=None, description="old runs are forgotten after each run; left out, by `playbook history --prune` alone"
+    )
     metrics: FilePath | None = Field(
         default=None,
         description="file that each run writes for Prometheus' textfile collector; its name ends in .prom",

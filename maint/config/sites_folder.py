@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from maint.config import yaml
+from maint.config.paths import SITES_FOLDER
 from maint.config.suggestions import KeyPath
 from maint.config.yaml import Document
 from maint.errors import Invalid
 from maint.model.json import Json
 
-FOLDER = "sites.d"
-_HINT = f"a file of {FOLDER} holds `sites:` as the config does, and nothing else"
+_HINT = f"a file of {SITES_FOLDER} holds `sites:` as the config does, and nothing else"
 
 
 def with_sites(document: Document, config: Path) -> Document:
@@ -25,7 +25,7 @@ def with_sites(document: Document, config: Path) -> Document:
     """
     own = _mapping(document.data)
     sites = own.get("sites", {}) if own is not None else None
-    files = _files(config.parent / FOLDER)
+    files = _files(config.parent / SITES_FOLDER)
     if not files or not isinstance(sites, dict):
         return document  # what is wrong with it is told by whoever decodes it
     seen = {name: str(document.where(("sites", name), key=True)) for name in sites}

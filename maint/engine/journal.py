@@ -50,6 +50,18 @@ class Record(msgspec.Struct):
         return self.result is not None and self.result.outcome is Outcome.FAILED
 
 
+RUN_STATES = ("done", "failed", "interrupted", "refused", "unfinished", "dismissed", "damaged")
+
+
+class Attempt(msgspec.Struct):
+    """One process that worked on a run."""
+
+    began: str
+    actor: str  # as `user@host`
+    ended: str = ""  # "" where it was killed
+    state: str = ""
+
+
 class RunState(msgspec.Struct):
     """A run as its journal says."""
 
@@ -69,7 +81,7 @@ class RunState(msgspec.Struct):
     needs: list[str] = msgspec.field(default_factory=list)  # the keys that `resume --set` may answer then
     # what the operator answered on resume, by branch
     answers: dict[str, dict[str, Json]] = msgspec.field(default_factory=dict)
-    resumed: list[str] = msgspec.field(default_factory=list)  # when each further attempt began
+    attempts: list[Attempt] = msgspec.field(default_factory=list)  # the first too
     idle: float = 0.0  # seconds between its attempts
     last: str = ""  # when its last line with a time was written
     damage: str = ""  # what is wrong with its journal; empty where nothing is
@@ -291,6 +303,7 @@ def _begun(head: Mapping[str, Json]) -> RunState:
         version=str(head.get("version", "")),
         actor=str(head.get("actor", "")),
         last=str(head["time"]),
+        attempts=[Attempt(str(head["time"]), str(head.get("actor", "")))],
     )
 
 
@@ -312,7 +325,7 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
     what, index = line["what"], line.get("index")
     if what == "resumed":
         past.ended = None
-        past.resumed.append(str(line["time"]))
+        past.attempts.append(Attempt(str(line["time"]), str(line.get("actor", ""))))
         past.idle += _between(past.last, str(line["time"]))
     elif what in ("answers", "told"):  # `told` in the journals of version 0.1.0
         values = line["values"]
@@ -321,6 +334,7 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
         past.apply_answers(str(line["lane"]), values)
     elif what == "ended":
         past.ended, past.detail, past.at = str(line["state"]), str(line.get("detail", "")), str(line.get("time", ""))
+        past.attempts[-1].ended, past.attempts[-1].state = past.at, past.ended
         past.to_do, past.needs = ([str(item) for item in _listed(line, key)] for key in ("to_do", "needs"))
     elif isinstance(index, int):
         _take_action(past, index, line)

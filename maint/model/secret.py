@@ -1,6 +1,7 @@
 """A secret value that cannot be printed, logged or serialised by accident, and a scrubber for words from outside."""
 
 import json
+from collections.abc import Callable
 from typing import NoReturn
 from urllib.parse import quote
 
@@ -8,6 +9,7 @@ _SHORTEST = 4  # characters: a shorter text would turn up in words by chance
 _LONG_LINE = 16  # characters from which on a line of a secret is one by itself
 _PUBLIC = ("admin",)  # the factory password, which half of a manager's messages hold as a name
 _KNOWN: set[str] = set()
+_SENT: list[Callable[[str, Callable[[str], str]], str]] = []
 
 
 def know(value: str) -> None:
@@ -20,9 +22,20 @@ def know(value: str) -> None:
             _KNOWN.update((text, quote(text, safe=""), *in_json))
 
 
+def know_those_in(masked: Callable[[str, Callable[[str], str]], str]) -> None:
+    """Have the secrets of a document that is about to be sent replaced, too: who takes it may quote it.
+
+    Args:
+        masked: returns a text with what a function says in the place of each secret.
+    """
+    _SENT[:] = [masked]  # of the latest one; they are too many to be kept one by one
+
+
 def scrub(words: str) -> str:
     """Return words from outside without any secret that this process knows, and without halves of characters."""
     clean = words.encode("utf-8", "replace").decode()
+    for masked in _SENT:
+        clean = masked(clean, lambda text: text if text in _PUBLIC else "•••")
     for text in sorted(_KNOWN.copy(), key=len, reverse=True):
         clean = clean.replace(text, "•••")
     return clean

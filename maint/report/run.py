@@ -20,6 +20,7 @@ class Line(msgspec.Struct, frozen=True):
     outcome: str
     detail: str
     partly: bool = False  # done, but for what the detail says is left
+    at: str = ""  # when it ended
 
 
 class Back(msgspec.Struct, frozen=True):
@@ -29,6 +30,15 @@ class Back(msgspec.Struct, frozen=True):
     state: str  # how far it came
     after: str  # how long after the run began, in words; empty while it has not come back
     told: str  # what was found, in words
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One process that worked on the run."""
+
+    began: str
+    by: str  # who, as `user@host`
+    ended: str  # "" where it was killed
+    state: str
 
 
 class RunReport(msgspec.Struct, frozen=True):
@@ -44,6 +54,8 @@ class RunReport(msgspec.Struct, frozen=True):
     left: Sequence[str]  # what remains to be done, one line each
     lists: Mapping[str, Sequence[str]]  # what a comparison counted, one by one, under a heading each
     waived: str = ""  # why the backup guards were lifted
+    version: str = ""  # of maint that began it
+    attempts: Sequence[Attempt] = ()  # the first, and each that took it up
     back: Sequence[Back] = ()  # of a run that brings several parts back, how each came
 
     def to_json(self) -> dict[str, Json]:
@@ -60,6 +72,8 @@ class RunReport(msgspec.Struct, frozen=True):
             "actions": [{name: getattr(line, name) for name in Line.__struct_fields__} for line in self.lines],
             "left": list(self.left),
             "lists": {heading: list(items) for heading, items in self.lists.items()},
+            "version": self.version,
+            "attempts": [{name: getattr(one, name) for name in Attempt.__struct_fields__} for one in self.attempts],
             "no_safety_net": self.waived,
             "back": [{name: getattr(part, name) for name in Back.__struct_fields__} for part in self.back],
         }

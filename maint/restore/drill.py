@@ -17,6 +17,7 @@ from maint.model.manager import Door
 from maint.model.snapshot import Snapshot, Trust
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.select_snapshot import usable_license
+from maint.snapshots.escrow import escrow
 from maint.snapshots.parts import DEPLOYMENT, open_part
 from maint.snapshots.records import DRILL, FAILED, PASSED, Record, Verification, write_record
 from maint.snapshots.verify import verdict_of, verify
@@ -95,6 +96,9 @@ class _Rehearsed:
             verification = verify(self._site, self._snapshot.id, 3)
         if verification.result is not Trust.VERIFIED:
             raise WorkFailed(f"it does not pass level 3: {verification.words}")
+        for one in escrow(self._site, self._snapshot):
+            # A key that does not fit says nothing of the snapshot: it is told, and brands no good backup.
+            yield f"{'' if one.opens else 'WARNING: '}recipient {one.recipient}: {one.words}"
         begun = self._site.clock.monotonic()
         with self._phase("open"):
             summary = verdict_of(self._site, self._snapshot).summary

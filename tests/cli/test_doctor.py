@@ -2,10 +2,12 @@
 
 import fcntl
 import json
+import re
 import shutil
 
 import pytest
 
+from maint.adapters.seal import AgeSeal
 from tests.steps.conftest import PASSWORD
 
 
@@ -155,3 +157,31 @@ def test_an_unknown_snapshot_is_wrong_usage_with_the_nearest_names(loaded):
     known = loaded("backup", "list", "-o", "json").json["snapshots"][0]["id"]
     said = loaded("backup", "show", f"{known[:-1]}!", "-o", "json")
     assert (said.code, said.error["detail"]) == (2, [known])
+
+
+def test_each_recipient_is_told_with_whether_its_key_opens_the_newest_snapshot(loaded):
+    config = loaded.lab.folder / "config.yaml"
+    lines = checks(loaded("doctor", "-o", "json"))
+    (own,) = [label for label in lines if label.startswith("recipient ")]
+    assert (lines[own]["state"], "opens snapshot" in lines[own]["words"]) == ("ok", True)
+    recipient = own.removeprefix("recipient ")
+    _, other = AgeSeal().new_identity()
+    text = config.read_text()
+    config.write_text(re.sub(rf'( *)- "{recipient}"', rf'\g<0>\n\1- "{other}"', text, count=1))
+    line = checks(loaded("doctor", "-o", "json"))[f"recipient {other}"]
+    assert (line["state"], "not encrypted for it" in line["words"]) == ("FAIL", True)
+    said = loaded("backup", "create")
+    assert said.code == 7, said.err
+    line = checks(loaded("doctor", "-o", "json"))[f"recipient {other}"]
+    assert (line["state"], "private key is not here" in line["words"]) == ("skip", True)
+    drilled = loaded("backup", "drill")
+    assert (drilled.code, f"WARNING: recipient {other}: snapshot" in drilled.err) == (0, True), drilled.err
+    assert f"{own}: its private key opens snapshot" in drilled.err
+
+
+def test_nothing_is_well_and_failed_under_one_name(lost):
+    manifest = sorted((lost.lab.folder / "backups").glob("*/*/manifest.json"))[0]
+    manifest.write_text("{}")
+    lines = lost("doctor", "-o", "json").json["checks"]
+    well, failed = ({one["label"] for one in lines if one["state"] == state} for state in ("ok", "FAIL"))
+    assert {"manager", "snapshots"} <= failed and not well & failed

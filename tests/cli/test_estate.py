@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from maint.cli.estate import by_manager, exit_of
+from maint.cli.estate.for_each import by_manager, exit_of
+from maint.cli.estate.processes import Call, Ended, Processes
 from maint.cli.site.summary import Summary, keep
-from maint.cli.site_process import Call, Ended, Processes
 from maint.config.precedence import Flags, load_settings
 from maint.config.yaml import load
 from maint.lab.running import Lab

@@ -114,13 +114,6 @@ def test_a_completion_script_is_sound(shell, tmp_path):
         assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_the_program_answers_the_script():
-    asked = {"_MAINT_COMPLETE": "complete_bash", "COMP_WORDS": "maint backup ver", "COMP_CWORD": "2"}
-    words = [sys.executable, "-c", "import sys; sys.argv[0] = 'maint'; from maint.cli.app import main; main()"]
-    ran = subprocess.run(words, env=environment(**asked), capture_output=True, text=True, check=False)
-    assert ran.stdout.split() == ["verify"]
-
-
 def test_help_stays_light():
     """The groups of commands bring nothing with them that takes long to load."""
     heavy = ("pydantic", "requests", "fabric", "jinja2", "yaml", "maint.config.schema", "maint.snapshots.catalogue")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from maint.lab.manager import put_deployment
 from maint.lab.siteconfig import SITE
 from maint.steps.manager import server, tls
 from maint.steps.restore import send_deployment
@@ -300,3 +301,44 @@ def test_without_web_tls_the_steps_for_it_are_visibly_skipped(tmp_path):
         assert said.code == 0, said.err
         found = outcomes(operator)
     assert (found["tls.verify"], found["truststore.check"]) == ("skipped", "skipped")
+
+
+def test_secrets_of_the_deployment_that_the_server_quotes_back_are_not_shown(lost, monkeypatch):
+    quoted = []
+
+    def quoting(world, body, joined, delete_current):
+        values = {one["name"]: one["value"] for one in body["managerSettings"]["items"]}
+        quoted[:] = [values["TRUSTSTORE_PASSWORD"], body["users"][0]["pwHash"]]
+        raise put_deployment.NotAccepted(f"Value '{quoted[0]}' of TRUSTSTORE_PASSWORD is invalid, {quoted[1]} too.")
+
+    monkeypatch.setattr(put_deployment, "_check_whole", quoting)
+    said = lost.restore()
+    assert (said.code, "of TRUSTSTORE_PASSWORD is invalid" in said.err) == (1, True), said.err
+    kept = b"".join(path.read_bytes() for path in lost.state.rglob("*") if path.is_file() and path.suffix != ".pub")
+    assert quoted and not [one for one in quoted if one in said.out + said.err or one.encode() in kept]
+
+
+def test_the_plan_says_where_passwords_go_in_clear(lost):
+    said = lost("restore", "run", "--manager-only", "--dry-run", "-o", "json")
+    assert said.code == 0, said.err
+    assert said.json["in_clear"].startswith("in clear to ") and "deployment.put" in said.json["in_clear"]
+    assert "in clear to " in lost("restore", "run", "--manager-only", "--dry-run").out
+
+
+def test_a_restore_that_has_not_ended_holds_its_snapshot_until_it_is_done_or_given_up(lost):
+    def needed_by():
+        (one,) = [one for one in lost("backup", "list", "-o", "json").json["snapshots"] if one["restorable"]]
+        return [hold["by"] for hold in one["holds"]]
+
+    lost.lab.break_("restore", "put-fails")
+    assert lost.restore().code == 1
+    assert len(needed_by()) == 1 and "@" in needed_by()[0]
+    run = lost.run_of(None)["id"]
+    assert lost("playbook", "dismiss", run, "--reason", "another way").code == 0
+    assert needed_by() == []
+    lost.lab.repair("put-fails")
+    said = lost.restore()
+    assert said.code == 0, said.err
+    assert needed_by() == []
+    kinds = [path.name.split("-")[1] for path in (lost.lab.folder / "backups").glob("*/records/*.json")]
+    assert kinds.count("restore") == 4

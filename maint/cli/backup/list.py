@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated
 
 from maint.cli.command import command
+from maint.cli.completion.names import remember
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import LOOKS, STORE, Connection, Flags, argument, option
@@ -38,11 +39,11 @@ def list_snapshots(
     """
     with opened(flags) as (site, screen):
         if not rebuild:
-            _list(site, screen, keeping=not (flags.dry_run or flags.connection != Connection()))
+            _list(site, screen, keeping=not (flags.dry_run or flags.connection != Connection()), dry_run=flags.dry_run)
         elif flags.dry_run:
             known = [one.id for one in entries(site)]
             screen.say(f"would read every byte of {show_count(len(known), 'snapshot')}, and record the result of each")
-            _list(site, screen)
+            _list(site, screen, dry_run=True)
         else:
             _rebuild(site, screen)
 
@@ -65,9 +66,11 @@ def last_success(known: Sequence[Entry], now: datetime) -> tuple[dict[str, Json]
     return data, f"last verified restorable backup: {newest.id}, {show_duration(age)} old"
 
 
-def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False) -> None:
+def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_run: bool = False) -> None:
     """Show all snapshots, their holds, and the age of the last verified success; with `keeping` for `site list` too."""
     now, known = site.clock.now(), entries(site)
+    if not dry_run:
+        remember(site.state, snapshots=[one.id for one in known])
     data, words = last_success(known, now)
     drill = last_good(drills(site))
     if keeping:

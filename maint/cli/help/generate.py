@@ -7,12 +7,12 @@ from typing import Annotated
 
 import msgspec
 import typer
-from typer.completion import get_completion_script  # type: ignore[attr-defined]  # named in its documentation's own code
 
 import maint
 from maint.cli.app import COMMANDS, app
 from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, command, loaded
+from maint.cli.completion.scripts import script_for
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.open_site import settings_of
 from maint.cli.options import Flags, argument, option
@@ -21,8 +21,6 @@ from maint.cli.schedule.units import files_of
 from maint.errors import UsageError
 from maint.model.formatting import parse_duration, show_duration
 from maint.render import from_file
-
-SHELLS = ("bash", "zsh", "fish")
 
 
 @command(example="maint generate systemd --at 02:15")
@@ -66,7 +64,7 @@ def alerts(
 @command(example="maint generate completion bash")
 def completion(flags: Flags, shell: Annotated[str, argument("bash, zsh or fish.")] = "bash") -> None:
     """Print the completion script for a shell."""
-    text = completion_script(shell)
+    text = script_for(shell)
     flags.screen().emit({"script": text}, text.rstrip())
 
 
@@ -116,17 +114,6 @@ def page(whole: Made) -> str:
     lines += [r"\fI/var/lib/maint\fR: locks, journals and keys of a configuration under /etc.", ".SH SEE ALSO"]
     lines += [r"\fBmaint help\fR lists the topics: configuration, backup, restore, exit codes and more."]
     return "\n".join(lines) + "\n"
-
-
-def completion_script(shell: str) -> str:
-    """Return the script that makes a shell complete our commands.
-
-    Raises:
-        UsageError: there is none for that shell.
-    """
-    if shell not in SHELLS:
-        raise UsageError(f"there is no completion for {shell!r}", hint=f"there is one for {', '.join(SHELLS)}")
-    return str(get_completion_script(prog_name="maint", complete_var="_MAINT_COMPLETE", shell=shell)) + "\n"
 
 
 def _options(command: Made) -> list[Option]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from maint.config.schema import Config
+from maint.engine.journal import RUN_STATES
 from maint.engine.schema import playbook_schema
 from maint.errors import UsageError
 from maint.model.json import Json
@@ -110,15 +111,7 @@ def _definitions() -> dict[str, Json]:
             problem=_TEXT,
         ),
         "fate": _object({"id": _TEXT, "keep": _FLAG, "reasons": _TEXTS}),
-        "site": _object(
-            {"name": _TEXT, "manager": _TEXT, "store": _TEXT},
-            labels={"type": "object"},
-            summary=_or_null(_object({"seen": _TIME, "age": _NUMBER, "snapshots": _NUMBER})),
-        ),
-        "outcome": _object(
-            {"site": _TEXT, "exit": {"type": "integer"}, "error": _or_null(_ref("error")), "result": {}},
-            seconds=_NUMBER,
-        ),
+        **_of_sites(),
         "success": _object({"id": _TEXT, "taken_at": _TIME, "age": _NUMBER}),
         "drill": _object(
             {"snapshot": _TEXT, "at": _TIME, "age": _NUMBER, "result": {"enum": ["passed", "failed"]}},
@@ -135,13 +128,33 @@ def _definitions() -> dict[str, Json]:
             {
                 "id": _TEXT,
                 "playbook": _TEXT,
-                "state": {"enum": ["done", "failed", "interrupted", "refused", "unfinished"]},
+                "state": {"enum": [*RUN_STATES]},
                 "started": _TEXT,
                 "finished": _TEXT_OR_NULL,
-            }
+            },
+            by=_TEXT,
+            version=_TEXT,
+            effect=_TEXT,
+            detail=_TEXT,
+            attempts=_list(_object({"began": _TEXT, "by": _TEXT, "ended": _TEXT_OR_NULL, "state": _TEXT_OR_NULL})),
         ),
         "plan": _object({"source": _TEXT, "site": _TEXT, "actions": _list(action)}, parameters={"type": "object"}),
         "check": _object(
             {"label": _TEXT, "state": {"enum": ["ok", "warn", "FAIL"]}, "words": _TEXT, "hint": _TEXT_OR_NULL}
+        ),
+    }
+
+
+def _of_sites() -> dict[str, Json]:
+    """Return what is told of several sites: each as it is listed, and how a command ended for it."""
+    return {
+        "site": _object(
+            {"name": _TEXT, "manager": _TEXT, "store": _TEXT},
+            labels={"type": "object"},
+            summary=_or_null(_object({"seen": _TIME, "age": _NUMBER, "snapshots": _NUMBER})),
+        ),
+        "outcome": _object(
+            {"site": _TEXT, "exit": {"type": "integer"}, "error": _or_null(_ref("error")), "result": {}},
+            seconds=_NUMBER,
         ),
     }

@@ -14,6 +14,7 @@ from maint.cli.options import Flags, option
 from maint.cli.schedule import files as installed
 from maint.cli.schedule.units import (
     FAILURE,
+    JOBS,
     File,
     ScheduleRequest,
     calendar,
@@ -26,7 +27,7 @@ from maint.cli.schedule.units import (
     writable,
 )
 from maint.cli.screen import Screen, confirm, plan_text, table
-from maint.config.precedence import OVERRIDES
+from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.engine.lock import make_state_folder
 from maint.errors import UsageError, WorkFailed
@@ -83,13 +84,18 @@ def install(
 ) -> int:
     """Write service and timer (or the line for cron) and start them; --dry-run shows the files."""
     request = request_of(wanted, form, folder)
-    settings, screen = settings_of(flags), flags.screen()
-    site = settings.site()
-    refuse_impossible(site, request)
+    settings = settings_of(flags)
+    refuse_impossible(settings.site(), request)
+    return put(flags, settings, request)
+
+
+def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
+    """Show the files of a schedule, ask, write them and start what they say; return the exit code."""
+    site, screen = settings.site(), flags.screen()
     files = files_of(settings, site, request, os.environ)
     installed.refuse_foreign(files)
     changed = [file for file in files if installed.state_of(file) != "installed"]
-    stale = _stale(site, files, user=request.user, folder=request.folder)
+    stale = _stale(site, files, request)
     changes = [(str(one.path), f"write {one.path}") for one in changed]
     changes += [(str(path), f"delete {path}, which is asked for no more") for path in stale]
     if flags.dry_run:
@@ -111,16 +117,21 @@ def install(
 @command(example="maint schedule remove")
 def remove(flags: Flags, user: User = False, folder: Folder = "") -> int:
     """Stop the schedule and delete the files that install wrote, and no others."""
-    settings, screen = settings_of(flags), flags.screen()
-    site = settings.site()
+    site = settings_of(flags).site()
     place = Path(folder).expanduser().absolute() if folder else None
     found = _found(site, user=user, folder=place)
+    return take_away(flags, site, found, user=user, folder=place)
+
+
+def take_away(flags: Flags, site: SiteSettings, found: Sequence[Path], *, user: bool, folder: Path | None) -> int:
+    """Show the files that would go, ask, stop what they started, and delete them; return the exit code."""
+    screen = flags.screen()
     plan = _plan("schedule-remove", site.name, [(str(path), f"delete {path}") for path in found])
     if flags.dry_run:
         screen.emit({"files": [str(path) for path in found]}, plan_text(plan))
         return 0
     _ask(flags, screen, plan)
-    _delete(found, user=user, folder=place)
+    _delete(found, user=user, folder=folder)
     gone = [str(path) for path in found]
     screen.emit({"removed": gone}, "\n".join(f"removed: {one}" for one in gone) or "no schedule is installed")
     return 0
@@ -190,10 +201,10 @@ def _delete(paths: Sequence[Path], *, user: bool, folder: Path | None) -> None:
         installed.systemctl("daemon-reload", user=user)
 
 
-def _stale(site: SiteSettings, files: Sequence[File], *, user: bool, folder: Path | None) -> list[Path]:
-    """Return files of ours that an earlier installation wrote for the site, and that are asked for no more."""
-    wanted = {file.path for file in files}
-    return [path for path in _own(site, user=user, folder=folder) if path not in wanted]
+def _stale(site: SiteSettings, files: Sequence[File], request: ScheduleRequest) -> list[Path]:
+    """Return files of ours that an earlier installation of the same wrote for the site, and that are not asked for."""
+    wanted, jobs = {file.path for file in files}, (request.own.name,) if request.own else JOBS
+    return [path for path in own(site, request.user, request.folder, jobs) if path not in wanted]
 
 
 def _warn(site: SiteSettings, screen: Screen) -> None:
@@ -207,7 +218,7 @@ def _warn(site: SiteSettings, screen: Screen) -> None:
 
 def _found(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]:
     """Return the files of ours that are installed for a site; that for failures only where no other site needs it."""
-    found = _own(site, user=user, folder=folder)
+    found = own(site, user, folder)
     units = folder or folder_of("systemd", user, os.environ)
     others = [path for path in units.glob("maint-*-*.service") if path not in found and installed.is_ours(path)]
     if installed.is_ours(units / FAILURE) and not others:
@@ -215,12 +226,12 @@ def _found(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]
     return found
 
 
-def _own(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]:
-    """Return the files of ours that are for this site alone."""
+def own(site: SiteSettings, user: bool, folder: Path | None, jobs: Sequence[str] = JOBS) -> list[Path]:
+    """Return the files of ours that are for this site alone, and for some jobs."""
     found = []
     for form in ("systemd", "cron"):
         place = folder or folder_of(form, user, os.environ)
-        paths = [place / name for name in names_of(site.name, form)]
+        paths = [place / name for name in names_of(site.name, form, jobs)]
         found += [path for path in paths if installed.is_ours(path) and installed.site_of(path) == site.name]
     return found
 

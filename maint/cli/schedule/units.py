@@ -85,6 +85,15 @@ def _seconds(flag: str, text: str) -> float:
         raise UsageError(f"{flag}: {error}") from None
 
 
+class Job(msgspec.Struct, frozen=True):
+    """Something that runs by itself: its name, when, what it does, and its commands after `--site NAME`."""
+
+    name: str
+    calendar: Calendar
+    description: str
+    commands: Sequence[Sequence[str]]
+
+
 class ScheduleRequest(msgspec.Struct, frozen=True):
     """How the schedule is to be.
 
@@ -95,6 +104,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True):
         prune: whether to prune after each backup.
         drill: when restores are rehearsed, None for never.
         folder: where the files go; None for where the form wants them.
+        own: something else that runs by itself, instead of backups.
     """
 
     calendar: Calendar
@@ -103,15 +113,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True):
     prune: bool = False
     drill: Calendar | None = None
     folder: Path | None = None
-
-
-class _Job(msgspec.Struct, frozen=True):
-    """Something that runs by itself: its name, when, what it does, and its commands after `--site NAME`."""
-
-    name: str
-    calendar: Calendar
-    description: str
-    commands: Sequence[Sequence[str]]
+    own: Job | None = None
 
 
 class File(msgspec.Struct, frozen=True):
@@ -136,14 +138,16 @@ def timers_of(site: str) -> Sequence[str]:
     return tuple(f"maint-{job}-{site}.timer" for job in JOBS)
 
 
-def names_of(site: str, form: str) -> Sequence[str]:
-    """Return all names that a site's own files may have; the unit for failures serves all sites."""
-    if form == "cron":
-        return (f"maint-backup-{site.replace('.', '_')}",)  # cron passes over names with a dot
-    return tuple(f"maint-{job}-{site}.{kind}" for job in JOBS for kind in ("service", "timer"))
-
-
 JOBS = ("backup", "drill")
+
+
+def names_of(site: str, form: str, jobs: Sequence[str] = JOBS) -> Sequence[str]:
+    """Return all names that a site's own files of some jobs may have; the unit for failures serves all sites."""
+    if form == "cron":  # which passes over names with a dot, and has all of a site's own jobs in one file
+        return (f"maint-{jobs[0]}-{site.replace('.', '_')}",)
+    return tuple(f"maint-{job}-{site}.{kind}" for job in jobs for kind in ("service", "timer"))
+
+
 FAILURE = "maint-failure@.service"
 
 
@@ -160,7 +164,12 @@ def files_of(
     values = _values(settings, site, request)
     if request.form == "cron":
         lines = [(job.calendar.cron, _cron_command(values, job)) for job in jobs]
-        return (File(folder / names_of(site.name, "cron")[0], from_file("cron.j2", {**values, "lines": lines})),)
+        return (
+            File(
+                folder / names_of(site.name, "cron", (jobs[0].name,))[0],
+                from_file("cron.j2", {**values, "lines": lines}),
+            ),
+        )
     files = []
     for job in jobs:
         name = f"maint-{job.name}-{site.name}"
@@ -171,14 +180,17 @@ def files_of(
     return (*files, File(folder / FAILURE, from_file("maint-failure@.service.j2", shared)))
 
 
-def _jobs(request: ScheduleRequest) -> Iterator[_Job]:
+def _jobs(request: ScheduleRequest) -> Iterator[Job]:
+    if request.own is not None:
+        yield request.own
+        return
     commands = [["backup", "create", "--yes"], *([["backup", "prune", "--yes"]] if request.prune else [])]
-    yield _Job("backup", request.calendar, "Backup of the configuration", commands)
+    yield Job("backup", request.calendar, "Backup of the configuration", commands)
     if request.drill is not None:
-        yield _Job("drill", request.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
+        yield Job("drill", request.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
 
 
-def _job_values(values: Mapping[str, object], job: _Job) -> dict[str, object]:
+def _job_values(values: Mapping[str, object], job: Job) -> dict[str, object]:
     return {
         "description": job.description,
         "calendar": job.calendar.systemd,
@@ -187,7 +199,7 @@ def _job_values(values: Mapping[str, object], job: _Job) -> dict[str, object]:
     }
 
 
-def _cron_command(values: Mapping[str, object], job: _Job) -> str:
+def _cron_command(values: Mapping[str, object], job: Job) -> str:
     """Return a job's commands as a line for cron, to which a percent sign means a new line."""
     joined = " && ".join(shlex.join([*_call(values), *words, "--quiet"]) for words in job.commands)
     return joined.replace("%", "\\%")

@@ -27,6 +27,7 @@ from maint.errors import MaintError, UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration, show_size
 from maint.ports import StoreSight
 from maint.snapshots.catalogue import entries
+from maint.snapshots.escrow import escrow
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
@@ -38,6 +39,10 @@ OK, WARN, FAIL = "ok", "warn", "FAIL"
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
 _ROOM = 3  # times the newest snapshot that should be free
+
+
+SKIP = "skip"  # could not be tried here, and that is no fault
+_ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -92,6 +97,7 @@ def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterato
             "copies": lambda: _copies(site),
             "snapshots": lambda: _snapshots(site),
             "backup": lambda: _backup(site, max_age),
+            "recipient": lambda: _escrow(site),
             "drill": lambda: _drill(site, drill_age),
             "leftovers": _leftovers,
             "window": lambda: _window(site),
@@ -188,10 +194,12 @@ def _tools() -> Iterator[Line]:
 def _manager(site: ConfiguredSite) -> Iterator[Line]:
     seen, host = site.manager.presence(), site.settings.manager.host
     account = site.manager.log_in()  # a port that answers proves nothing by itself
-    yield Line("manager", OK, f"{host}: plain port {seen.plain}, TLS port {seen.tls}")
-    if not site.manager.clusters():
+    ports = f"{host}: plain port {seen.plain}, TLS port {seen.tls}"
+    if site.manager.clusters():
+        yield Line("manager", OK, ports)
+    else:
         hint = "`maint site status`; `maint restore plan` shows the way back"
-        yield Line("manager", FAIL, f"{host} has no cluster: is its database a new one?", hint)
+        yield Line("manager", FAIL, f"{ports}; it has no cluster: is its database a new one?", hint)
     state = WARN if account.bootstrap else OK
     yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
 
@@ -242,7 +250,8 @@ def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
         if one.damage is not None:
             yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {one.damage}", f"maint backup verify {one.id}")
     good = sum(one.good and one.damage is None for one in known)
-    yield Line("snapshots", OK, f"{good} of {len(known)} are verified and restorable")
+    if not any(one.damage is not None for one in known):
+        yield Line("snapshots", OK, f"{good} of {len(known)} are verified and restorable")
 
 
 def _backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
@@ -254,6 +263,15 @@ def _backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
     age = now - newest.taken_at
     words = f"{newest.id}, {show_duration(age.total_seconds())} old"
     yield Line("backup", WARN, words, "maint schedule show") if age > limit else Line("backup", OK, words)
+
+
+def _escrow(site: ConfiguredSite) -> Iterator[Line]:
+    """Try the private key of each recipient, where it is here; one that is elsewhere is said, and never passed."""
+    known = [one.snapshot for one in entries(site) if one.snapshot is not None]
+    for one in escrow(site, known[-1]) if known else ():
+        state = SKIP if one.opens is None else OK if one.opens else FAIL
+        hint = "" if one.opens else "run `maint doctor` where that key is" if one.opens is None else _ESCROW
+        yield Line(f"recipient {one.recipient}", state, one.words, hint)
 
 
 def _way_to_one(site: ConfiguredSite) -> str:

@@ -34,7 +34,7 @@ NEVER_ENDS = "command-never-ends"  # the fault whose work outlives it
 # What is kept on disk as it is.
 _KEPT = (
     "license", "license_counts", "trial", "redaction", "tls", "next_command", "role_states", "sessions", "joined",
-    "login_users", "maintenance", "stale", "kdc_account", "credentials",
+    "login_users", "maintenance", "stale", "once_set", "kdc_account", "credentials",
 )  # fmt: skip
 
 
@@ -88,6 +88,7 @@ class World:
         self.joined: dict[str, str] = {}  # host id → its cluster; others belong where their roles are
         self.maintenance: list[str] = []  # what is in maintenance mode, such as `role NAME`
         self.stale: dict[str, str] = {}  # `cluster/service` → staleness of its configuration
+        self.once_set: list[str] = []  # settings that were set before, `KIND NAME`: they are known, though not set
         self.kdc_account = True  # whether the account that makes principals was imported (M21)
         self.credentials: list[str] | None = None  # principals that have keytabs; None: all that are needed
         self.truststore_files: dict[str, bytes] = {}  # by type (JKS, PEM), as the last start found them

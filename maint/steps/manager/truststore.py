@@ -2,7 +2,7 @@
 
 import shlex
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 from pydantic import Field
@@ -64,12 +64,27 @@ class DeliverPassword(Step[DeliverArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         password = fetch(site.manager)
         yield "the manager gave the password"
+        tried = yield from _tried(site, password)
         if action.arguments["file"]:
             path = Path(str(action.arguments["file"]))
             _write(path, password)
-            return done(f"written to {path}, readable by its owner only")
+            return done(f"written to {path}, readable by its owner only; {tried}")
         _feed(str(action.arguments["command"]), password)
-        return done("the command took it")
+        return done(f"the command took it; {tried}")
+
+
+def _tried(site: Site, password: Secret) -> Generator[str, None, str]:
+    """Try a password on the truststore before anybody relies on it; WorkFailed where it opens nothing."""
+    hosts = site.settings.hosts_in("manager") if site.settings.ssh else ()
+    if not hosts:
+        return "whether it opens the truststore could not be tried: the config names no host over SSH"
+    path, host = site.manager.settings().get("TRUSTSTORE_PATH") or DEFAULT_PATH, hosts[0].name
+    if not site.shell.ask(host, f"test -r {shlex.quote(path)}").ok:
+        return f"whether it opens the truststore could not be tried: {host} has no readable {path}"
+    if not site.shell.ask(host, _FIND_KEYTOOL).out.strip():
+        return f"whether it opens the truststore could not be tried: {host} has no keytool"
+    yield f"trying it on {path} on {host}"
+    return f"it opens {path} on {host} ({entries_of(site.shell, host, path, password)} entries)"
 
 
 def _write(path: Path, password: Secret) -> None:

@@ -4,8 +4,11 @@ from collections.abc import Generator, Iterable
 
 from pydantic import Field
 
+from maint.deployment.normalize import Tree
+from maint.deployment.secret_index import SecretIndex
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
+from maint.model.secret import know_those_in
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight, Site, Work
 from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
@@ -61,7 +64,7 @@ class PutDeployment(Step[PutArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Send once; when the answer is missing, decide by reading."""
         out = outgoing_of(action, site)
-        name, evidence, limit = out.snapshot.id, Replaced(out.tree(site)), work.timeout or LIMIT
+        name, evidence, limit = out.snapshot.id, Replaced(_tree(out, site)), work.timeout or LIMIT
         if work.noted("sent") is not None:
             if (yield from settled(site, work, out, evidence)) is PutOutcome.APPLIED:
                 return done(f"snapshot {name} is in force: it was applied although its answer was lost")
@@ -113,7 +116,7 @@ class AddClusters(Step[AddArguments]):
                 return done(f"cluster {', '.join(names)} is there: it was added although its answer was lost")
             yield "it was not added and can no longer arrive; sending it again"
         kept = yield from _guard(action, site, work, out.snapshot.id)
-        refuse_existing(out.tree(site), tree_of_server(site))
+        refuse_existing(_tree(out, site), tree_of_server(site))
         how = yield from send(site, work, out, evidence, limit)
         return done(f"cluster {', '.join(names)} of snapshot {out.snapshot.id} {how}; it is not started; {kept}")
 
@@ -121,6 +124,14 @@ class AddClusters(Step[AddArguments]):
 def facts_of(sight: Sight, snapshot: Snapshot) -> dict[str, Json]:
     """Return what a restore's plan rests on: the snapshot as signed, and what the server holds now."""
     return {**manifest_fact(snapshot), "present": meaning(tree_of_server(sight)), "release": sight.manager.release()}
+
+
+def _tree(out: Outgoing, sight: Sight) -> dict[str, Tree]:
+    """Return what is sent as a tree; from now on no word of the server shows a secret of it."""
+    known = SecretIndex()
+    tree = out.tree(sight, known)
+    know_those_in(known.masked)
+    return tree
 
 
 def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[str, None, str]:

@@ -145,10 +145,11 @@ def order_of(dags: Mapping[str, Dag | None]) -> Sequence[str]:
 
 
 def words_of(document: ClusterDocument, decided: Resolution) -> str:
-    """Return in words what becomes of what."""
-    jobs = len(document.jobs) - len(decided.skipped_jobs) - len(decided.left_out)
-    resources = len(document.resources) - len(decided.skipped_resources)
-    words = [f"{show_count(resources, 'resource')}, {show_count(jobs, 'job')}"]
+    """Return in words what becomes of what, each by its name."""
+    staying = {*decided.skipped_jobs, *decided.left_out}
+    jobs = [one.name for one in document.jobs if one.name not in staying]
+    resources = [one.name for one in document.resources if one.name not in decided.skipped_resources]
+    words = [f"{_counted(resources, 'resource')}, {_counted(jobs, 'job')}"]
     for what, names in (
         ("kept as they are", (*decided.skipped_resources, *decided.skipped_jobs)),
         ("REPLACED", (*decided.replaced_resources, *decided.replaced_jobs)),
@@ -160,6 +161,10 @@ def words_of(document: ClusterDocument, decided: Resolution) -> str:
     if renamed:
         words.append("renamed: " + ", ".join(f"{old} to {new}" for old, new in list(renamed.items())[:_SHOWN]))
     return "; ".join(words)
+
+
+def _counted(names: Sequence[str], noun: str) -> str:
+    return show_count(len(names), noun) + (f" ({', '.join(names)})" if names else "")
 
 
 class ResumeArguments(VcArguments):

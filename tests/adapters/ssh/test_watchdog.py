@@ -117,7 +117,7 @@ def test_every_shell_ends_its_script_when_nobody_listens(shell: str) -> None:
 def test_a_shell_that_does_not_lead_its_own_session_harms_nobody_beside_it() -> None:
     mark = "echo beside; sleep 0.1; echo still-here"
     script = watched(b"sleep 1\n").decode()
-    ended = subprocess.run(
-        ["sh", "-c", f"printf '%s' \"$1\" | sh -s; {mark}", "sh", script], capture_output=True, text=True, timeout=200
-    )
+    words = ["sh", "-c", f"printf '%s' \"$1\" | sh -s; {mark}", "sh", script]
+    # A group of its own, which is no session: where these tests lead one, as under `setsid`, theirs would be ended.
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=200, process_group=0)
     assert ended.stdout == "beside\nstill-here\n"

@@ -64,7 +64,7 @@ def test_all_mistakes_of_all_files_are_told_at_once_with_their_places(here: Path
         ("bad.yaml", 4, "a parameter's type is one of string"),
         ("bad.yaml", 6, "there is no step kind 'host.rnu'"),
         ("bad.yaml", 7, "pause has no argument 'duraton'"),
-        ("bad.yaml", 7, "until: input should be a valid string"),
+        ("bad.yaml", 7, "until: must be text"),
         ("bad.yaml", 8, "'nope' is not defined"),
         ("bad.yaml", 8, "'dept' is not defined"),
         ("bad.yaml", 9, "'hsots' is not defined"),

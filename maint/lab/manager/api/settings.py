@@ -54,7 +54,8 @@ def write(holder: Holder, field: str = "config") -> Handler:
             if not isinstance(name, str) or isinstance(value, dict | list):
                 raise ApiError(400, "Cannot read the settings: each needs a name, and a value that is a string.")
             _refuse(world, request, kind, settings, name, value)
-            settings.pop(name, None)
+            if settings.pop(name, None) is not None:
+                world.once_set = sorted({*world.once_set, f"{kind} {name}"})
             dropped = world.switches["default-setting"] == "drop" and value == _known(world, kind).get(name)
             if value is not None and not dropped:
                 settings[name] = _item(world, kind, name, str(value))
@@ -116,7 +117,8 @@ def _refuse(world: World, request: Request, kind: str, settings: Mapping[str, Do
 def _known(world: World, kind: str) -> dict[str, str]:
     # The names that anything of the kind has set anywhere, and the defaults.
     found = {str(item.get("name")): "" for item in _set_anywhere(world, kind)} if kind != "CM" else {}
-    return found | dict(_DEFAULTS.get(kind, {}))
+    before = {one.partition(" ")[2]: "" for one in world.once_set if one.partition(" ")[0] == kind}
+    return before | found | dict(_DEFAULTS.get(kind, {}))
 
 
 def _set_anywhere(world: World, kind: str) -> Iterator[Doc]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from maint.cli.boundary import EXIT_CODES
-from maint.cli.site_process import Ended
+from maint.cli.estate.processes import Ended
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
 

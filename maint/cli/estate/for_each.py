@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from maint.cli.answer_words import in_words, meaning
 from maint.cli.boundary import OUTPUTS
+from maint.cli.estate.processes import Call, Ended, Processes
+from maint.cli.estate.words import in_words, meaning
 from maint.cli.open_site import limit_of, settings_of
 from maint.cli.options import Connection, Flags, Said, Several
 from maint.cli.screen import Screen, ask_change, table
-from maint.cli.site_process import Call, Ended, Processes
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant

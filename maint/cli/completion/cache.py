@@ -1,0 +1,63 @@
+"""What completion keeps: the tree of commands and the names in a config, so that neither is worked out at each Tab."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import maint
+from maint.config.paths import SITES_FOLDER
+
+Kept: TypeAlias = Any  # plain JSON, of the shape that its maker gave it
+_TREE, _CONFIG = "commands", "config"
+
+
+def declared() -> Mapping[str, Mapping[str, Kept]]:
+    """Return every group and command: `below` (word → what it is), `options` and `arguments` with their kinds."""
+
+    def make() -> Kept:
+        from maint.cli.completion.declared import tree
+
+        return tree()
+
+    top = Path(maint.__file__).parent
+    changed = [path.stat().st_mtime_ns for path in (top, top / "help", *(top / "cli").rglob("*.py"))]
+    return dict(_kept(_TREE, [maint.__version__, str(top), max(changed)], make))
+
+
+def configured(path: Path) -> Mapping[str, Kept]:
+    """Return the sites of a config: name → `state`, `store`, `hosts`, `groups`, `virtual_clusters`, `users`."""
+
+    def make() -> Kept:
+        from maint.cli.completion.declared import sites
+
+        return sites(path)
+
+    more = sorted((path.parent / SITES_FOLDER).glob("*.yaml"))
+    seen = [(str(one), (found := one.stat()).st_mtime_ns, found.st_size) for one in (path, *more)]
+    variables = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("MAINT_"))
+    return dict(_kept(_CONFIG, [maint.__version__, *map(list, seen), variables], make))
+
+
+def _kept(name: str, key: Kept, make: Callable[[], Kept]) -> Kept:
+    """Return what is kept under a name as long as its key is the same; made anew otherwise."""
+    path = _folder() / f"completion-{name}.json"
+    try:
+        found = json.loads(path.read_bytes())
+        if found["key"] == key:
+            return found["value"]
+    except (OSError, ValueError, LookupError, TypeError):
+        pass
+    value = make()
+    from maint.files import replace
+
+    with suppress(OSError):  # a read-only home: slower, and nothing else
+        replace(path, json.dumps({"key": key, "value": value}).encode())
+    return value
+
+
+def _folder() -> Path:
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(given) if given.startswith("/") else Path.home() / ".cache") / "maint"

@@ -1,0 +1,111 @@
+"""What completion offers, from the declarations: commands, their options, which names each takes, names in a config.
+
+This loads the whole product; what it returns is kept (`cache`).
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from maint.checks.registry import CHECKS
+from maint.cli.app import COMMANDS, NOUNS
+from maint.cli.boundary import OUTPUTS
+from maint.cli.command import Command, Made, loaded
+from maint.cli.completion import SHELLS
+from maint.cli.help.topics import TOPICS, names
+from maint.config.precedence import Flags, load_settings
+from maint.lab.faults import FAULTS, TARGETS
+from maint.model.json import Json
+
+# Which names an option takes, whatever the command.
+_OPTIONS = {
+    "--site": "sites", "--snapshot": "snapshots", "--from": "snapshots", "--cluster": "clusters",
+    "--vc": "virtual clusters", "--host": "hosts", "--limit": "hosts and groups", "--group": "groups",
+    **dict.fromkeys((
+        "--config", "--store", "--ssh-key", "--known-hosts", "--ca", "--license", "--file", "--folder", "--to",
+        "--facts", "--hosts-from", "--save-facts", "--matrix", "--report", "--local-path", "--application-file",
+    ), "files"),
+}  # fmt: skip
+# Which names an argument takes: by what it is called, and where that says too little, by its command.
+_ARGUMENTS = {
+    "snapshot": "snapshots", "first": "snapshots", "second": "snapshots", "run_id": "runs", "run": "runs",
+    "hosts": "hosts", "file": "files", "application": "files", "user": "users",
+}  # fmt: skip
+_NAMES = {"cluster": "clusters", "playbook": "playbooks", "vc": "virtual clusters", "help": "topics"}
+
+
+def tree() -> dict[str, Json]:
+    """Return every group and command by its words: what stands `below` it, its `options`, its `arguments`."""
+    found: dict[str, Json] = {}
+    plain = loaded(COMMANDS["version"][0])
+    for words in NOUNS:
+        below = {name: listed for name, (_, listed) in COMMANDS.items()} | NOUNS
+        own: Json = {
+            name.rpartition(" ")[2]: listed
+            for name, listed in below.items()
+            if name and name.rpartition(" ")[0] == words
+        }
+        found[words] = {"below": own, "options": _options(plain, plain.build("version")), "arguments": []}
+    for words, (place, _) in COMMANDS.items():
+        command = loaded(place)
+        made = command.build(words)
+        several = [[_argument(words, one), one.nargs == -1] for one in made.params if one.param_type_name == "argument"]
+        found[words] = {"below": {}, "options": _options(command, made), "arguments": several}
+    return found
+
+
+def _options(command: Command, made: Made) -> dict[str, Json]:
+    """Return options → which names each takes (None: no value), and its help; the long form where there is one."""
+    found: dict[str, Json] = {}
+    for one in made.params:
+        if one.param_type_name == "option":
+            kind = None if one.is_flag else _choices(one.opts[-1], command)
+            listed = [name for name in one.opts if name.startswith("--")] or one.opts
+            found |= {name: [kind, one.help or ""] for name in listed}
+            # A short form is known, though not offered where the long one is.
+            found |= {name: [kind, one.help or ""] for name in one.opts if name not in listed}
+    return found | {"--help": [None, "Show this message and exit."]}
+
+
+def _choices(name: str, command: Command) -> Json:
+    """Return the name of what an option takes, or all that it takes: pairs of a value and what it is."""
+    fixed = {
+        "--output": (*OUTPUTS, *command.outputs), "--color": ("auto", "always", "never"), "--form": ("systemd", "cron"),
+    }  # fmt: skip
+    if name == "--check":
+        return _pairs(dict.fromkeys(CHECKS, ""))
+    return [[one, ""] for one in fixed[name]] if name in fixed else _OPTIONS.get(name, "")
+
+
+def _argument(words: str, one: Made) -> Json:
+    name = str(one.name)
+    fixed: Mapping[tuple[str, str], Json] = {
+        ("help", "name"): [[topic, TOPICS.get(topic, "")] for topic in names()],
+        ("generate completion", "shell"): [[shell, ""] for shell in SHELLS],
+        ("lab break", "target"): [[target, ""] for target in TARGETS],
+        ("lab break", "fault"): [[fault, each.meaning] for fault, each in FAULTS.items()],
+    }
+    if (words, name) in fixed:
+        return fixed[words, name]
+    return _NAMES.get(words.partition(" ")[0], "") if name in ("name", "names") else _ARGUMENTS.get(name, "")
+
+
+def _pairs(found: Mapping[str, str]) -> Json:
+    return [[name, words] for name, words in found.items()]
+
+
+def sites(path: Path) -> dict[str, Json]:
+    """Return the sites of a config with the names that it gives."""
+    settings = load_settings(Flags(config=str(path)), os.environ)
+    found: dict[str, Json] = {}
+    for name in settings.names:
+        site = settings.site(name)
+        found[name] = {
+            "state": str(site.state),
+            "store": site.backup.store if site.backup else "",
+            "hosts": [one.name for one in site.hosts],
+            "groups": sorted({group for one in site.hosts for group in one.groups}),
+            "virtual_clusters": [one.name for one in site.virtual_clusters],
+            "users": sorted({user.name for one in site.virtual_clusters for user in one.users}),
+        }
+    return found

@@ -1,0 +1,102 @@
+"""`maint playbook diff`: what differs between two saved plans."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from maint.cli.command import command
+from maint.cli.options import Flags, argument, option
+from maint.errors import Differences, Invalid
+from maint.model.formatting import show_count
+from maint.model.json import Json
+from maint.model.plan import Action, Plan
+
+_LARGEST = 64 * 1024 * 1024  # bytes of a saved plan
+_HINT = "save one with `maint playbook plan NAME -o json > FILE`"
+
+
+@command(example="maint playbook diff before.json after.json --exit-code")
+def diff(
+    flags: Flags,
+    before: Annotated[str, argument("A plan that `maint playbook plan NAME -o json` printed.")],
+    after: Annotated[str, argument("Another one.")],
+    exit_code: Annotated[bool, option("--exit-code", "End with 8 where they differ.")] = False,
+) -> None:
+    """Show which actions two saved plans do not share, and what differs in those that they do."""
+    first, second = _read(before), _read(after)
+    found = list(_differences(first, second))
+    lines = [_line(one) for one in found]
+    same = f"both plans of {second.source} would do the same"
+    flags.screen().emit({"differences": list(found)}, "\n".join(lines) or same)
+    if found and exit_code:
+        raise Differences(f"{show_count(len(found), 'difference')} between the plans")
+
+
+def _line(one: Mapping[str, Json]) -> str:
+    changed = f": {one['key']} {one['before']} → {one['after']}" if one["key"] else ""
+    return f"{one['sign']} {one['action']}{changed}"
+
+
+def _read(name: str) -> Plan:
+    path = Path(name)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise Invalid(f"{name} is too large for a plan", hint=_HINT)
+        whole = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        plan = whole.get("plan", whole)
+        if not isinstance(plan, Mapping):
+            raise TypeError
+        actions = [{key: value for key, value in one.items() if key != "shown"} for one in plan["actions"]]
+        return Plan.from_json({**plan, "actions": actions})
+    except OSError as error:
+        raise Invalid(f"{name} cannot be read: {error.strerror}", hint=_HINT) from None
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError):
+        raise Invalid(f"{name} is not a saved plan", hint=_HINT) from None
+
+
+def _differences(before: Plan, after: Plan) -> Iterator[Mapping[str, Json]]:
+    """Yield actions that only one plan has (`-`, `+`), and the keys in which shared ones differ (`~`)."""
+    heads: dict[str, tuple[Json, Json]] = {"playbook": (before.source, after.source), "site": (before.site, after.site)}
+    for name in {**before.parameters, **after.parameters}:
+        heads[f"parameter {name}"] = (before.parameters.get(name), after.parameters.get(name))
+    yield from (_changed("plan", key, old, new) for key, (old, new) in heads.items() if old != new)
+    left, right = _named(before.actions), _named(after.actions)
+    for key in [*left, *(key for key in right if key not in left)]:
+        if key not in right:
+            yield _one("-", left[key])
+        elif key not in left:
+            yield _one("+", right[key])
+        else:
+            yield from _in_both(left[key], right[key])
+    shared = [key for key in left if key in right]
+    if shared != [key for key in right if key in left]:
+        yield _changed("plan", "order of actions", " → ".join(shared), " → ".join(key for key in right if key in left))
+
+
+def _named(actions: Sequence[Action]) -> dict[str, Action]:
+    """Return actions by kind and target, numbered where several have the same."""
+    found: dict[str, Action] = {}
+    for action in actions:
+        name, number = f"{action.kind} {action.target}", 1
+        while (key := name if number == 1 else f"{name} ({number})") in found:
+            number += 1
+        found[key] = action
+    return found
+
+
+def _in_both(before: Action, after: Action) -> Iterator[Mapping[str, Json]]:
+    old, new = before.to_json(), after.to_json()
+    for key in {**old, **new}:
+        if old.get(key) != new.get(key):
+            yield _changed(f"{after.kind} {after.target}", key, old.get(key), new.get(key))
+
+
+def _one(sign: str, action: Action) -> Mapping[str, Json]:
+    words = f"{action.effect.name} {action.name}: {action.summary}"
+    return {"sign": sign, "action": words, "key": "", "before": None, "after": None}
+
+
+def _changed(action: str, key: str, before: Json, after: Json) -> Mapping[str, Json]:
+    return {"sign": "~", "action": action, "key": key, "before": before, "after": after}

@@ -1,0 +1,116 @@
+"""`maint playbook history`: who ran what, when, from where, with which version, and how it ended; and forgetting it."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
+from maint.cli.open_site import opened
+from maint.cli.options import Flags, option
+from maint.cli.screen import Screen, ask_change, table
+from maint.engine import journal
+from maint.engine.history import Wanted, forget, prunable
+from maint.engine.journal import RUN_STATES, RunState
+from maint.engine.lock import site_lock
+from maint.errors import UsageError
+from maint.model.formatting import parse_duration, show_count, show_duration
+from maint.model.json import Json
+
+_LAST, _AGE = 100, 90 * 86400.0  # runs and seconds that stay where neither flags nor config say otherwise
+
+
+@command(example="maint playbook history --outcome failed --since 7d")
+def history(
+    flags: Flags,
+    playbook: Annotated[str, option("--playbook", "Only runs of this playbook.")] = "",
+    outcome: Annotated[list[str] | None, option("--outcome", "Only runs in this state; repeatable.")] = None,
+    since: Annotated[str, option("--since", "Only runs begun since: 7d, 12h, or 2026-01-02.")] = "",
+    user: Annotated[str, option("--user", "Only runs that somebody began or took up: NAME or NAME@HOST.")] = "",
+    prune: Annotated[bool, option("--prune", "Forget old runs instead: neither among the newest nor young.")] = False,
+    keep: Annotated[int | None, option("--keep", "With --prune: how many of the newest stay; 100.", min=0)] = None,
+    age: Annotated[str, option("--age", "With --prune: how young a run must be to stay; 90d, at least 30d.")] = "",
+) -> int:
+    """List the runs of the site: who, from which host, with which version, how often stopped and taken up."""
+    for state in outcome or ():
+        if state not in RUN_STATES:
+            raise UsageError(f"there is no outcome {state!r}", hint=f"there are {', '.join(RUN_STATES)}")
+    with opened(flags) as (site, screen):
+        if prune:
+            return _prune(flags, site, screen, keep, age)
+        if keep is not None or age:
+            raise UsageError("--keep and --age belong to --prune", hint="`maint playbook history --prune --dry-run`")
+        wanted = Wanted(playbook, outcome or (), _since(since, site.clock.now()) if since else None, user)
+        _show(screen, [past for past in journal.history(site.state) if wanted.fits(past)])
+        return 0
+
+
+def _since(text: str, now: datetime) -> datetime:
+    try:
+        return now - timedelta(seconds=parse_duration(text))
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--since {text!r} is no time", hint="such as 7d, 12h, or 2026-01-02") from None
+    return moment if moment.tzinfo else moment.astimezone()
+
+
+def _show(screen: Screen, runs: Sequence[RunState]) -> None:
+    rows = [
+        [past.id, past.plan.source, past.state, past.actor, past.version, past.started, past.at, _told(past)]
+        for past in runs
+    ]
+    heads = ["RUN", "PLAYBOOK", "STATE", "WHO", "VERSION", "STARTED", "FINISHED", "NOTE"]
+    screen.emit({"runs": [_json(past) for past in runs]}, table(heads, rows))
+
+
+def _told(past: RunState) -> str:
+    again = len(past.attempts) - 1
+    words = [f"taken up {show_count(again, 'time')}"] if again else []
+    words += [past.detail] if past.state == "dismissed" else []
+    return "; ".join(words)
+
+
+def _json(past: RunState) -> Json:
+    attempts: list[Json] = [
+        {"began": one.began, "by": one.actor, "ended": one.ended or None, "state": one.state or None}
+        for one in past.attempts
+    ]
+    return {
+        "id": past.id,
+        "playbook": past.plan.source,
+        "state": past.state,
+        "started": past.started,
+        "finished": past.at or None,
+        "by": past.actor,
+        "version": past.version,
+        "effect": past.plan.effect.name,
+        "detail": past.detail,
+        "attempts": attempts,
+    }
+
+
+def _prune(flags: Flags, site: ConfiguredSite, screen: Screen, keep: int | None, age: str) -> int:
+    configured = site.settings.history
+    last = keep if keep is not None else configured.last if configured else _LAST
+    try:
+        seconds = parse_duration(age) if age else configured.age if configured else _AGE
+    except ValueError as error:
+        raise UsageError(f"--age: {error}") from None
+    old = prunable(site.state, site.clock.now(), last=last, age=seconds)
+    rule = f"the newest {last} stay, and what is younger than {show_duration(seconds)}"
+    ids = [past.id for past in old]
+    lines = "\n".join(f"{past.id}  {past.plan.source}, {past.state}" for past in old)
+    if flags.dry_run or not old:
+        screen.emit({"forgotten": [], "would_forget": list(ids)}, lines)
+        screen.say(f"{show_count(len(old), 'run')} would be forgotten: {rule}")
+        return 0
+    screen.say(lines)
+    ask_change(screen, f"forget {show_count(len(old), 'run')}, with journal and report? {rule}", yes=flags.yes)
+    with site_lock(site.state, site.settings.name, "forgetting old runs", site.clock):
+        forget(site.state, old)
+    screen.emit({"forgotten": list(ids), "would_forget": []}, "")
+    screen.say(f"{show_count(len(old), 'run')} forgotten: {rule}")
+    return 0

@@ -1,0 +1,66 @@
+"""Which runs of a site are shown, and which are old enough to be forgotten: journal, answers, dismissal and report."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from maint.engine.journal import RUNS, RunState, history
+from maint.files import remove
+from maint.steps.hosts import undo
+from maint.steps.manager.window import remembered
+from maint.steps.virtual_clusters.safety_net import KEPT_FOR
+
+REPORTS = "reports"
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which runs are asked for; what is left out is no condition."""
+
+    playbook: str = ""
+    states: Sequence[str] = ()
+    since: datetime | None = None
+    user: str = ""  # of the one who began it or took it up, with or without `@host`
+
+    def fits(self, past: RunState) -> bool:
+        """Whether a run is one of them."""
+        people = [attempt.actor for attempt in past.attempts]
+        conditions: Sequence[Callable[[], bool]] = (
+            lambda: not self.playbook or past.plan.source == self.playbook,
+            lambda: not self.states or past.state in self.states,
+            lambda: self.since is None or datetime.fromisoformat(past.started) >= self.since,
+            lambda: not self.user or any(self.user in (actor, actor.partition("@")[0]) for actor in people),
+        )
+        return all(condition() for condition in conditions)
+
+
+def prunable(state: Path, now: datetime, *, last: int, age: float) -> list[RunState]:
+    """Return the runs that may be forgotten, oldest first: neither among the newest, nor young, nor still needed.
+
+    Needed is a run that may be taken up, that opened a window that is still open, and one of which something is kept
+    to be put back.
+
+    Args:
+        last: how many of the newest stay.
+        age: seconds; what began later stays. What a run can undo is kept for 30 days, so younger ones always stay.
+    """
+    runs = history(state)
+    window = remembered(state)
+    needed = {one.run for one in undo.records(state)} | ({window.run} if window else set())
+    limit = now - max(timedelta(seconds=age), KEPT_FOR)
+    old = runs[: max(len(runs) - last, 0)]
+    return [
+        past
+        for past in old
+        if not past.resumable and past.id not in needed and datetime.fromisoformat(past.last) < limit
+    ]
+
+
+def forget(state: Path, runs: Sequence[RunState]) -> None:
+    """Delete what lies on disk of runs; the journal goes last, so that a kill leaves no report without one."""
+    for past in runs:
+        for folder in (REPORTS, RUNS):
+            others = sorted((state / folder).glob(f"{past.id}.*"), key=lambda path: path.suffix == ".jsonl")
+            for path in others:
+                remove(path)

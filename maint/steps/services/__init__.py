@@ -1,0 +1,1 @@
+"""Steps on services, roles and settings of the manager."""

@@ -1,0 +1,85 @@
+"""Any command of the manager by its name (M18.1)."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import Field
+
+from maint.errors import Refused, UsageError
+from maint.model.json import Json
+from maint.model.manager import Command, Place
+from maint.model.plan import Action, Effect
+from maint.ports import Sight, Site, Work
+from maint.steps.services.moving import Mover, send_once
+from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
+from maint.steps.services.roles import role_mover
+from maint.steps.step import Progress, Step, done
+
+_HARMFUL = re.compile(
+    r"delete|format|clean|teardown|remove|uninstall|disable|decommission|upgrade|reset", re.IGNORECASE
+)
+_GUARDED = {"stop": "cluster.stop", "start": "cluster.start"}  # of clusters: these have guards of their own
+_SECRET = ("importAdminCredentials", "importKerberosPrincipal")  # their arguments are secrets, which a plan would keep
+
+
+class CommandArguments(PlaceArguments):
+    """Which command of what."""
+
+    name: str = Field(description="as the manager's API spells it, such as deployClientConfig")
+    # Any: whatever JSON can spell
+    arguments: dict[str, Any] = Field(default_factory=dict, description="what it takes as JSON; no secrets")
+
+
+class RunCommand(Step[CommandArguments]):
+    """Sends a command by its name, and waits for its end; what it does is not known here."""
+
+    kind = "command.run"
+    help = "Run any command of the manager by its name, on the manager, a cluster, service, role or host."
+    effect = Effect.DESTROY
+    arguments = CommandArguments
+
+    def plan(self, args: CommandArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the command; one whose name sounds harmful asks for the name of what it is done to."""
+        place = find_place(sight.manager, args)
+        _refuse(args, place)
+        harmful = bool(_HARMFUL.search(args.name))
+        name = place.role or place.service or place.hostname or place.cluster or sight.settings.name
+        given = f" with {', '.join(args.arguments)}" if args.arguments else ""
+        yield self.action(
+            str(place),
+            f"run command {args.name} on {place}{given}",
+            {**place_to_json(place), "name": args.name, "arguments": args.arguments},
+            effect=Effect.DESTROY if harmful else Effect.CHANGE,
+            confirm=name if harmful else None,
+            facts={"place": str(place)},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Send it once and wait; on resume the one that was sent is asked for."""
+        place, name = place_from(action.arguments), str(action.arguments["name"])
+        mover = role_mover(site, place) if place.role else _mover(site, place, action.arguments["arguments"])
+        finished = yield from send_once(site, work, mover, name)
+        said = f": {finished.message}" if finished.message else ""
+        return done(f"{name} of {place} is done{said}", {"id": finished.id, "message": finished.message})
+
+
+def _mover(site: Site, place: Place, arguments: Json) -> Mover:
+    given = arguments if isinstance(arguments, dict) and arguments else None
+
+    def send(name: str) -> Command:
+        return site.manager.place_command(place, name, given)
+
+    return Mover(str(place), lambda: "", send, lambda: list(site.manager.commands_of(place)))
+
+
+def _refuse(args: CommandArguments, place: Place) -> None:
+    if place.role_group:
+        raise UsageError("a role group takes no commands", hint="name a service or a role")
+    if place.role and args.arguments:
+        raise UsageError("commands of roles take no arguments", hint="leave them out")
+    if args.name in _SECRET:
+        raise Refused(f"{args.name} takes a password, which a plan would keep", hint="do it in the manager's own pages")
+    own = _GUARDED.get(args.name) if str(place).startswith("cluster ") else None
+    if own:
+        raise Refused(f"{args.name} of {place} has a step of its own", hint=f"use `{own}`")

@@ -1,0 +1,191 @@
+"""Change one setting: the old value kept, what became of it decided by reading, nobody else's change undone."""
+
+import secrets
+from collections.abc import Mapping
+
+import msgspec
+
+from maint.config.suggestions import did_you_mean
+from maint.deployment.fingerprint import site_fingerprint
+from maint.deployment.sensitive import REDACTED, hidden, masked, sensitive
+from maint.errors import AnswerMissing, Refused, WorkFailed
+from maint.model.manager import Place, Setting
+from maint.model.secret import Secret
+from maint.ports import ManagerSight, Sight, Site, Work
+from maint.restore.select_snapshot import chosen
+from maint.restore.settings import settings_in
+from maint.steps.guards import put_proof
+from maint.steps.services.kept_settings import KeptSetting, keep, put_back_by
+from maint.steps.step import Progress, done, unchanged
+
+HIDDEN, UNSET = "hidden", "unset"  # prints of what cannot be read, and of what is not set
+_SENT, _SEALED = "sent", "sealed"
+_LONGEST = 60  # characters of a value that is shown
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One change.
+
+    Attributes:
+        wanted: the value to be set, None to unset it.
+        secret: whether the value is one.
+        before: the print of the value that the plan has seen.
+        source: the snapshot that has the old value where the manager hides it; "" where it is read.
+    """
+
+    place: Place
+    name: str
+    wanted: str | None
+    secret: bool
+    before: str
+    source: str = ""
+
+    def __repr__(self) -> str:
+        return f"Change({self.name} of {self.place})"
+
+
+def setting_of(manager: ManagerSight, place: Place, name: str) -> Setting:
+    """Return a setting as it is now; Refused where the place knows none of that name (M19.1)."""
+    known = {one.name: one for one in manager.settings_of(place)}
+    if name in known:
+        return known[name]
+    guess = did_you_mean(name, list(known))
+    hint = f"did you mean {guess!r}?" if guess else "`maint setting list` shows what there is"
+    raise Refused(f"{place} has no setting {name!r}", hint=hint)
+
+
+def _current(manager: ManagerSight, place: Place, name: str) -> Setting:
+    # What is not listed is not set: an old server may list only what is.
+    return next((one for one in manager.settings_of(place) if one.name == name), Setting(name))
+
+
+def is_secret(setting: Setting) -> bool:
+    """Return whether a setting's value must not be shown."""
+    return sensitive(setting.name, setting.sensitive)
+
+
+def is_hidden(setting: Setting) -> bool:
+    """Return whether the manager hides a setting's value."""
+    return hidden(setting.name, setting.value, setting.sensitive)
+
+
+def print_of(sight: Sight, setting: Setting) -> str:
+    """Return what stands for the value of a setting as it is read: a fingerprint under the site's key."""
+    return HIDDEN if is_hidden(setting) else value_print(sight, setting.value)
+
+
+def value_print(sight: Sight, value: str | None) -> str:
+    """Return what stands for a value."""
+    return UNSET if value is None else site_fingerprint(sight)(value)
+
+
+def shown(value: str | None, *, secret: bool, default: str | None = None) -> str:
+    """Return a value as it may be shown: a secret never, a long one by its length."""
+    if value is None:
+        return f"unset (default {default})" if default and not secret and len(default) <= _LONGEST else "unset"
+    if secret:
+        return "a secret"
+    if len(value) > _LONGEST or "\n" in value:
+        return f"{len(value)} characters in {len(value.splitlines()) or 1} lines"
+    return repr(value)
+
+
+def refuse_mask(place: Place, name: str, value: str | None) -> None:
+    """Refuse a value that only stands in a secret's place (M8.1, M19.2)."""
+    if value == REDACTED or masked(value):
+        raise Refused(f"{value!r} is what is shown in a secret's place; it is never written to {name} of {place}",
+                      hint="give the secret itself, by a reference")  # fmt: skip
+
+
+def old_source(sight: Sight, place: Place, setting: Setting) -> str:
+    """Return the snapshot that holds a value that the manager hides, "" where it can be read.
+
+    Raises:
+        Refused: no proven snapshot has it, so that it could not be put back.
+    """
+    if not is_hidden(setting):
+        return ""
+    try:
+        snapshot = chosen(sight, "")
+        put_proof(sight, snapshot.id)
+        if setting.name in settings_in(sight, snapshot, place):
+            return snapshot.id
+        reason = f"snapshot {snapshot.id} does not have it"
+    except (Refused, WorkFailed) as error:
+        reason = error.message
+    raise Refused(
+        f"the manager hides the present value of {setting.name}, and it could not be put back: it is not changed",
+        detail=[reason],
+        hint="`maint backup create --open-window` keeps it; then do this again",
+    )
+
+
+def carry_out(site: Site, work: Work, change: Change) -> Progress:
+    """Set it once; by reading it is decided whether that is done, still to do, or somebody else's change."""
+    place, name = change.place, change.name
+    live = _current(site.manager, place, name)
+    if _is_so(live, change.wanted):
+        if work.noted(_SENT):
+            return done(f"{name} of {place} is set, by an earlier attempt{put_back_by(site.state, work.run)}")
+        return unchanged(f"{name} of {place} is so already")
+    now = print_of(site, live)
+    if now != change.before:
+        raise Refused(
+            f"{name} of {place} is not what the plan has seen: somebody has changed it since, and it is left alone",
+            detail=[f"now it is {shown(live.value, secret=change.secret)}"],
+            hint="look who did that, then make the plan again",
+        )
+    if work.noted(_SENT) and now == HIDDEN:
+        yield "whether an earlier attempt has set it cannot be read: the manager hides it; the same value is sent again"
+    _keep(site, work, change, live)
+    work.note(_SENT, True)
+    lost = ""
+    try:
+        site.manager.configure(place, name, change.wanted, f"maint {work.run}")
+    except AnswerMissing as error:
+        lost = error.message
+        yield f"{lost}; reading what became of it"
+    after = _current(site.manager, place, name)
+    if not is_hidden(after) and not _is_so(after, change.wanted):
+        raise WorkFailed(
+            lost or f"the manager took {name} of {place}, and reads otherwise",
+            detail=[f"it reads {shown(after.value, secret=change.secret)}"],
+            hint="look at the manager; `maint playbook resume` looks again",
+        )
+    if lost and is_hidden(after):
+        hint = "`maint playbook resume` sends the same value again"
+        raise WorkFailed(
+            f"whether {name} of {place} was set cannot be read: the manager hides it", detail=[lost], hint=hint
+        )
+    return done(f"{name} of {place} is set{put_back_by(site.state, work.run)}")
+
+
+def _is_so(live: Setting, wanted: str | None) -> bool:
+    # A server may drop what equals the default (M19.3); what is hidden is never known to be so.
+    if is_hidden(live):
+        return False
+    return live.value == wanted or (live.value is None and wanted is not None and live.default == wanted)
+
+
+def _keep(site: Site, work: Work, change: Change, live: Setting) -> None:
+    sealed = work.noted(_SEALED)
+    if not isinstance(sealed, str):
+        sealed = secrets.token_hex(16)
+        work.note(_SEALED, sealed)
+    old = _from_snapshot(site, change) if change.source else live.value
+    kept = KeptSetting(
+        change.place,
+        change.name,
+        sealed,
+        shown(old, secret=change.secret),
+        shown(change.wanted, secret=change.secret),
+        value_print(site, change.wanted),
+        change.secret,
+    )
+    keep(site, work.run, kept, old)
+
+
+def _from_snapshot(site: Site, change: Change) -> str | None:
+    held: Mapping[str, Setting] = settings_in(site, chosen(site, change.source), change.place)
+    value = held[change.name].value if change.name in held else None
+    return Secret(value).reveal() if value is not None else None

@@ -1,0 +1,116 @@
+"""The settings that a run has changed, with their old values sealed, so that they can be put back."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from maint import files
+from maint.errors import WorkFailed
+from maint.model.manager import Place
+from maint.ports import Site, Undo
+
+KEPT_FOR = timedelta(days=30)
+
+
+class KeptSetting(msgspec.Struct, frozen=True):
+    """One setting that was changed.
+
+    Attributes:
+        sealed: name of the sealed old value.
+        before: the old value as it may be shown.
+        after: the new one as it may be shown.
+        print: stands for the new value, so that it is told whether somebody has changed it since.
+        secret: whether the value is one.
+    """
+
+    place: Place
+    name: str
+    sealed: str
+    before: str
+    after: str
+    print: str
+    secret: bool
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    until: str  # ISO 8601
+    settings: Sequence[KeptSetting] = ()
+
+
+def _path(state: Path, run: str) -> Path:
+    return state / "setting-undo" / f"{run}.json"
+
+
+def kept_settings(state: Path, run: str) -> Sequence[KeptSetting]:
+    """Return what a run has changed, in its order; WorkFailed where the record is damaged."""
+    found = _read(state, run)
+    return found.settings if found else ()
+
+
+def put_back_by(state: Path, run: str) -> str:
+    """Return in words how a run's changes are put back, "" where it has kept nothing."""
+    found = _read(state, run)
+    return f"; `maint playbook undo {run}` puts it back until {found.until[:10]}" if found else ""
+
+
+def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:
+    """Seal an old value and write it down, on disk before this returns; doing it again changes nothing."""
+    _expire(site.state, site.undo, site.clock.now())
+    before = kept_settings(site.state, run)
+    if any(each.sealed == one.sealed for each in before):
+        return
+    with suppress(KeyError):  # an earlier attempt sealed it, and was killed before it wrote that down
+        site.undo.keep(json.dumps({"value": value}).encode(), one.sealed)
+    until = (site.clock.now() + KEPT_FOR).isoformat(timespec="seconds")
+    files.replace(_path(site.state, run), msgspec.json.encode(_Kept(until, (*before, one))))
+
+
+def old_value(undo: Undo, sealed: str) -> str | None:
+    """Return a sealed value, None for one that was not set; WorkFailed where it is gone."""
+    try:
+        value = json.loads(undo.fetch(sealed))["value"]
+    except KeyError:
+        raise WorkFailed(
+            "the old value is not kept any more", hint="take it from a snapshot: `maint restore config`"
+        ) from None
+    return value if isinstance(value, str) else None
+
+
+def spans(settings: Sequence[KeptSetting]) -> Iterator[KeptSetting]:
+    """Yield each setting once, the last changed first: with its oldest value and its newest print."""
+    newest: dict[tuple[Place, str], KeptSetting] = {}
+    for one in settings:
+        first = newest.get((one.place, one.name), one)
+        newest[one.place, one.name] = replace(first, after=one.after, print=one.print)
+    yield from reversed(newest.values())
+
+
+def _read(state: Path, run: str) -> _Kept | None:
+    path = _path(state, run)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Kept)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise WorkFailed(
+            f"{path} is damaged: which settings run {run} changed is not known",
+            detail=[str(error)],
+            hint="move the file away; a snapshot may hold the old values: `maint restore config`",
+        ) from None
+
+
+def _expire(state: Path, undo: Undo, now: datetime) -> None:
+    for path in sorted(_path(state, "x").parent.glob("*.json")):
+        try:
+            record = _read(state, path.stem)
+        except WorkFailed:
+            continue  # its own undo says so
+        if record is not None and datetime.fromisoformat(record.until) < now:
+            for one in record.settings:
+                undo.drop(one.sealed)
+            files.remove(path)

@@ -1,0 +1,159 @@
+"""Which service, role, group, host or manager a step means, by the names that an operator types (M18, M19)."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from pydantic import Field
+
+from maint.config.suggestions import did_you_mean
+from maint.errors import Refused, UsageError
+from maint.model.json import Json
+from maint.model.manager import Cluster, Place, Role, Service
+from maint.ports import ManagerSight
+from maint.steps.manager.clusters import resolve
+from maint.steps.step import Arguments
+
+
+class ServiceArguments(Arguments):
+    """Which service."""
+
+    service: str = Field(description="its name")
+    cluster: str = Field("", description="name or display name; may be left out where one cluster has such a service")
+
+
+class RoleArguments(ServiceArguments):
+    """Which roles of a service: by name, type or host; all that are named must fit."""
+
+    roles: list[str] = Field(default_factory=list, description="these, by name")
+    type: str = Field("", description="those of a type, such as DATANODE")
+    host: str = Field("", description="those on a host")
+
+
+class PlaceArguments(Arguments):
+    """What has the setting, or takes the command: exactly one of them."""
+
+    cluster: str = Field("", description="name or display name; alone: the cluster itself")
+    service: str = Field("", description="a service by its name")
+    role_group: str = Field("", description="a role config group by its name")
+    role: str = Field("", description="a role by its name")
+    host: str = Field("", description="a host by its name or id")
+    manager: bool = Field(False, description="the manager itself")
+
+
+def find_service(manager: ManagerSight, service: str, cluster: str = "") -> Place:
+    """Return a service by its name; the monitoring service has one too, and no cluster.
+
+    Raises:
+        Refused: there is none, or several clusters have one.
+    """
+    searched: Sequence[Cluster] = [resolve(manager, cluster)] if cluster else manager.clusters()
+    known = {Place(one.name, each.name): each for one in searched for each in manager.services(one.name)}
+    if not cluster and (monitoring := manager.management_service()) is not None:
+        known[Place("", monitoring.name)] = monitoring
+    found = [place for place in known if place.service == service]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Refused(
+            f"{len(found)} clusters have a service {service!r}",
+            detail=[str(place) for place in found],
+            hint="say which cluster",
+        )
+    names = sorted({place.service for place in known})
+    raise _unknown(
+        f"there is no service {service!r}{f' in cluster {searched[0].name}' if cluster else ''}", service, names
+    )
+
+
+def service_of(manager: ManagerSight, place: Place) -> Service | None:
+    """Return what the manager says of a service now, None where it is gone."""
+    if not place.cluster:
+        return manager.management_service()
+    return next((one for one in manager.services(place.cluster) if one.name == place.service), None)
+
+
+def find_roles(manager: ManagerSight, args: RoleArguments) -> tuple[Place, Sequence[Role]]:
+    """Return a service and the roles of it that are meant; Refused where nothing fits."""
+    if not (args.roles or args.type or args.host):
+        raise UsageError("no role is named", hint="name roles, a type or a host")
+    service = find_service(manager, args.service, args.cluster)
+    known = manager.roles(service)
+    for name in args.roles:
+        if name not in {role.name for role in known}:
+            raise _unknown(f"{service} has no role {name!r}", name, [role.name for role in known])
+    host = find_host(manager, args.host).host if args.host else ""
+    found = [
+        role
+        for role in known
+        if (not args.roles or role.name in args.roles)
+        and (not args.type or role.type == args.type)
+        and (not host or role.host_id == host)
+    ]
+    if not found:
+        raise _unknown(f"{service} has no such role", args.type, sorted({role.type for role in known}))
+    return service, found
+
+
+def find_host(manager: ManagerSight, name: str) -> Place:
+    """Return a host by its name or id, or refuse."""
+    hosts = manager.hosts()
+    for host in hosts:
+        if name in (host.hostname, host.host_id):
+            return Place(host=host.host_id, hostname=host.hostname)
+    short = [host for host in hosts if host.hostname.partition(".")[0] == name]
+    if len(short) == 1:
+        return Place(host=short[0].host_id, hostname=short[0].hostname)
+    raise _unknown(f"the manager knows no host {name!r}", name, [host.hostname for host in hosts])
+
+
+def find_place(manager: ManagerSight, args: PlaceArguments) -> Place:
+    """Return what is meant; UsageError where nothing or several things are named, Refused where it is not there."""
+    alone = [bool(args.role_group), bool(args.role), bool(args.host), args.manager]
+    if sum(alone) > 1 or ((args.host or args.manager) and (args.service or args.cluster)):
+        raise UsageError("several things are named", hint="name one: service, role group, role, host or manager")
+    if args.manager:
+        return Place()
+    if args.host:
+        return find_host(manager, args.host)
+    if args.role or args.role_group:
+        return _inside(manager, args)
+    if args.service:
+        return find_service(manager, args.service, args.cluster)
+    if args.cluster:
+        return Place(resolve(manager, args.cluster).name)
+    raise UsageError("nothing is named", hint="name a service, role group, role, host, or the manager")
+
+
+def place_to_json(place: Place) -> dict[str, Json]:
+    """Return a place as the arguments of an action; `place_from` reads it back."""
+    return {"place": msgspec.to_builtins(place)}
+
+
+def place_from(arguments: Mapping[str, Json]) -> Place:
+    """Return the place that `place_to_json` wrote."""
+    return msgspec.convert(arguments["place"], Place)
+
+
+def _inside(manager: ManagerSight, args: PlaceArguments) -> Place:
+    # A role or a group, whose service may be left out: its name is one in the whole manager.
+    if args.service:
+        services = [find_service(manager, args.service, args.cluster)]
+    else:
+        clusters = [resolve(manager, args.cluster)] if args.cluster else manager.clusters()
+        services = [Place(one.name, each.name) for one in clusters for each in manager.services(one.name)]
+        if not args.cluster and (monitoring := manager.management_service()) is not None:
+            services.append(Place("", monitoring.name))
+    wanted, known = args.role or args.role_group, list[str]()
+    for service in services:
+        names = [role.name for role in manager.roles(service)] if args.role else manager.role_groups(service)
+        known += names
+        if wanted in names:
+            which = {"role": wanted} if args.role else {"role_group": wanted}
+            return msgspec.structs.replace(service, **which)
+    raise _unknown(f"there is no role {'' if args.role else 'group '}{wanted!r}", wanted, known)
+
+
+def _unknown(words: str, name: str, known: Sequence[str]) -> Refused:
+    guess = did_you_mean(name, list(known))
+    shown = ", ".join(known[:12]) + (f", and {len(known) - 12} more" if len(known) > 12 else "")
+    return Refused(words, detail=[f"there is {shown or 'none'}"], hint=f"did you mean {guess!r}?" if guess else None)

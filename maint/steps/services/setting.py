@@ -1,0 +1,157 @@
+"""One setting of a service, role group, role, host or the manager: set, unset, put back (M19)."""
+
+from collections.abc import Iterable
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from maint.errors import Refused
+from maint.model.json import Json
+from maint.model.plan import Action, Effect
+from maint.ports import Sight, Site, Work
+from maint.steps.services.changing import (
+    HIDDEN,
+    Change,
+    carry_out,
+    is_secret,
+    old_source,
+    print_of,
+    refuse_mask,
+    setting_of,
+    shown,
+    value_print,
+)
+from maint.steps.services.kept_settings import kept_settings, old_value, spans
+from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
+from maint.steps.step import Arguments, Progress, Step
+
+
+class SettingArguments(PlaceArguments):
+    """Which setting of what, and its value."""
+
+    name: str = Field(description="as the manager's API spells it, such as dfs_replication")
+    value: str | int | float | bool | None = Field(None, description="what it shall be; null unsets it")
+    secret: str = Field("", description="a reference to the value of a secret, such as file:PATH")
+
+    @model_validator(mode="after")
+    def _one_value(self) -> Self:
+        if bool(self.secret) == ("value" in self.model_fields_set):
+            raise ValueError("give `value` (null unsets it), or `secret` with a reference; not both")
+        return self
+
+    @property
+    def text(self) -> str | None:
+        """The value as the API takes it: a text, whatever it was in YAML."""
+        if isinstance(self.value, bool):
+            return str(self.value).lower()
+        return None if self.value is None else str(self.value)
+
+
+class SetSetting(Step[SettingArguments]):
+    """Sets one setting; what it was is sealed before, and conflicts are told."""
+
+    kind = "config.set"
+    help = "Set one setting of a service, role group, role, host or the manager; its old value is kept, sealed."
+    effect = Effect.CHANGE
+    arguments = SettingArguments
+
+    def plan(self, args: SettingArguments, sight: Sight) -> Iterable[Action]:
+        """Plan the change, old value and new one; refuses what could not be put back, and secrets in clear."""
+        place = find_place(sight.manager, args)
+        live = setting_of(sight.manager, place, args.name)
+        secret = is_secret(live)
+        if secret and args.text is not None:
+            hint = "give a reference instead, such as file:PATH"
+            raise Refused(f"{args.name} of {place} is a secret, and a plan keeps what it is given", hint=hint)
+        wanted = sight.secrets.resolve(args.secret).reveal() if args.secret else args.text
+        refuse_mask(place, args.name, wanted)
+        before, after = print_of(sight, live), value_print(sight, wanted)
+        secret = secret or bool(args.secret)
+        old = (
+            "a secret that the manager hides"
+            if before == HIDDEN
+            else shown(live.value, secret=secret, default=live.default)
+        )
+        new = "another secret" if secret and wanted is not None else shown(wanted, secret=secret, default=live.default)
+        words = f"{args.name} of {place}: {old} → {new}"
+        if before == after:
+            yield self.action(str(place), f"{args.name} of {place} is so already", effect=Effect.READ, arguments={
+                **place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret,
+            }, facts={"before": before, "source": "", "secret": secret})  # fmt: skip
+            return
+        source = old_source(sight, place, live)
+        kept = f"; its old value is taken from snapshot {source}" if source else ""
+        yield self.action(
+            str(place),
+            words + kept,
+            {**place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret},
+            undo="`maint playbook undo RUN` puts it back",
+            facts={"before": before, "after": after, "source": source, "secret": secret},
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Set it once; looks before, and after."""
+        given = action.arguments
+        reference, clear = str(given["secret"]), given["value"]
+        wanted = site.secrets.resolve(reference).reveal() if reference else (str(clear) if clear is not None else None)
+        if action.facts.get("after", value_print(site, wanted)) != value_print(site, wanted):
+            raise Refused(
+                f"the secret {reference} is another one than when the plan was made", hint="make the plan again"
+            )
+        return (yield from carry_out(site, work, planned(action, wanted)))
+
+
+class UndoArguments(Arguments):
+    """Whose changes are put back."""
+
+    run: str = Field(description="the id of a run")
+
+
+class PutSettingsBack(Step[UndoArguments]):
+    """Puts settings back as they were before a run changed them; what somebody changed since is told and refused."""
+
+    kind = "config.put_back"
+    help = "Put back the settings that a run has changed, unless somebody has changed them since."
+    effect = Effect.CHANGE
+    arguments = UndoArguments
+
+    def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
+        """Plan one action for each setting, the last changed first."""
+        settings = list(spans(kept_settings(sight.settings.state, args.run)))
+        if not settings:
+            hint = "what it deleted in a virtual cluster comes back by `maint vc undo`"
+            raise Refused(f"run {args.run} has changed no setting of the manager, or it is too long ago", hint=hint)
+        conflicts = list[str]()
+        planned_ones = list[Action]()
+        for one in settings:
+            live = setting_of(sight.manager, one.place, one.name)
+            now = print_of(sight, live)
+            if now not in (one.print, HIDDEN):
+                conflicts.append(f"{one.name} of {one.place}: the run left {one.after}, now it is "
+                                 f"{shown(live.value, secret=one.secret)}")  # fmt: skip
+                continue
+            arguments: dict[str, Json] = {**place_to_json(one.place), "name": one.name, "sealed": one.sealed}
+            facts: dict[str, Json] = {"before": now, "secret": one.secret, "source": old_source(sight, one.place, live)}
+            words = f"put back {one.name} of {one.place}: {one.after} → {one.before}"
+            planned_ones.append(self.action(str(one.place), words, arguments, facts=facts))
+        if conflicts:
+            hint = "decide for each by `maint setting set`"
+            raise Refused(f"somebody has changed since what run {args.run} had set", detail=conflicts, hint=hint)
+        yield from planned_ones
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        """Put one back."""
+        wanted = old_value(site.undo, str(action.arguments["sealed"]))
+        return (yield from carry_out(site, work, planned(action, wanted)))
+
+
+def planned(action: Action, wanted: str | None) -> Change:
+    """Return the change that an action stands for."""
+    return Change(
+        place_from(action.arguments),
+        str(action.arguments["name"]),
+        wanted,
+        action.facts["secret"] is True,
+        str(action.facts["before"]),
+        str(action.facts["source"]),
+    )

@@ -1,0 +1,114 @@
+"""Who ran what, from where, how often stopped and taken up; and forgetting what is old and not needed."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import maint as product
+from maint.config.actor import actor
+from maint.engine import history, journal
+from maint.lab.manager.load import Options
+from maint.lab.running import Lab
+from tests.steps.conftest import FAST
+from tests.steps.operator import Operator
+
+HEAD = "name: {name}\nsummary: X.\nparameters:\n  go: {{type: string, default: /nowhere}}\nsteps:\n"
+ASK = "  - {name: Ask, do: approve, with: {question: go on}}\n"
+
+
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Operator:
+    """An operator at a lab that is down, with three runs: one done after a wait, one failed, one dismissed."""
+    folder = tmp_path_factory.mktemp("lab")
+    with Lab(folder / "lab", Options(switches=FAST)) as lab:
+        pass
+    found = Operator(lab)
+    first = run(found, folder, "first", ASK)
+    assert found("playbook", "approve", first).code == 0
+    assert found("playbook", "resume", first).code == 0
+    second = run(found, folder, "second", ASK + "  - {name: No, do: assert, with: {that: 'false'}}\n")
+    assert found("playbook", "approve", second).code == 0
+    assert found("playbook", "resume", second).code == 1
+    third = run(found, folder, "third", ASK)
+    assert found("playbook", "dismiss", third, "--reason", "not wanted").code == 0
+    return found
+
+
+def run(operator: Operator, folder: Path, name: str, steps: str) -> str:
+    path = folder / f"{name}.yaml"
+    path.write_text(HEAD.format(name=name) + steps)
+    said = operator("playbook", "run", str(path))
+    assert said.code == 1, said.err
+    return str(operator.run_of(said)["id"])
+
+
+def listed(operator: Operator, *words: str) -> list[str]:
+    said = operator("playbook", "history", "-o", "json", *words)
+    assert said.code == 0, said.err
+    return [one["playbook"] for one in said.json["runs"]]
+
+
+def test_each_run_says_who_with_which_version_and_each_attempt(operator: Operator) -> None:
+    first = operator("playbook", "history", "-o", "json").json["runs"][0]
+    assert (first["by"], first["version"], first["state"]) == (actor(), product.__version__, "done")
+    assert [(one["by"], one["state"]) for one in first["attempts"]] == [(actor(), "unfinished"), (actor(), "done")]
+    out = operator("playbook", "history").out
+    assert "taken up 1 time" in out
+    assert f"dismissed by {actor()}: not wanted" in out
+
+
+def test_the_report_says_so_too(operator: Operator) -> None:
+    run_id = operator("playbook", "history", "-o", "json").json["runs"][0]["id"]
+    text = (operator.state / "reports" / f"{run_id}.md").read_text()
+    assert f"| taken up by | {actor()}" in text
+    assert f"| maint | {product.__version__} |" in text
+    said = operator("playbook", "report", run_id, "-o", "json").json["report"]
+    assert [one["state"] for one in said["attempts"]] == ["unfinished", "done"]
+    assert said["actions"][0]["at"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("--playbook", "first"), ["first"]),
+        (("--outcome", "failed"), ["second"]),
+        (("--outcome", "failed", "--outcome", "dismissed"), ["second", "third"]),
+        (("--user", actor()), ["first", "second", "third"]),
+        (("--user", actor().partition("@")[0]), ["first", "second", "third"]),
+        (("--user", "nobody-here"), []),
+        (("--since", "1h"), ["first", "second", "third"]),
+        (("--since", "2999-01-01"), []),
+    ],
+)
+def test_runs_are_found_by_playbook_outcome_time_and_person(
+    operator: Operator, words: tuple[str, ...], found: list[str]
+) -> None:
+    assert listed(operator, *words) == found
+
+
+@pytest.mark.parametrize("words", [("--outcome", "good"), ("--since", "soon"), ("--keep", "3"), ("--age", "3d")])
+def test_what_makes_no_sense_is_wrong_usage(operator: Operator, words: tuple[str, ...]) -> None:
+    assert operator("playbook", "history", *words).code == 2
+
+
+def test_young_runs_stay_however_few_are_to_be_kept(operator: Operator) -> None:
+    said = operator("playbook", "history", "--prune", "--keep", "0", "--age", "1s", "--yes")
+    assert (said.code, "0 runs would be forgotten" in said.err) == (0, True)
+    assert len(listed(operator)) == 3
+
+
+def test_old_runs_go_with_all_that_lies_beside_them_but_what_may_be_taken_up_stays(operator: Operator) -> None:
+    runs = journal.history(operator.state)
+    later = [past for past in runs if past.plan.source != "second"]
+    now = datetime.now(UTC) + timedelta(days=100)
+    assert history.prunable(operator.state, now, last=100, age=0) == []
+    assert history.prunable(operator.state, now, last=0, age=200 * 86400) == []
+    old = history.prunable(operator.state, now, last=0, age=86400)
+    assert [past.id for past in old] == [past.id for past in later]
+    history.forget(operator.state, old)
+    assert listed(operator) == ["second"]
+    left = {
+        path.name.partition(".")[0] for folder in ("runs", "reports") for path in (operator.state / folder).iterdir()
+    }
+    assert left == {runs[1].id.partition(".")[0]}

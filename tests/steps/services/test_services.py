@@ -1,0 +1,125 @@
+"""Services and roles are moved once each, and only their states are believed."""
+
+import pytest
+
+SERVICE = "POST /api/v45/clusters/base/services/hive/commands"
+HDFS = "/api/v45/clusters/base/services/hdfs"
+
+
+def states(operator):
+    return {one["name"]: one["state"] for one in operator("service", "list", "-o", "json").json["services"]}
+
+
+def run(operator, tmp_path, do, **given):
+    """Run a playbook of one step."""
+    import json
+
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        f"name: own\nsummary: One step.\nsteps:\n  - name: It\n    do: {do}\n    with: {json.dumps(given)}\n"
+    )
+    operator.forget_requests()
+    return operator("playbook", "run", str(path), "--yes", "-o", "json")
+
+
+def test_a_service_is_stopped_started_and_restarted_once_each(loaded):
+    for verb, state in (("stop", "STOPPED"), ("start", "STARTED"), ("restart", "STARTED")):
+        loaded.forget_requests()
+        said = loaded("service", verb, "hive", "--yes")
+        assert (said.code, loaded.sent) == (0, [f"{SERVICE}/{verb}"]), said.err
+        assert states(loaded)["hive"] == state
+    loaded.forget_requests()
+    assert loaded("service", "start", "hive", "--yes").code == 0
+    assert loaded.sent == []  # it runs already
+
+
+def test_the_monitoring_service_is_one_too(loaded):
+    assert loaded("service", "restart", "mgmt", "--yes").code == 0
+    assert "POST /api/v45/cm/service/commands/restart" in loaded.sent
+
+
+def test_a_service_that_does_not_stop_fails_with_the_reason_of_the_child(loaded):
+    loaded.lab.break_("services", "command-fails-in-child")
+    said = loaded("service", "stop", "hive", "--yes", "-o", "json")
+    assert said.code == 1
+    assert "role's log" in said.error["detail"][0]
+    assert states(loaded)["hive"] == "STARTED"
+
+
+def test_a_lost_answer_is_decided_by_looking(make):
+    operator = make(command_seconds="1")
+    operator.lab.break_("services", "command-answer-lost")
+    said = operator("service", "restart", "hive", "--yes")
+    assert (said.code, operator.sent) == (0, [f"{SERVICE}/restart"]), said.err
+
+
+def test_a_restart_of_which_nobody_can_tell_is_not_called_done_and_is_sent_again_on_resume(make):
+    loaded = make(command_seconds="0")
+    loaded.lab.break_("services", "command-answer-lost")
+    said = loaded("service", "restart", "hive", "--yes", "-o", "json")
+    assert (said.code, "cannot be told" in said.error["message"]) == (1, True)
+    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    said = loaded("playbook", "resume", run)
+    assert (said.code, loaded.sent) == (0, [f"{SERVICE}/restart"] * 2), said.err
+
+
+def test_a_name_that_no_service_has_is_refused_with_the_one_that_was_meant(loaded):
+    said = loaded("service", "stop", "hvie", "--yes", "-o", "json")
+    assert (said.code, said.error["hint"]) == (5, "did you mean 'hive'?")
+
+
+def test_a_refresh_goes_to_the_roles_that_know_it(loaded):
+    assert loaded("service", "refresh", "hdfs", "--yes").code == 0
+    assert loaded.sent == [f"POST {HDFS}/roleCommands/refresh"]
+    assert loaded("service", "refresh", "zookeeper", "--yes").code == 5
+
+
+def test_roles_are_restarted_one_after_the_other(loaded, tmp_path):
+    said = run(loaded, tmp_path, "role.restart", service="hdfs", type="DATANODE")
+    assert said.code == 0, said.err
+    assert len(said.json["actions"]) > 1
+    assert loaded.sent == [f"POST {HDFS}/roleCommands/restart"] * len(said.json["actions"])
+
+
+def test_roles_go_into_maintenance_mode_and_out_of_it(loaded, tmp_path):
+    given = {"service": "hdfs", "type": "NAMENODE"}
+    outcomes = []
+    for on in (True, True, False):
+        said = run(loaded, tmp_path, "role.maintenance", **given, on=on)
+        assert said.code == 0, said.err
+        outcomes += [{one["outcome"] for one in said.json["actions"]}]
+    assert outcomes == [{"done"}, {"unchanged"}, {"done"}]
+
+
+COMMANDS = {
+    "of a service": ({"service": "hdfs", "name": "hdfsRollEdits"}, f"POST {HDFS}/commands/hdfsRollEdits"),
+    "of a cluster": ({"cluster": "base", "name": "refresh"}, "POST /api/v45/clusters/base/commands/refresh"),
+    "of the manager": ({"manager": True, "name": "inspectHosts"}, "POST /api/v45/cm/commands/inspectHosts"),
+    "of a host": (
+        {"host": "base-02", "name": "enterMaintenanceMode"},
+        "POST /api/v45/hosts/0b6d2c44-93f0-4e57-8a3f-5d0c9e7f2b02/commands/enterMaintenanceMode",
+    ),
+    "of a role": (
+        {"role": "hdfs-DATANODE-24998d7fa92993a754e83b3a74c31296", "name": "jstack"},
+        f"POST {HDFS}/roleCommands/jstack",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", COMMANDS)
+def test_any_command_is_sent_by_its_name_and_waited_for(loaded, tmp_path, which):
+    given, call = COMMANDS[which]
+    said = run(loaded, tmp_path, "command.run", **given)
+    assert (said.code, loaded.sent) == (0, [call]), said.err
+
+
+def test_a_command_that_sounds_harmful_asks_for_a_name(loaded, tmp_path):
+    assert run(loaded, tmp_path, "command.run", service="yarn", name="yarnFormatStateStore").code == 5
+    assert loaded.sent == []
+    assert run(loaded, tmp_path, "command.run", cluster="base", name="stop").code == 5  # has guards of its own
+
+
+def test_a_command_that_fails_in_a_child_says_why(loaded, tmp_path):
+    loaded.lab.break_("services", "command-fails-in-child")
+    said = run(loaded, tmp_path, "command.run", service="hdfs", name="hdfsRollEdits")
+    assert (said.code, "role's log" in said.error["detail"][0]) == (1, True)

@@ -1,0 +1,231 @@
+"""One setting is changed, its old value kept; nobody else's change is undone, no secret shown, no mask written."""
+
+import signal
+import time
+
+import pytest
+
+PUT = "PUT /api/v45/clusters/base/services/hdfs/config"
+GROUP = ("--role-group", "hdfs-NAMENODE-BASE")
+SECRET = "ssl_server_keystore_password"
+
+
+def change(operator, *words):
+    operator.forget_requests()
+    return operator("setting", "set", *words, "--yes", "-o", "json")
+
+
+def run_id(operator):
+    return operator("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+
+
+def puts(operator):
+    return [line.split("?")[0] for line in operator.sent]
+
+
+def everything(operator):
+    """All that the state folder holds, and what a run has printed of it, as bytes."""
+    return b"".join(path.read_bytes() for path in operator.state.rglob("*") if path.is_file())
+
+
+def test_a_setting_is_set_once_and_the_plan_shows_old_and_new(loaded, live):
+    said = loaded("setting", "set", "namenode_java_heapsize", "2147483648", *GROUP, "--dry-run")
+    assert "'1073741824' → '2147483648'" in said.out
+    assert change(loaded, "namenode_java_heapsize", "2147483648", *GROUP).code == 0
+    assert len(puts(loaded)) == 1
+    assert live("namenode_java_heapsize", group="hdfs-NAMENODE-BASE") == "2147483648"
+    said = change(loaded, "namenode_java_heapsize", "2147483648", *GROUP)
+    assert (said.code, puts(loaded)) == (0, [])
+
+
+@pytest.mark.parametrize("before", ["set", "not set"])
+def test_undo_puts_back_what_a_run_changed(loaded, live, before):
+    name, old = ("hadoop_security_authorization", "true") if before == "set" else ("dfs_replication", None)
+    words = (name, "false") if before == "set" else (name, "2")
+    assert change(loaded, *words, "--service", "hdfs").code == 0
+    assert live(name) == words[1]
+    said = loaded("playbook", "undo", run_id(loaded), "--yes")
+    assert (said.code, live(name)) == (0, old), said.err
+
+
+def test_unset_is_null_and_comes_back(loaded, live):
+    assert loaded("setting", "unset", "hadoop_security_authorization", "--service", "hdfs", "--yes").code == 0
+    assert live("hadoop_security_authorization") is None
+    assert loaded("playbook", "undo", run_id(loaded), "--yes").code == 0
+    assert live("hadoop_security_authorization") == "true"
+
+
+def test_undo_leaves_alone_what_somebody_changed_since(loaded, live):
+    assert change(loaded, "dfs_replication", "2", "--service", "hdfs").code == 0
+    first = run_id(loaded)
+    assert change(loaded, "dfs_replication", "4", "--service", "hdfs").code == 0
+    said = loaded("playbook", "undo", first, "--yes", "-o", "json")
+    assert (said.code, live("dfs_replication")) == (5, "4")
+    assert "the run left '2', now it is '4'" in said.error["detail"][0]
+
+
+def test_what_somebody_changes_between_plan_and_run_is_left_alone(loaded, live, monkeypatch):
+    from maint.steps.services import setting
+
+    def meanwhile(site, work, change):
+        site.manager.configure(change.place, change.name, "5", "somebody else")
+        return (yield from original(site, work, change))
+
+    original = setting.carry_out
+    monkeypatch.setattr(setting, "carry_out", meanwhile)
+    said = change(loaded, "dfs_replication", "2", "--service", "hdfs")
+    assert (said.code, live("dfs_replication")) == (5, "5")
+    assert "somebody has changed it" in said.error["message"]
+
+
+def test_a_refused_value_fails_and_nothing_changes(loaded, live):
+    said = change(loaded, "dfs_replication", "three", "--service", "hdfs")
+    assert (said.code, live("dfs_replication")) == (1, None)
+    assert "three" in said.error["message"]
+    said = change(loaded, "dfs_replicaton", "3", "--service", "hdfs")
+    assert (said.code, said.error["hint"]) == (5, "did you mean 'dfs_replication'?")
+
+
+def test_a_lost_answer_is_decided_by_reading(loaded, live):
+    loaded.lab.break_("config", "config-answer-lost")
+    said = change(loaded, "dfs_replication", "2", "--service", "hdfs")
+    assert (said.code, puts(loaded), live("dfs_replication")) == (0, [PUT], "2"), said.err
+
+
+def test_a_value_that_the_server_drops_because_it_is_the_default_is_taken_for_set(make):
+    operator = make(default_setting="drop")
+    said = change(operator, "dfs_replication", "3", "--service", "hdfs")
+    assert said.code == 0, said.err
+
+
+# -- secrets
+
+
+def test_a_secret_is_given_by_reference_and_shown_nowhere(loaded, live, tmp_path):
+    old, new = live(SECRET), "a-New-Keystore-Pw-77"
+    (tmp_path / "pw").write_text(new)
+    (tmp_path / "pw").chmod(0o600)
+    assert change(loaded, SECRET, new, "--service", "hdfs").code == 5  # in clear
+    said = change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs")
+    assert (said.code, live(SECRET)) == (0, new), said.err
+    shown = said.out + said.err + everything(loaded).decode(errors="replace")
+    assert (old in shown, new in shown) == (False, False)
+    undone = loaded("playbook", "undo", run_id(loaded), "--yes")
+    assert (undone.code, live(SECRET)) == (0, old), undone.err  # the manager hides it: kept from the snapshot
+
+
+def test_a_refused_secret_is_not_shown_though_the_manager_quotes_it(loaded, tmp_path):
+    (tmp_path / "pw").write_text("a-New-Keystore-Pw-78")
+    (tmp_path / "pw").chmod(0o600)
+    loaded.lab.break_("config", "config-refused")
+    said = change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs")
+    assert said.code == 1
+    assert "a-New-Keystore-Pw-78" not in said.out + said.err + everything(loaded).decode(errors="replace")
+
+
+def test_a_hidden_old_value_that_no_snapshot_has_is_not_overwritten(loaded, live, tmp_path):
+    import shutil
+
+    shutil.rmtree(loaded.lab.folder / "backups")
+    (tmp_path / "pw").write_text("a-New-Keystore-Pw-79")
+    (tmp_path / "pw").chmod(0o600)
+    old = live(SECRET)
+    said = change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs")
+    assert (said.code, puts(loaded), live(SECRET)) == (5, [], old)
+
+
+@pytest.mark.parametrize("mask", ["REDACTED", "fp:0123456789abcdef", "********"])
+def test_a_mask_is_never_written(loaded, mask):
+    said = change(loaded, "dfs_replication", mask, "--service", "hdfs")
+    assert (said.code, puts(loaded)) == (5, [])
+
+
+# -- killed
+
+
+def kill_when(operator, there):
+    """Kill a change of dfs_replication as soon as something is there."""
+    operator.forget_requests()
+    process = operator.start("setting", "set", "dfs_replication", "2", "--service", "hdfs", "--yes", "--allow-plain")
+    until = time.monotonic() + 60
+    while process.poll() is None and not there() and time.monotonic() < until:
+        time.sleep(0.0005)
+    process.kill()
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("moment", ["sealed", "put"])
+def test_killed_at_any_moment_a_change_ends_as_if_undisturbed_and_can_be_undone(loaded, live, moment):
+    record = loaded.state / "setting-undo"
+    there = {"sealed": lambda: any(record.glob("*.json")), "put": lambda: live("dfs_replication") == "2"}[moment]
+    kill_when(loaded, there)
+    run = run_id(loaded)
+    said = loaded("playbook", "resume", run)
+    assert (said.code, live("dfs_replication")) == (0, "2"), said.err
+    assert len(puts(loaded)) <= 2
+    assert loaded("playbook", "undo", run, "--yes").code == 0
+    assert live("dfs_replication") is None
+
+
+def test_killed_after_the_put_it_is_not_sent_again_over_somebody_elses_change(loaded, live):
+    if not kill_when(loaded, lambda: live("dfs_replication") == "2"):
+        pytest.skip("it was done before it could be killed")
+    run = run_id(loaded)
+    body = {"items": [{"name": "dfs_replication", "value": "7"}]}
+    with loaded.lab.world.lock:
+        service = next(one for one in loaded.lab.world.deployment["clusters"][0]["services"] if one["name"] == "hdfs")
+        items = [one for one in service["config"]["items"] if one["name"] != "dfs_replication"]
+        service["config"]["items"] = [*items, {**body["items"][0], "sensitive": False}]
+    said = loaded("playbook", "resume", run)
+    assert live("dfs_replication") == "7"
+    assert said.code == 5, said.err
+
+
+# -- back from a snapshot
+
+
+def test_a_services_settings_come_back_from_a_snapshot_without_a_put_of_the_deployment(loaded, live):
+    assert change(loaded, "namenode_java_heapsize", "2147483648", *GROUP).code == 0
+    assert change(loaded, "hadoop_security_authorization", "false", "--service", "hdfs").code == 0
+    assert change(loaded, "dfs_replication", "2", "--service", "hdfs").code == 0
+    said = loaded("restore", "config", "--service", "hdfs", "--dry-run")
+    for words in ("'2147483648' → '1073741824'", "'false' → 'true'", "'2' → unset"):
+        assert words in said.out
+    loaded.forget_requests()
+    said = loaded("restore", "config", "--service", "hdfs", "--property", "dfs_replication", "--yes")
+    assert (said.code, live("dfs_replication"), live("hadoop_security_authorization")) == (0, None, "false"), said.err
+    said = loaded("restore", "config", "--service", "hdfs", "--yes")
+    assert (said.code, live("hadoop_security_authorization")) == (0, "true"), said.err
+    assert live("namenode_java_heapsize", group="hdfs-NAMENODE-BASE") == "1073741824"
+    assert len(puts(loaded)) == 3
+    assert loaded.puts == 0
+    said = loaded("restore", "config", "--service", "hdfs", "--yes")
+    assert "nothing that can be read differs" in said.out + said.err
+
+
+def test_a_secret_comes_back_from_the_sealed_copy(loaded, live, tmp_path):
+    old = live(SECRET)
+    (tmp_path / "pw").write_text("a-New-Keystore-Pw-80")
+    (tmp_path / "pw").chmod(0o600)
+    assert change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs").code == 0
+    said = loaded("restore", "config", "--service", "hdfs", "--property", SECRET, "--yes")
+    assert (said.code, live(SECRET)) == (0, old), said.err
+    assert old not in said.out + said.err + everything(loaded).decode(errors="replace")
+
+
+def test_the_managers_own_settings_come_back(loaded):
+    assert change(loaded, "PARCEL_UPDATE_FREQ", "5", "--manager").code == 0
+    said = loaded("restore", "config", "--manager", "--yes")
+    assert said.code == 0, said.err
+    with loaded.lab.world.lock:
+        assert loaded.lab.world.settings.get("PARCEL_UPDATE_FREQ") != "5"
+
+
+def test_a_redacted_snapshot_is_refused(loaded):
+    world = loaded.lab.world
+    assert world.redaction
+    assert loaded("backup", "create").code == 7
+    redacted = loaded("backup", "list", "-o", "json").json["snapshots"]
+    which = next(one["id"] for one in redacted if not one["restorable"])
+    assert loaded("restore", "config", "--service", "hdfs", "--from", which, "--yes").code == 5
