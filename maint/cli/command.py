@@ -54,7 +54,7 @@ class Command(msgspec.Struct, frozen=True):
             _refuse_empty(context)
 
             def work() -> int | None:
-                said = merged(flags, shared)
+                said = _keyed(merged(flags, shared), command_words(context), values)
                 if self.several and said.several:
                     return _for_each(said, self.several, words_of(context, {*shared}))
                 _refuse_several(said)
@@ -79,6 +79,16 @@ class Command(msgspec.Struct, frozen=True):
             if param.param_type_name == "argument":
                 param.metavar = param.name.upper()
         return made
+
+
+def _keyed(flags: Flags, words: Sequence[str], values: Mapping[str, object]) -> Flags:
+    """Return the flags with what tells the command from others under the same key, where there is one."""
+    if not flags.run_key:
+        return flags
+    given = {key: value for key, value in sorted(values.items()) if value not in (None, "", []) and value is not False}
+    own = [f"{key}={value!r}" for key, value in given.items()]
+    asked = "\n".join([" ".join(words), flags.vc, repr(flags.connection), *own])
+    return msgspec.structs.replace(flags, asked=asked)
 
 
 def command(
@@ -261,12 +271,17 @@ def _refuse_several(flags: Flags) -> None:
         )
 
 
-def words_of(context: Made, leave: Collection[str]) -> Said:
-    """Return the words of a call: the command's, and those of its own that were said, without shared options."""
+def command_words(context: Made) -> list[str]:
+    """Return the words of a command, however the program itself was called."""
     names, above = list[str](), context
     while above.parent is not None:
         names.insert(0, above.info_name)
         above = above.parent
+    return names
+
+
+def words_of(context: Made, leave: Collection[str]) -> Said:
+    """Return the words of a call: the command's, and those of its own that were said, without shared options."""
     given: dict[str, list[str]] = {}
     for param in context.command.params:
         source, value = context.get_parameter_source(param.name), context.params.get(param.name)
@@ -279,7 +294,7 @@ def words_of(context: Made, leave: Collection[str]) -> Said:
             given[param.name] = [param.opts[0] if value else param.secondary_opts[0]]
         else:
             given[param.name] = [f"{param.opts[0]}={one}" for one in values]
-    return Said(names, dict(sorted(given.items(), key=lambda one: "--" in one[1])))
+    return Said(command_words(context), dict(sorted(given.items(), key=lambda one: "--" in one[1])))
 
 
 def _refuse_empty(context: Made) -> None:

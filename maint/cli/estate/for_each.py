@@ -110,11 +110,9 @@ def _refuse(flags: Flags, several: Several, said: Said) -> None:
 
 def _common(flags: Flags, *, yes: bool) -> list[str]:
     given = {"--yes": yes, "--dry-run": flags.dry_run, "--insecure": flags.insecure, "--allow-plain": flags.allow_plain}
-    return [*(name for name, is_given in given.items() if is_given), *_timeout(flags)]
-
-
-def _timeout(flags: Flags) -> list[str]:
-    return [f"--timeout={flags.timeout}"] if flags.timeout else []
+    texts = {"--timeout": flags.timeout, "--run-key": flags.run_key}
+    switches = [name for name, is_given in given.items() if is_given]
+    return [*switches, *(f"{name}={text}" for name, text in texts.items() if text)]
 
 
 def _listed(sites: Sequence[SiteSettings]) -> str:
