@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 import msgspec
@@ -11,6 +11,7 @@ import maint
 from maint.cli.composition import ConfiguredSite
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
+from maint.cli.site import summary
 from maint.cli.telling import metrics, outcomes
 from maint.cli.telling.outcomes import Outcome
 from maint.config.actor import actor
@@ -23,6 +24,7 @@ from maint.model.secret import scrub
 from maint.report.run import write
 from maint.snapshots.catalogue import entries
 from maint.snapshots.prune import newest_good
+from maint.snapshots.records import drills, last_good
 
 _BUG = 70
 _LINES = 10  # of a failure's details that are told
@@ -61,6 +63,7 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
     if not _called_off(ending.failure):
         _tell_end(site, screen, ending)
     metrics.publish(site, screen)
+    _summarize(site)
     return files
 
 
@@ -73,6 +76,14 @@ def _report(site: ConfiguredSite, screen: Screen, run: str) -> Mapping[str, str]
     except (OSError, MaintError) as error:
         screen.warn(f"the report of run {run} is not written: {error}")
     return {}
+
+
+def _summarize(site: ConfiguredSite) -> None:
+    """Keep for `maint site list` what is seen of the store; where that fails, the age of what is kept tells so."""
+    if site.settings.backup is not None:
+        with suppress(OSError, MaintError):
+            known = entries(site)
+            summary.keep(site.state, summary.summary_of(known, last_good(drills(site)), site.clock.now()))
 
 
 def _forget(site: ConfiguredSite, screen: Screen) -> None:
