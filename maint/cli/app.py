@@ -65,6 +65,7 @@ COMMANDS = {
     "playbook show": ("playbook:show", "Print a playbook."),
     "playbook lint": ("playbooks.lint:lint", "Check playbooks: all mistakes at once, with their places."),
     "playbook diff": ("playbooks.diff:diff", "Show what differs between two saved plans."),
+    "playbook schedule": ("playbooks.schedule:schedule", "Let a playbook run by itself: a systemd timer, or cron."),
     "playbook new": ("playbooks.new:new", "Write a commented playbook to begin from."),
     "playbook plan": ("playbook:plan", "Show what a playbook would do, without doing it."),
     "playbook run": ("playbook:run", "Carry a playbook out."),

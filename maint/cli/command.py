@@ -50,9 +50,10 @@ class Command(msgspec.Struct, frozen=True):
             _refuse_empty(context)
 
             def work() -> int | None:
+                said = _keyed(merged(flags, shared), context.command_path, values)
                 for key, record in records.items():
                     values[key] = record(**{name: values.pop(name) for name in record.__struct_fields__})
-                return self.function(merged(flags, shared), **values)
+                return self.function(said, **values)
 
             screen = merged(flags, {key: shared[key] for key in COMMON}).screen
             raise typer.Exit(guarded(screen, work, self.outputs))
@@ -71,6 +72,16 @@ class Command(msgspec.Struct, frozen=True):
             if param.param_type_name == "argument":
                 param.metavar = param.name.upper()
         return made
+
+
+def _keyed(flags: Flags, words: str, values: Mapping[str, object]) -> Flags:
+    """Return the flags with what tells the command from others under the same key, where there is one."""
+    if not flags.run_key:
+        return flags
+    given = {key: value for key, value in sorted(values.items()) if value not in (None, "", []) and value is not False}
+    own = [f"{key}={value!r}" for key, value in given.items()]
+    asked = "\n".join([words.partition(" ")[2], flags.vc, repr(flags.connection), *own])
+    return msgspec.structs.replace(flags, asked=asked)
 
 
 def command(

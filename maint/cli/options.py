@@ -56,6 +56,8 @@ class Flags(msgspec.Struct, frozen=True):
     no_safety_net: str = ""  # why backup guards are lifted
     vc: str = ""  # which virtual cluster
     connection: Connection = Connection()
+    run_key: str = ""  # under which the same command goes on with its own run
+    asked: str = ""  # no option: which command it is, with its own options; only where there is a key
     state: str | None = None  # no option: where the demo keeps its state
     vendor: bool = False  # no option: whether the documented client's configuration may stand for a missing one
 
@@ -107,6 +109,7 @@ COMMON: Options = {
     "confirm": _text("The name that a DESTROY asks for.", "--confirm"),
     "dry_run": _switch("Show what would be done, and do none of it.", "--dry-run"),
     "timeout": _text("Limit for the whole command, such as 25m.", "--timeout"),
+    "run_key": _text("A name for this one piece of work: typed again with it, it goes on.", "--run-key"),
     "insecure": _switch("For labs: do not verify TLS; warns every time.", "--insecure"),
     "allow_plain": _switch("Send passwords in clear although manager.ca is set.", "--allow-plain"),
 }
@@ -140,7 +143,7 @@ VC: Options = {"vc": _text("Which virtual cluster; may be left out when one is c
 CHOOSING = frozenset((
     "--plan", "--snapshot", "--cluster", "--map-host", "--host", "--from", "--secrets", "--until", "--vc", "--site",
     "--config", "--confirm", "--timeout", "--store", "--signed-by", "--identity", "--manager", "--username",
-    "--password", "--ca", "--license", "--ssh-key", "--known-hosts",
+    "--password", "--ca", "--license", "--ssh-key", "--known-hosts", "--run-key",
 ))  # fmt: skip
 
 

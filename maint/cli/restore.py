@@ -86,8 +86,11 @@ def run(
     def start() -> int:
         if not then_start or flags.dry_run:
             return 0
+        key = flags.run_key and f"{flags.run_key}, then start"
         clusters = request.cluster or _clusters(flags, str(given["snapshot"]))
-        return carry_out(replace(flags, yes=True), "start-platform", {"clusters": clusters})  # asked at the beginning
+        return carry_out(
+            replace(flags, yes=True, run_key=key), "start-platform", {"clusters": clusters}
+        )  # asked before
 
     try:
         with _naming_a_way_round():
@@ -135,11 +138,13 @@ def restore_preview(site: ConfiguredSite, plan: Plan) -> tuple[dict[str, Json], 
     """Return what a plan that restores would meet, for programs and for people."""
     sending = (PutDeployment.kind, AddClusters.kind)
     action = next(action for action in plan.actions if action.kind in sending)
-    found = preview(site, outgoing_of(action, site), action.facts["present"])
+    sent = outgoing_of(action, site)
+    found, uncovered = preview(site, sent, action.facts["present"]), list(sent.snapshot.uncovered)
+    missing = [f"{'lacks' if number == 0 else '':9} {words}" for number, words in enumerate(uncovered)]
     clusters = [_look(site, one) for one in plan.actions if one.kind == FindCluster.kind]
     lines = [f"virtual   {one['name']} at {one['base_url']}: {_answers(one)}" for one in clusters]
-    return {**found.to_json(), "virtual_clusters": clusters}, "\n".join(
-        [*found.lines(), *lines, f"digest    {plan.digest}"]
+    return {**found.to_json(), "virtual_clusters": clusters, "uncovered": uncovered}, "\n".join(
+        [*found.lines(), *lines, *missing, f"digest    {plan.digest}"]
     )
 
 

@@ -65,6 +65,13 @@ class Bootstrap(Login):
     password: Reference = Field(default=FACTORY, description="reference to its password; the factory one when left out")
 
 
+class KdcAccount(Login):
+    """The account with which the manager makes principals in the KDC."""
+
+    username: Text = Field(description="its name with the realm", examples=["scm/admin@EXAMPLE.INTERNAL"])
+    password: Reference = Field(description="reference to its password", examples=["file:/etc/maint/kdc-password"])
+
+
 class Api(Strict):
     """The versions of the management API that are asked for."""
 
@@ -81,6 +88,7 @@ class ManagerSettings(Tls):
     username: Text = Field(default="admin", description="account for the management API")
     password: Reference = Field(description="reference to its password", examples=["file:/etc/maint/manager-password"])
     bootstrap: Bootstrap = Field(default=Bootstrap(), description="account of a fresh server, before a restore")
+    kdc: KdcAccount | None = Field(default=None, description="account of the KDC, imported after a restore")
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that the TLS port must chain to", examples=["/etc/maint/manager-ca.pem"]
     )

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from maint.errors import Invalid
 from maint.steps.step import Step
+
+GROUP = "maint.steps"  # the entry points by which installed packages offer step kinds of their own
 
 
 class Kinds(MutableMapping[str, Step[Any]]):  # Any: each kind has its own model of arguments
@@ -14,6 +18,8 @@ class Kinds(MutableMapping[str, Step[Any]]):  # Any: each kind has its own model
         self._kinds: dict[str, str | Step[Any]] = dict(places)
 
     def __getitem__(self, name: str) -> Step[Any]:
+        if name not in self._kinds and (entry := plugged(name)) is not None:
+            self._kinds[name] = loaded_plugin(entry)
         found = self._kinds[name]
         if isinstance(found, str):
             module, _, kind = found.rpartition(".")
@@ -33,7 +39,31 @@ class Kinds(MutableMapping[str, Step[Any]]):  # Any: each kind has its own model
         return len(self._kinds)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._kinds
+        return name in self._kinds or (isinstance(name, str) and plugged(name) is not None)
+
+
+def plugged(name: str) -> EntryPoint | None:
+    """Return the step kind of that name which an installed package offers, None where none does; loads nothing."""
+    return next(iter(entry_points(group=GROUP, name=name)), None)
+
+
+def loaded_plugin(entry: EntryPoint) -> Step[Any]:
+    """Read a package's step kind in.
+
+    Raises:
+        Invalid: it cannot be imported, or is no step kind of the name under which it is offered.
+    """
+    package = entry.dist.name if entry.dist else "an installed package"
+    hint = f"update or uninstall {package}; step kinds of maint itself need none of it"
+    try:
+        kind = entry.load()
+    except Exception as error:  # whatever a package of somebody else does when it is imported
+        words = f"step kind {entry.name} of the package {package} cannot be loaded: {type(error).__name__}: {error}"
+        raise Invalid(words, hint=hint) from error
+    if not (isinstance(kind, type) and issubclass(kind, Step) and getattr(kind, "kind", None) == entry.name):
+        words = f"{entry.value} of the package {package} is no step kind named {entry.name}"
+        raise Invalid(words, hint=f'its class extends maint.steps.step.Step and has `kind = "{entry.name}"`')
+    return kind()
 
 
 STEPS = Kinds(
@@ -61,6 +91,8 @@ STEPS = Kinds(
         "config.set": "services.setting.SetSetting",
         "config.put_back": "services.setting.PutSettingsBack",
         "config.restore": "services.restoring.RestoreSettings",
+        "credentials.import": "services.credentials.ImportCredentials",
+        "credentials.generate": "services.credentials.GenerateCredentials",
         "command.run": "services.by_name.RunCommand",
         "host.put": "hosts.files.PutFile",
         "host.put_back": "hosts.files.PutFileBack",

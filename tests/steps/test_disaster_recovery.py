@@ -323,3 +323,22 @@ def test_the_plan_says_where_passwords_go_in_clear(lost):
     assert said.code == 0, said.err
     assert said.json["in_clear"].startswith("in clear to ") and "deployment.put" in said.json["in_clear"]
     assert "in clear to " in lost("restore", "run", "--manager-only", "--dry-run").out
+
+
+def test_a_restore_that_has_not_ended_holds_its_snapshot_until_it_is_done_or_given_up(lost):
+    def needed_by():
+        (one,) = [one for one in lost("backup", "list", "-o", "json").json["snapshots"] if one["restorable"]]
+        return [hold["by"] for hold in one["holds"]]
+
+    lost.lab.break_("restore", "put-fails")
+    assert lost.restore().code == 1
+    assert len(needed_by()) == 1 and "@" in needed_by()[0]
+    run = lost.run_of(None)["id"]
+    assert lost("playbook", "dismiss", run, "--reason", "another way").code == 0
+    assert needed_by() == []
+    lost.lab.repair("put-fails")
+    said = lost.restore()
+    assert said.code == 0, said.err
+    assert needed_by() == []
+    kinds = [path.name.split("-")[1] for path in (lost.lab.folder / "backups").glob("*/records/*.json")]
+    assert kinds.count("restore") == 4

@@ -19,6 +19,7 @@ from maint.render import from_file
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
 CRON_FILES = Path("/etc/cron.d")
+OWN_CRONTAB = Path("crontab -e")  # no folder of ours: what it is shown under
 STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
 MARK = "# maint-schedule"
 
@@ -85,6 +86,15 @@ def _seconds(flag: str, text: str) -> float:
         raise UsageError(f"{flag}: {error}") from None
 
 
+class Job(msgspec.Struct, frozen=True):
+    """Something that runs by itself: its name, when, what it does, and its commands after `--site NAME`."""
+
+    name: str
+    calendar: Calendar
+    description: str
+    commands: Sequence[Sequence[str]]
+
+
 class ScheduleRequest(msgspec.Struct, frozen=True):
     """How the schedule is to be.
 
@@ -95,6 +105,8 @@ class ScheduleRequest(msgspec.Struct, frozen=True):
         prune: whether to prune after each backup.
         drill: when restores are rehearsed, None for never.
         folder: where the files go; None for where the form wants them.
+        verify: when older snapshots are verified again, None for never.
+        own: something else that runs by itself, instead of backups.
     """
 
     calendar: Calendar
@@ -103,15 +115,8 @@ class ScheduleRequest(msgspec.Struct, frozen=True):
     prune: bool = False
     drill: Calendar | None = None
     folder: Path | None = None
-
-
-class _Job(msgspec.Struct, frozen=True):
-    """Something that runs by itself: its name, when, what it does, and its commands after `--site NAME`."""
-
-    name: str
-    calendar: Calendar
-    description: str
-    commands: Sequence[Sequence[str]]
+    verify: Calendar | None = None
+    own: Job | None = None
 
 
 class File(msgspec.Struct, frozen=True):
@@ -124,7 +129,7 @@ class File(msgspec.Struct, frozen=True):
 def folder_of(form: str, user: bool, environ: Mapping[str, str]) -> Path:
     """Return where files of a form belong."""
     if form == "cron":
-        return CRON_FILES
+        return OWN_CRONTAB if user else CRON_FILES
     if not user:
         return SYSTEM_UNITS
     home = Path(environ.get("HOME", "/"))
@@ -136,14 +141,17 @@ def timers_of(site: str) -> Sequence[str]:
     return tuple(f"maint-{job}-{site}.timer" for job in JOBS)
 
 
-def names_of(site: str, form: str) -> Sequence[str]:
-    """Return all names that a site's own files may have; the unit for failures serves all sites."""
-    if form == "cron":
-        return (f"maint-backup-{site.replace('.', '_')}",)  # cron passes over names with a dot
-    return tuple(f"maint-{job}-{site}.{kind}" for job in JOBS for kind in ("service", "timer"))
+JOBS = ("backup", "drill", "verify")
+STALE = "30d"  # how old the last verification of a snapshot may get where older ones are verified by themselves
 
 
-JOBS = ("backup", "drill")
+def names_of(site: str, form: str, jobs: Sequence[str] = JOBS) -> Sequence[str]:
+    """Return all names that a site's own files of some jobs may have; the unit for failures serves all sites."""
+    if form == "cron":  # which passes over names with a dot, and has all of a site's own jobs in one file
+        return (f"maint-{jobs[0]}-{site.replace('.', '_')}",)
+    return tuple(f"maint-{job}-{site}.{kind}" for job in jobs for kind in ("service", "timer"))
+
+
 FAILURE = "maint-failure@.service"
 
 
@@ -156,11 +164,16 @@ def files_of(
         Refused: a secret of the site would have to be typed.
     """
     folder = request.folder or folder_of(request.form, request.user, environ)
-    jobs = tuple(_jobs(request))
+    jobs = tuple(_jobs(site, request))
     values = _values(settings, site, request)
     if request.form == "cron":
         lines = [(job.calendar.cron, _cron_command(values, job)) for job in jobs]
-        return (File(folder / names_of(site.name, "cron")[0], from_file("cron.j2", {**values, "lines": lines})),)
+        return (
+            File(
+                folder / names_of(site.name, "cron", (jobs[0].name,))[0],
+                from_file("cron.j2", {**values, "lines": lines}),
+            ),
+        )
     files = []
     for job in jobs:
         name = f"maint-{job.name}-{site.name}"
@@ -171,14 +184,21 @@ def files_of(
     return (*files, File(folder / FAILURE, from_file("maint-failure@.service.j2", shared)))
 
 
-def _jobs(request: ScheduleRequest) -> Iterator[_Job]:
+def _jobs(site: SiteSettings, request: ScheduleRequest) -> Iterator[Job]:
+    if request.own is not None:
+        yield request.own
+        return
     commands = [["backup", "create", "--yes"], *([["backup", "prune", "--yes"]] if request.prune else [])]
-    yield _Job("backup", request.calendar, "Backup of the configuration", commands)
+    yield Job("backup", request.calendar, "Backup of the configuration", commands)
     if request.drill is not None:
-        yield _Job("drill", request.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
+        yield Job("drill", request.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
+    if request.verify is not None:
+        readable = site.backup is not None and site.backup.identity is not None
+        words = ["backup", "verify", "--stale", STALE, *([] if readable else ["--level", "1"])]
+        yield Job("verify", request.verify, "Verification of older snapshots of the configuration", [words])
 
 
-def _job_values(values: Mapping[str, object], job: _Job) -> dict[str, object]:
+def _job_values(values: Mapping[str, object], job: Job) -> dict[str, object]:
     return {
         "description": job.description,
         "calendar": job.calendar.systemd,
@@ -187,7 +207,7 @@ def _job_values(values: Mapping[str, object], job: _Job) -> dict[str, object]:
     }
 
 
-def _cron_command(values: Mapping[str, object], job: _Job) -> str:
+def _cron_command(values: Mapping[str, object], job: Job) -> str:
     """Return a job's commands as a line for cron, to which a percent sign means a new line."""
     joined = " && ".join(shlex.join([*_call(values), *words, "--quiet"]) for words in job.commands)
     return joined.replace("%", "\\%")

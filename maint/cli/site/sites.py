@@ -65,9 +65,11 @@ def _window(site: ConfiguredSite) -> str:
     return "; ".join([*(one.words for one in told.open), *told.doubts]) or "closed"
 
 
+def redacts(settings: dict[str, str]) -> bool:
+    """Tell from the values of a manager's settings whether its API hides secrets for certain."""
+    return "REDACTED" in settings.values()
+
+
 def _redaction(site: ConfiguredSite) -> str:
     """Tell from the settings' values whether the API redacts."""
-    values = site.manager.settings().values()
-    if any(value == "REDACTED" for value in values):
-        return "on"
-    return "off, or nothing to redact among the manager's settings"
+    return "on" if redacts(site.manager.settings()) else "off, or nothing to redact among the manager's settings"

@@ -121,6 +121,7 @@ def _ask(
     site: Site, person: Person, question: str, asked: tuple[str, str], end: datetime
 ) -> Generator[str, None, Approval | None]:
     run, token = asked
+    yield f"waiting for an answer until {end:%H:%M} UTC"  # once: a line that is typed is not written over
     person.ask(f"{question} [y/N, and a note if you like; or `maint playbook approve {run}` elsewhere]")
     while site.clock.now() < end:
         if (said := answered(site.state, run, token)) is not None:
@@ -134,5 +135,4 @@ def _ask(
             with suppress(Refused):  # somebody answered elsewhere at the same moment: the first answer counts
                 answer(site.state, run, token, said)
             return answered(site.state, run, token) or said
-        yield f"waiting for an answer until {end:%H:%M} UTC"
     return None

@@ -1,0 +1,87 @@
+"""Any playbook runs by itself: what its runs are given is looked at when it is scheduled."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_schedule import accepted, settings
+from tests.steps.operator import maint
+
+CONFIG = """
+state: {state}
+sites:
+  prod:
+    manager: {{host: 127.0.0.1, plain_port: 1, tls_port: 2, password: "file:{state}/password"}}
+"""
+
+
+class Scheduler:
+    """Types at a config of its own, whose files go into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.units = folder / "units"
+        (folder / "config.yaml").write_text(CONFIG.format(state=folder))
+        self.config = str(folder / "config.yaml")
+
+    def __call__(self, *words: str, verb: str = "schedule"):
+        words = ("playbook", verb, *words) if verb == "schedule" else ("schedule", verb, *words)
+        return maint(*words, "--config", self.config, "--folder", str(self.units), "--yes")
+
+    @property
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.units.glob("*"))
+
+
+@pytest.fixture
+def type_(tmp_path: Path) -> Scheduler:
+    return Scheduler(tmp_path)
+
+
+def test_a_timer_runs_the_playbook_with_what_it_was_given(type_: Scheduler) -> None:
+    said = type_("start-cluster", "--set", "cluster=my base", "--at", "Sun 03:30", "--form", "systemd")
+    assert said.code == 0, said.err
+    name = "maint-playbook-start-cluster-prod"
+    assert type_.files == ["maint-failure@.service", f"{name}.service", f"{name}.timer"]
+    [command] = settings(type_.units / f"{name}.service")["ExecStart"]
+    assert command.endswith('--site prod playbook run start-cluster --set "cluster=my base" --yes')
+    assert settings(type_.units / f"{name}.timer")["OnCalendar"] == ["Sun *-*-* 03:30:00"]
+    assert accepted(type_.units) == ""
+
+
+def test_cron_gets_a_line_and_a_file_is_named_by_its_whole_path(type_: Scheduler, tmp_path: Path) -> None:
+    book = tmp_path / "mine.yaml"
+    book.write_text("name: mine\nsummary: X.\nsteps:\n  - {name: A, do: pause, with: {duration: 1s}}\n")
+    said = type_(str(book), "--every", "6h", "--form", "cron")
+    assert said.code == 0, said.err
+    text = (type_.units / "maint-playbook-mine-prod").read_text()
+    assert "0 */6 * * * root " in text
+    assert f"playbook run {book} --yes --quiet" in text
+
+
+def test_schedules_of_playbooks_and_of_backups_leave_each_other_alone(type_: Scheduler) -> None:
+    assert type_("probe", "--every", "6h", "--form", "systemd").code == 0
+    assert type_("--form", "systemd", verb="install").code == 0
+    assert type_("export", "--form", "systemd").code == 0
+    assert type_(verb="remove").code == 0
+    assert [name for name in type_.files if "backup" in name] == []
+    assert type_("probe", "--remove").code == 0
+    left = ["maint-failure@.service", "maint-playbook-export-prod.service", "maint-playbook-export-prod.timer"]
+    assert type_.files == left
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("start-cluster",), 3, "needs cluster"),
+        (("start-cluster", "--set", "cluster"), 2, "is not key=value"),
+        (("probee",), 2, "did you mean 'probe'"),
+        (("retire-cluster", "--set", "cluster=base"), 5, "--confirm"),
+        (("probe", "--at", "25:00"), 2, "no time of day"),
+    ],
+)
+def test_what_would_fail_every_night_is_refused_now(
+    type_: Scheduler, words: tuple[str, ...], code: int, told: str
+) -> None:
+    said = type_(*words, "--form", "systemd")
+    assert (said.code, told in said.err) == (code, True)
+    assert type_.files == []
