@@ -86,8 +86,11 @@ def run(
     def start() -> int:
         if not then_start or flags.dry_run:
             return 0
+        key = flags.run_key and f"{flags.run_key}, then start"
         clusters = request.cluster or _clusters(flags, str(given["snapshot"]))
-        return carry_out(replace(flags, yes=True), "start-platform", {"clusters": clusters})  # asked at the beginning
+        return carry_out(
+            replace(flags, yes=True, run_key=key), "start-platform", {"clusters": clusters}
+        )  # asked before
 
     try:
         with _naming_a_way_round():

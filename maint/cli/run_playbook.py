@@ -6,11 +6,12 @@ from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
 
+from maint.cli import run_key
 from maint.cli.after_run import after_run
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, opened
 from maint.cli.options import Flags
-from maint.cli.resume_values import by_lane, checked
+from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.config.resources import playbooks
@@ -71,7 +72,7 @@ def run_playbook(
             _refuse_stale(plan, expect)
             return plan
 
-        agreed = prepared(flags, site, screen, make, beside)
+        agreed = prepared(flags, site, screen, make, beside, text=playbook.text)
         return follow(site, screen, *agreed) if agreed else 0
 
 
@@ -97,21 +98,45 @@ def _kinds(playbook: Playbook) -> set[str]:
 
 
 def prepared(
-    flags: Flags, site: ConfiguredSite, screen: Screen, make: Callable[[], Plan], beside: Beside | None = None
+    flags: Flags,
+    site: ConfiguredSite,
+    screen: Screen,
+    make: Callable[[], Plan],
+    beside: Beside | None = None,
+    *,
+    text: str = "",
 ) -> tuple[RunSession, Plan] | None:
-    """Make a plan, show it and ask; return what `follow` carries out, None where it was only to be shown."""
+    """Make a plan, show it and ask, or take up the run that the command began under its key (`--run-key`).
+
+    Returns:
+        What `follow` carries out; None where it was only to be shown, or is done already.
+    """
+    key = run_key.asked(flags, text)
+    if past := run_key.earlier(site, key):
+        return _again(flags, site, screen, past)
     limit, begun = limit_of(flags), site.clock.monotonic()
     with site.clock.limit(limit):
         plan = make()
-        more, text = beside(site, plan) if beside else ({}, "")
+        more, words = beside(site, plan) if beside else ({}, "")
         if clear := site.in_clear():
-            more, text = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, text]))
+            more, words = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, words]))
     if flags.no_safety_net:
         screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
-    if not _agreed(flags, screen, plan, more, text):
+    if not _agreed(flags, screen, plan, more, words):
         return None
     left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
-    return RunSession(site, plan, _options(site, flags), limit=left, limit_of=limit), plan
+    return RunSession(site, plan, {**_options(site, flags), **key}, limit=left, limit_of=limit), plan
+
+
+def _again(
+    flags: Flags, site: ConfiguredSite, screen: Screen, past: journal.RunState
+) -> tuple[RunSession, Plan] | None:
+    """Return the run of a command's key to be taken up; None where it is done already, or only shown."""
+    if not past.resumable:
+        run_key.done_already(screen, past)
+        return None
+    session = _taken_up(flags, site, screen, past, {})
+    return (session, past.plan) if session else None
 
 
 def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
@@ -159,19 +184,28 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
         past = journal.find(site.state, run) if run else _only_one(site, said)
         if past is None or not past.resumable:
             return _nothing(site, screen, past, said)
-        journal.refuse_unreadable(past)
-        site.works_on({action.kind for action in past.plan.actions}, resumed=True)
-        with site.clock.limit(limit_of(flags)):
-            answers = checked(site, past, said)
-        if flags.dry_run:
-            _show_left(screen, past)
+        session = _taken_up(flags, site, screen, past, said)
+        if session is None:
             return 0
-        screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
-        session = RunSession(site, past.plan, _options(site, flags), past, limit_of(flags), answers=answers)
         try:
             return follow(site, screen, session, past.plan)
         finally:
             show_output(site, screen, journal.find(site.state, past.id))
+
+
+def _taken_up(
+    flags: Flags, site: ConfiguredSite, screen: Screen, past: journal.RunState, said: Said
+) -> RunSession | None:
+    """Return the session that goes on with a run; None with `--dry-run`, where what is left is shown."""
+    journal.refuse_unreadable(past)
+    site.works_on({action.kind for action in past.plan.actions}, resumed=True)
+    with site.clock.limit(limit_of(flags)):
+        answers = checked(site, past, said)
+    if flags.dry_run:
+        _show_left(screen, past)
+        return None
+    screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
+    return RunSession(site, past.plan, _options(site, flags), past, limit_of(flags), answers=answers)
 
 
 def _show_left(screen: Screen, past: journal.RunState) -> None:

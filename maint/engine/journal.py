@@ -426,6 +426,11 @@ def _stands_for(later: RunState, past: RunState) -> bool:
     return later.plan.source == past.plan.source and targets[0] >= targets[1]
 
 
+def of_key(state: Path, key: str) -> RunState | None:
+    """Return the newest run that a command with this `--run-key` began, None where there is none."""
+    return next((past for past in reversed(history(state)) if past.options.get("run_key") == key), None)
+
+
 def find(state: Path, run: str) -> RunState:
     """Return a run by its id or the beginning of it; UsageError: none or several, Refused: nothing is known of it."""
     matching = [past for past in history(state) if past.id.startswith(run)]
