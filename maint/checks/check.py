@@ -156,4 +156,5 @@ SOURCES: dict[str, str] = {
     "RKE2": "https://docs.rke2.io/known_issues",
     "FX": "operating experience with these clusters",
     "own": "maint: a proposal of its own",
+    "site": "a rule of this site",
 }

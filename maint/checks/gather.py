@@ -11,7 +11,7 @@ import msgspec
 from maint.checks.check import Check
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
 from maint.checks.plan import folders, repository
-from maint.checks.registry import QUESTIONS
+from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, MaintError
 from maint.model.fleet import Reply
@@ -57,7 +57,7 @@ def _domain(places: Iterable[str]) -> str:
 def questions_of(checks: Sequence[Check], profiles: str) -> dict[str, str]:
     """Return the questions of a host, in the registry's order."""
     wanted = {name for check in checks if check.concerns(profiles) for name in check.asks}
-    return {name: text for name, text in QUESTIONS.items() if name in wanted}
+    return {name: text for name, text in CHECKS.questions().items() if name in wanted}
 
 
 class Enquiry(msgspec.Struct, frozen=True):

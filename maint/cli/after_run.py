@@ -24,6 +24,7 @@ from maint.snapshots.open_windows import announced
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.steps.manager.window import remembered
+from maint.steps.services.kept_settings import expire
 
 STATES = ("done", "failed", "interrupted", "refused", "unfinished")
 
@@ -79,9 +80,11 @@ def _forget(site: ConfiguredSite, screen: Screen) -> None:
         return
     try:
         old = prunable(site.state, site.clock.now(), last=kept.last, age=kept.age)
-        forget(site.state, old)
-        if old:
-            screen.say(f"{show_count(len(old), 'old run')} forgotten, as `history` in the config says")
+        expire(site.state, site.undo, site.clock.now())
+        forget(site.state, old.runs)
+        if old.runs:
+            stay = f"; {show_count(len(old.kept), 'run')} that can be undone stay" if old.kept else ""
+            screen.say(f"{show_count(len(old.runs), 'old run')} forgotten, as `history` in the config says{stay}")
     except (OSError, MaintError) as error:
         screen.warn(f"old runs are not forgotten: {error}")
 

@@ -13,7 +13,7 @@ from maint.checks.evaluate import acceptances, judge
 from maint.checks.facts import SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, setting_of
-from maint.checks.registry import CHECKS, QUESTIONS, must_exist, select
+from maint.checks.registry import CHECKS, must_exist, named, select
 from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
 from maint.cli.hosts.inventory import Source, inventory
@@ -79,11 +79,12 @@ def _show_list(flags: Flags, groups: Sequence[str], phase: str) -> int:
     known = [
         c for c in CHECKS.values() if (not groups or set(groups) & set(c.groups)) and (not phase or phase in c.phases)
     ]
+    asked = CHECKS.questions()
     data: list[Json] = [
         {
             "id": c.id, "groups": list(c.groups), "severity": c.severity.value, "phases": list(c.phases),
             "opt_in": c.opt_in, "needs_manager": c.needs_manager, "expected": c.expected, "why": c.why,
-            "remedy": c.remedy, "source": c.reference, "commands": {name: QUESTIONS[name] for name in c.asks},
+            "remedy": c.remedy, "source": c.reference, "commands": {name: asked[name] for name in c.asks},
         }
         for c in known
     ]  # fmt: skip
@@ -150,11 +151,12 @@ def _kept(request: CheckRequest) -> tuple[SiteFacts, Sequence[Check], Sequence[A
     if request.chosen:
         checks = select(request.ids, request.groups, request.phase or site.setting.phase)
     else:
-        strange = [each for each in kept if each not in list(CHECKS)] if isinstance(kept, list) else []
-        if not isinstance(kept, list) or not kept or strange:
+        listed = kept if isinstance(kept, list) else []
+        strange = [each for each in listed if not (isinstance(each, str) and each in CHECKS)]
+        if not listed or strange:
             what = f"for check {str(strange[0])[:40]!r}, which there is not here" if strange else "for no check"
             raise Invalid(f"{request.facts} was taken {what}", hint="choose with --check, --group or --phase")
-        checks = [check for check in CHECKS.values() if check.id in kept]
+        checks = named([str(each) for each in listed])
     try:
         accepting = acceptances(_listed(accepted))
     except ValueError as error:
