@@ -25,6 +25,7 @@ from maint.report.run import write
 from maint.snapshots.catalogue import entries
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import drills, last_good
+from maint.steps.services.kept_settings import expire
 
 _BUG = 70
 _LINES = 10  # of a failure's details that are told
@@ -93,9 +94,11 @@ def _forget(site: ConfiguredSite, screen: Screen) -> None:
         return
     try:
         old = prunable(site.state, site.clock.now(), last=kept.last, age=kept.age)
-        forget(site.state, old)
-        if old:
-            screen.say(f"{show_count(len(old), 'old run')} forgotten, as `history` in the config says")
+        expire(site.state, site.undo, site.clock.now())
+        forget(site.state, old.runs)
+        if old.runs:
+            stay = f"; {show_count(len(old.kept), 'run')} that can be undone stay" if old.kept else ""
+            screen.say(f"{show_count(len(old.runs), 'old run')} forgotten, as `history` in the config says{stay}")
     except (OSError, MaintError) as error:
         screen.warn(f"old runs are not forgotten: {error}")
 

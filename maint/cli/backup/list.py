@@ -14,11 +14,11 @@ from maint.cli.screen import Screen, table
 from maint.cli.site import summary
 from maint.engine.lock import site_lock
 from maint.errors import WorkFailed
-from maint.model.formatting import show_count, show_duration, show_size
+from maint.model.formatting import show_count, show_duration, show_size, show_time
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.snapshots.catalogue import Entry, entries, find, sweep
-from maint.snapshots.manifest import clusters_json, show_time
+from maint.snapshots.manifest import clusters_json
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import Drill, drills, last_good

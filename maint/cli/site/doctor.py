@@ -15,7 +15,7 @@ from maint.cli.after_run import tell_age
 from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import opened, settings_of
+from maint.cli.open_site import opened, settings_of, way_to_lab
 from maint.cli.options import LOOKS, Flags, option
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
@@ -25,7 +25,7 @@ from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lock import holder
 from maint.engine.session import abandoned_window
-from maint.errors import MaintError, UsageError
+from maint.errors import CannotReach, MaintError, UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration, show_size
 from maint.ports import StoreSight
 from maint.snapshots.catalogue import entries
@@ -90,6 +90,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
     with opened(flags, warn_of_window=False) as (site, screen):
         backup = site.settings.backup
         limit = timedelta(seconds=backup.max_age if backup else 0) if max_age is None else max_age
+        lab = way_to_lab(settings)
         looks: dict[str, Callable[[], Iterator[Line]]] = {
             "secrets": lambda: _secrets(site),
             "state": lambda: _state(site),
@@ -111,14 +112,17 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "notices": lambda: _notices(site),
         }
         for label, look in looks.items():
-            yield from _guarded(label, look)
+            yield from _guarded(label, look, lab)
         if not flags.dry_run:
             tell_age(site, screen)
 
 
-def _guarded(label: str, look: Callable[[], Iterator[Line]]) -> Iterator[Line]:
+def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:
+    """Yield what a look shows; `lab`: what is to be done instead of what failed where nothing answered."""
     try:
         yield from look()
+    except CannotReach as error:
+        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), lab or error.hint or "")
     except MaintError as error:
         yield Line(label, FAIL, "; ".join([error.message, *error.detail]), error.hint or "")
     except OSError as error:
@@ -259,7 +263,9 @@ def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
         if one.damage is not None:
             yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {one.damage}", f"maint backup verify {one.id}")
     good = sum(one.good and one.damage is None for one in known)
-    if not any(one.damage is not None for one in known):
+    if not known:
+        yield Line("snapshots", SKIP, "the store holds none yet")
+    elif not any(one.damage is not None for one in known):
         yield Line("snapshots", OK, f"{good} of {len(known)} are verified and restorable")
 
 
