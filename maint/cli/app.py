@@ -138,6 +138,7 @@ COMMANDS = {
     "generate man": ("help.generate:man", "Print the manual page maint(1)."),
     "generate schema": ("help.generate:schema", "Print a JSON schema."),
     "generate alerts": ("help.generate:alerts", "Print alert rules for Prometheus."),
+    "generate airflow": ("help.airflow:airflow", "Print a DAG for Apache Airflow: all sites of a config."),
     "generate completion": ("help.generate:completion", "Print the completion script for a shell."),
 }
 
