@@ -409,6 +409,12 @@ class Site(Strict):
         " them which one works on the site; left out where one machine works on it",
         examples=["s3://maint-state/sites"],
     )
+    shared_state_key: Reference | None = Field(
+        default=None,
+        description="reference to an age private key, the same on all machines and for nothing else, that seals"
+        " unfinished runs in shared_state, so that another machine takes them up",
+        examples=["file:/etc/maint/shared-state-key"],
+    )
     history: HistorySettings | None = Field(
         default=None, description="old runs are forgotten after each run; left out, by `playbook history --prune` alone"
     )

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from maint.config.actor import actor
@@ -12,6 +13,7 @@ from maint.engine.lease import Lease
 from maint.engine.lock import is_held, site_lock
 from maint.engine.run import Runner
 from maint.engine.run_conflicts import refuse_conflicting
+from maint.engine.shared_runs import SharedRuns, shared_runs
 from maint.errors import Locked, PartlyDone, Refused, WorkFailed
 from maint.model.events import Event
 from maint.model.formatting import show_time
@@ -53,6 +55,7 @@ class RunSession:
         self._past = past
         self._limit = (limit, limit_of)
         self._lease: Lease | None = None
+        self._shared: SharedRuns | None = None
         self.run_id = past.id if past else ""
 
     def events(self) -> Generator[Event | str, None, None]:
@@ -68,21 +71,29 @@ class RunSession:
             return
         doing = f"playbook {self._plan.source}" + (f", taking up run {self._past.id}" if self._past else "")
         with site_lock(self._site.state, self._plan.site, doing, self._site.clock):
-            if self._past is not None:  # it may have been taken up by another process before the lock was ours
-                self._past = _as_known(self._past, journals.find(self._site.state, self._past.id))
-            else:
-                _refuse_begun(self._site.state, str(self._options.get("run_key") or ""))
-            refuse_conflicting(self._plan, self._site.state, self.run_id)
             yield from self._leased(doing)
+
+    def _refuse_overtaken(self) -> None:
+        if self._past is not None:  # it may have been taken up by another process before the lock was ours
+            self._past = _as_known(self._past, journals.find(self._site.state, self._past.id))
+        else:
+            _refuse_begun(self._site.state, str(self._options.get("run_key") or ""))
+        refuse_conflicting(self._plan, self._site.state, self.run_id)
 
     def _leased(self, doing: str) -> Generator[Event | str, None, None]:
         """Go on as the only one of all machines, where they share their state."""
         if self._site.shared is not None:
             owned = owner(self._site)
             self._lease = Lease(self._site.shared, self._plan.site, self._site.clock, owned, doing)
+            self._shared = shared_runs(self._site)
         try:
             if self._lease is not None:
                 yield from self._lease.take()
+            if self._shared is not None:
+                yield from self._shared.sync()
+            self._refuse_overtaken()
+            if self._shared is not None:
+                self._shared.follow(self._past)
             yield from self._close_window()
             yield from self._run(stored=True)
         finally:
@@ -103,22 +114,33 @@ class RunSession:
             if self._lease is not None:
                 self._lease.works_on(journal.id)
                 _tell_of_takeover(journal, self._lease, self._site)
-            runner = Runner(self._plan, self._site, journal, self._past, *self._limit, lease=self._lease)
+            told = partial(self._shared.push, journal.id) if self._shared else _nobody
+            runner = Runner(self._plan, self._site, journal, self._past, *self._limit, lease=self._lease, told=told)
             if needed := self._needed() if stored else ():
                 yield from _hold(self._site, needed, journal.id)
             try:
                 yield from runner.events()
             finally:
                 over = bool(needed) and not journals.find(self._site.state, journal.id).resumable
-                problem = let_go(self._site, journal.id) if over else ""
-            if problem:
-                yield problem
+                problems = [let_go(self._site, journal.id)] if over else []
+                problems += [self._tell_end(journal.id)] if self._shared else []
+            yield from filter(None, problems)
         if runner.partly:
             raise PartlyDone(
                 "done, but not all that was asked for",
                 detail=[result.detail for result in runner.partly],
                 hint="; ".join(result.hint for result in runner.partly if result.hint) or "see what is left above",
             )
+
+    def _tell_end(self, run: str) -> str:
+        """Let other machines know how the run ended; return why that failed, "" where it did not."""
+        if self._shared is None or self._lease is None or self._lease.is_lost:
+            return ""
+        try:
+            self._shared.ended(run)
+        except WorkFailed as failure:
+            return f"other machines take run {run} for unfinished until this one works on the site: {failure.message}"
+        return ""
 
     def _needed(self) -> Collection[str]:
         """Return the snapshots that must stay until the run has ended, on whichever machine somebody prunes."""
@@ -137,6 +159,10 @@ class RunSession:
                 self._past.apply_answers(lane, values)
             return journal
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
+
+
+def _nobody() -> None:
+    """Tell nobody: no other machine takes up runs of this site."""
 
 
 def _tell_of_takeover(journal: Journal | NullJournal, lease: Lease, site: Site) -> None:
@@ -170,6 +196,10 @@ def _refuse_begun(state: Path, key: str) -> None:
 
 def _as_known(before: RunState, now: RunState) -> RunState:
     # Somebody may have set meanwhile where its virtual clusters are.
+    if not now.resumable and before.resumable:
+        raise Refused(f"run {now.id} is {now.state} by now", hint="`maint playbook history` says what became of it")
+    if len(now.attempts) != len(before.attempts):
+        raise Refused(f"run {now.id} was taken up by another machine meanwhile", hint="look at it, and resume it again")
     if now.answers != before.answers:
         raise Refused(f"run {now.id} was answered by another process", hint="look at it, and resume it again")
     return now

@@ -51,6 +51,7 @@ sites:
       trusted_keys: ["{PUBLIC_KEY}"]
     metrics: metrics/maint.prom
     shared_state: sftp://maint@state.example.internal/srv/state
+    shared_state_key: file:/etc/maint/shared-state-key
     notify:
       - name: night-shift
         on: [failure, recovered]
@@ -105,6 +106,7 @@ def test_every_key_of_the_promised_sample_reaches_the_settings(tmp_path: Path) -
     assert site.accepted[0].until.isoformat() == "2027-06-30"
     assert site.metrics == tmp_path / "metrics/maint.prom"
     assert site.shared_state == "sftp://maint@state.example.internal/srv/state"
+    assert site.shared_state_key == "file:/etc/maint/shared-state-key"
     (notice,) = site.notify
     assert notice.webhook and notice.mail and notice.ping and notice.exec
     assert (notice.on, notice.verbs, notice.timeout) == (("failure", "recovered"), ("backup create",), 5.0)
@@ -156,6 +158,7 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
             "^s3://bucket/maint/",
             "must differ from the stores of the backups",
         ),
+        ("shared_state: sftp://maint@state.example.internal/srv/state\n    shared", "^shared", "without a shared_state"),
         ("tls_port: 7183", "tls_port: ^7180", "must differ from plain_port"),
         ("host: cm.example.internal\n", "host: ^https://cm.example.internal\n", "must be a host name"),
         ("clusters: v45", "clusters: ^45", "must be an API version"),
