@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from maint.cli.after_run import after_run
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import limit_of, opened
+from maint.cli.open_site import limit_of, limited, opened
 from maint.cli.options import Flags
 from maint.cli.resume_values import by_lane, checked
 from maint.cli.run_report import command_to_resume, report_of, show_output
@@ -101,7 +101,7 @@ def prepared(
 ) -> tuple[RunSession, Plan] | None:
     """Make a plan, show it and ask; return what `follow` carries out, None where it was only to be shown."""
     limit, begun = limit_of(flags), site.clock.monotonic()
-    with site.clock.limit(limit):
+    with limited(flags, site, "making the plan"):
         plan = make()
         more, text = beside(site, plan) if beside else ({}, "")
         if clear := site.in_clear():
@@ -161,7 +161,7 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
             return _nothing(site, screen, past, said)
         journal.refuse_unreadable(past)
         site.works_on({action.kind for action in past.plan.actions}, resumed=True)
-        with site.clock.limit(limit_of(flags)):
+        with limited(flags, site, "looking whether the run can be taken up"):
             answers = checked(site, past, said)
         if flags.dry_run:
             _show_left(screen, past)

@@ -80,7 +80,7 @@ def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterato
         settings = settings_of(flags)
         settings.site()
     except MaintError as error:
-        yield Line("config", FAIL, error.message, error.hint or "maint config validate")
+        yield Line("config", FAIL, error.message, error.way_on or "maint config validate")
         return
     yield Line("config", OK, str(settings.path))
     with opened(flags, warn_of_window=False) as (site, _):
@@ -111,7 +111,7 @@ def _guarded(label: str, look: Callable[[], Iterator[Line]]) -> Iterator[Line]:
     try:
         yield from look()
     except MaintError as error:
-        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), error.hint or "")
+        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), error.way_on or "")
     except OSError as error:
         yield Line(label, FAIL, f"{error.filename or label}: {error.strerror}")
 
@@ -345,4 +345,4 @@ def _age(flag: str, text: str) -> timedelta:
     try:
         return timedelta(seconds=parse_duration(text))
     except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
+        raise UsageError(f"{flag}: {error}", hint="such as 26h or 35d") from None
