@@ -6,20 +6,22 @@ from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
 
-from maint.cli.after_run import after_run
+from maint.cli import run_key
+from maint.cli.after_run import Ending, after_run, planned, tell_start
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, limited, opened
 from maint.cli.options import Flags
-from maint.cli.resume_values import by_lane, checked
+from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
+from maint.cli.telling import outcomes
 from maint.config.resources import playbooks
 from maint.engine import journal
 from maint.engine.load import Library
 from maint.engine.lock import site_lock
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession, let_go
-from maint.errors import Interrupted, MaintError, PartlyDone, Refused, Unfinished
+from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan, Playbook
@@ -67,11 +69,12 @@ def run_playbook(
         site.works_on(_kinds(playbook))
 
         def make() -> Plan:
-            plan = make_plan(playbook, given, site, library(), flags.no_safety_net, only)
-            _refuse_stale(plan, expect)
+            with planned(site, screen, playbook.name, dry_run=flags.dry_run):
+                plan = make_plan(playbook, given, site, library(), flags.no_safety_net, only)
+                _refuse_stale(plan, expect)
             return plan
 
-        agreed = prepared(flags, site, screen, make, beside)
+        agreed = prepared(flags, site, screen, make, beside, text=playbook.text)
         return follow(site, screen, *agreed) if agreed else 0
 
 
@@ -97,21 +100,45 @@ def _kinds(playbook: Playbook) -> set[str]:
 
 
 def prepared(
-    flags: Flags, site: ConfiguredSite, screen: Screen, make: Callable[[], Plan], beside: Beside | None = None
+    flags: Flags,
+    site: ConfiguredSite,
+    screen: Screen,
+    make: Callable[[], Plan],
+    beside: Beside | None = None,
+    *,
+    text: str = "",
 ) -> tuple[RunSession, Plan] | None:
-    """Make a plan, show it and ask; return what `follow` carries out, None where it was only to be shown."""
+    """Make a plan, show it and ask, or take up the run that the command began under its key (`--run-key`).
+
+    Returns:
+        What `follow` carries out; None where it was only to be shown, or is done already.
+    """
+    key = run_key.asked(flags, text)
+    if past := run_key.earlier(site, key):
+        return _again(flags, site, screen, past)
     limit, begun = limit_of(flags), site.clock.monotonic()
     with limited(flags, site, "making the plan"):
         plan = make()
-        more, text = beside(site, plan) if beside else ({}, "")
+        more, words = beside(site, plan) if beside else ({}, "")
         if clear := site.in_clear():
-            more, text = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, text]))
+            more, words = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, words]))
     if flags.no_safety_net:
         screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
-    if not _agreed(flags, screen, plan, more, text):
+    if not _agreed(flags, screen, plan, more, words):
         return None
     left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
-    return RunSession(site, plan, _options(site, flags), limit=left, limit_of=limit), plan
+    return RunSession(site, plan, {**_options(site, flags), **key}, limit=left, limit_of=limit), plan
+
+
+def _again(
+    flags: Flags, site: ConfiguredSite, screen: Screen, past: journal.RunState
+) -> tuple[RunSession, Plan] | None:
+    """Return the run of a command's key to be taken up; None where it is done already, or only shown."""
+    if not past.resumable:
+        run_key.done_already(screen, past)
+        return None
+    session = _taken_up(flags, site, screen, past, {})
+    return (session, past.plan) if session else None
 
 
 def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
@@ -159,19 +186,28 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
         past = journal.find(site.state, run) if run else _only_one(site, said)
         if past is None or not past.resumable:
             return _nothing(site, screen, past, said)
-        journal.refuse_unreadable(past)
-        site.works_on({action.kind for action in past.plan.actions}, resumed=True)
-        with limited(flags, site, "looking whether the run can be taken up"):
-            answers = checked(site, past, said)
-        if flags.dry_run:
-            _show_left(screen, past)
+        session = _taken_up(flags, site, screen, past, said)
+        if session is None:
             return 0
-        screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
-        session = RunSession(site, past.plan, _options(site, flags), past, limit_of(flags), answers=answers)
         try:
             return follow(site, screen, session, past.plan)
         finally:
             show_output(site, screen, journal.find(site.state, past.id))
+
+
+def _taken_up(
+    flags: Flags, site: ConfiguredSite, screen: Screen, past: journal.RunState, said: Said
+) -> RunSession | None:
+    """Return the session that goes on with a run; None with `--dry-run`, where what is left is shown."""
+    journal.refuse_unreadable(past)
+    site.works_on({action.kind for action in past.plan.actions}, resumed=True)
+    with limited(flags, site, "looking whether the run can be taken up"):
+        answers = checked(site, past, said)
+    if flags.dry_run:
+        _show_left(screen, past)
+        return None
+    screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
+    return RunSession(site, past.plan, _options(site, flags), past, limit_of(flags), answers=answers)
 
 
 def _show_left(screen: Screen, past: journal.RunState) -> None:
@@ -249,6 +285,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
             return 0
         with site_lock(site.state, site.settings.name, f"dismissing run {past.id}", site.clock):
             journal.dismiss(site.state, past, site.clock.now(), reason)
+            outcomes.forget_run(site.state, past.id)
             if RESTORING & {action.kind for action in past.plan.actions} and (problem := let_go(site, past.id)):
                 screen.warn(problem)
         screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
@@ -257,10 +294,15 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
 
 def follow(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan) -> int:
     """Show a session's events, write its report, and return the exit code."""
-    failure: MaintError | None = None
+    failure: Exception | None = None
     results: list[Event] = []
+    begun, verb, seen = site.clock.now(), outcomes.verb_of(plan.source), False
 
     def show(event: Event | str) -> None:
+        nonlocal seen
+        if plan.locks and not seen:  # the lock is taken, and nothing is done yet
+            seen = True
+            tell_start(site, screen, verb)
         if isinstance(event, str):
             screen.say(event)
             return
@@ -271,7 +313,11 @@ def follow(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan
         _watch(session.events(), show)
     except MaintError as error:
         failure = _with_way_on(error, plan, session, site)
-    where = after_run(site, screen, session.run_id) if plan.locks and session.run_id else {}
+    except Exception as bug:
+        failure = bug
+    where: Mapping[str, str] = {}
+    if plan.locks and not isinstance(failure, Locked):
+        where = after_run(site, screen, Ending(verb, begun, session.run_id, failure))
     _show(screen, plan, session, results, where, failure)
     _tell_left(site, screen, session, plan)
     if failure is not None:
@@ -308,7 +354,7 @@ def _show(
     session: RunSession,
     results: list[Event],
     where: Mapping[str, str],
-    failure: MaintError | None,
+    failure: Exception | None,
 ) -> None:
     actions: list[Json] = [
         {

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 
 from maint.config.actor import actor
 from maint.engine import journal as journals
@@ -10,8 +11,9 @@ from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lock import is_held, site_lock
 from maint.engine.run import Runner
 from maint.engine.run_conflicts import refuse_conflicting
-from maint.errors import PartlyDone, Refused, WorkFailed
+from maint.errors import Locked, PartlyDone, Refused, WorkFailed
 from maint.model.events import Event
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Plan
 from maint.ports import Site
@@ -65,6 +67,8 @@ class RunSession:
         with site_lock(self._site.state, self._plan.site, doing, self._site.clock):
             if self._past is not None:  # it may have been taken up by another process before the lock was ours
                 self._past = _as_known(self._past, journals.find(self._site.state, self._past.id))
+            else:
+                _refuse_begun(self._site.state, str(self._options.get("run_key") or ""))
             refuse_conflicting(self._plan, self._site.state, self.run_id)
             yield from self._close_window()
             yield from self._run(stored=True)
@@ -109,7 +113,7 @@ class RunSession:
         if self._past is not None:
             journal = journals.reopen(self._site.state, self._past, now, self._options)
             for lane, values in self._answers.items():
-                journal.write("answers", lane=lane, values=dict(values), time=now.isoformat())
+                journal.write("answers", lane=lane, values=dict(values), time=show_time(now))
                 self._past.apply_answers(lane, values)
             return journal
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
@@ -130,6 +134,13 @@ def let_go(site: Site, run: str) -> str:
     except WorkFailed as failure:
         return f"what run {run} needed is still held: {failure.message}; `maint backup release` frees it"
     return ""
+
+
+def _refuse_begun(state: Path, key: str) -> None:
+    """Refuse to begin what another process has begun under the same key since this one looked."""
+    past = journals.of_key(state, key) if key else None
+    if past is not None and past.state not in ("refused", "dismissed"):
+        raise Locked(f"another process began run {past.id} under this key: it is {past.state}", hint="type it again")
 
 
 def _as_known(before: RunState, now: RunState) -> RunState:

@@ -12,7 +12,7 @@ from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.model.virtual_cluster import Job, Object, Resource, part_of, sendable_job, text_of
 from maint.ports import Sight, VirtualClusterSight
 from maint.restore.dag_source import Dag, read_dag
-from maint.snapshots.catalogue import entries, find, newest_restorable, refuse_hidden
+from maint.snapshots.catalogue import LATEST, entries, find, newest_restorable, refuse_hidden
 from maint.snapshots.parts import open_object
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
@@ -60,8 +60,8 @@ class Resolution(msgspec.Struct, frozen=True):
 
 
 def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
-    """Return the snapshot to restore a virtual cluster from (empty: the newest believed); raises as `chosen`."""
-    if wanted:
+    """Return the snapshot to restore a virtual cluster from ("" or LATEST: the newest believed); raises as `chosen`."""
+    if wanted not in ("", LATEST):
         return find(sight, wanted)
     listed = entries(sight)
     for entry in reversed(listed):

@@ -11,7 +11,7 @@ from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.plan import Action
 from maint.model.snapshot import Redaction, Snapshot
 from maint.ports import Sight
-from maint.snapshots.catalogue import find, newest_restorable
+from maint.snapshots.catalogue import LATEST, find, newest_restorable
 from maint.snapshots.extra_parts import LicenseText, parse_license
 from maint.snapshots.manifest import digest
 from maint.snapshots.parts import LICENSE, REDACTED_COPY, open_part, read_part
@@ -21,13 +21,13 @@ MANIFEST_FACT = "manifest"  # the fact of a plan that says which manifest it was
 
 
 def chosen(sight: Sight, wanted: str) -> Snapshot:
-    """Return the snapshot to restore, by its id or the beginning of it; empty: the newest restorable one.
+    """Return the snapshot to restore, by its id or the beginning of it; empty or LATEST: the newest restorable.
 
     Raises:
         Refused: it must never be restored, or its manifest cannot be believed.
         Invalid: there is none of that id.
     """
-    snapshot = _found(sight, wanted) if wanted else newest_restorable(sight)
+    snapshot = _found(sight, wanted) if wanted not in ("", LATEST) else newest_restorable(sight)
     if snapshot.restorable:
         return snapshot
     if snapshot.judgement.redaction is Redaction.REDACTED:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 import msgspec
 from msgspec.structs import replace
 
-from maint.errors import Refused, UsageError, WorkFailed
+from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -18,6 +18,7 @@ from maint.snapshots.records import BYTES, PRUNE, Drill, Hold, Record, drills_in
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
 _UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
+LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
 ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
 
 
@@ -142,7 +143,9 @@ def find(sight: Sight, wanted: str) -> Snapshot:
 
 
 def find_id(sight: Sight, wanted: str) -> str:
-    """Return the one id that is or begins with `wanted` (else UsageError), however its manifest looks."""
+    """Return the one id that is or begins with `wanted` (else UsageError), however its manifest looks; or LATEST's."""
+    if wanted == LATEST:
+        return latest(sight)
     known = _ids(sight)
     fitting = [one for one in known if wanted and one.startswith(wanted)]
     if wanted in fitting:
@@ -152,6 +155,15 @@ def find_id(sight: Sight, wanted: str) -> str:
     words = f"{len(fitting)} snapshots begin with {wanted}" if fitting else f"there is no snapshot {wanted or '(none)'}"
     near = fitting[:5] or get_close_matches(wanted, known, cutoff=0.4)
     raise UsageError(words, detail=near, hint="`maint backup list` shows them all")
+
+
+def latest(sight: Sight) -> str:
+    """Return the id of the newest backup, also of one whose manifest cannot be read; Invalid: there is none."""
+    known = entries(sight)
+    if not known:
+        raise Invalid(f"there is no snapshot of {sight.settings.name} yet", hint="`maint backup create` takes one")
+    backups = [one for one in known if one.snapshot is None or one.snapshot.purpose is Purpose.BACKUP]
+    return (backups or known)[-1].id
 
 
 def load(sight: Sight, snapshot_id: str) -> Snapshot:

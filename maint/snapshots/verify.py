@@ -100,12 +100,16 @@ def record(site: Site, verification: Verification) -> str:
     return write_record(site, entry)
 
 
+def usual_level(snapshot: Snapshot) -> int:
+    """Return how deep a snapshot is looked at where nobody says: 3, but 2 for what was never meant to be restored."""
+    return 3 if snapshot.restorable or not snapshot.has(DEPLOYMENT) else 2
+
+
 def prove_new(
     site: Site, snapshot: Snapshot, *, opening: bool = False, files_read: datetime | None = None
 ) -> Generator[str, None, Verification]:
     """Verify a snapshot just stored as `verify` does, keep the result and yield it in words; WorkFailed: it failed."""
-    level = 3 if snapshot.restorable or not snapshot.has(DEPLOYMENT) else 2
-    verification = verify(site, snapshot.id, level, opening=opening, files_read=files_read)
+    verification = verify(site, snapshot.id, usual_level(snapshot), opening=opening, files_read=files_read)
     record(site, verification)
     yield verification.words
     if failures := verification.failures:

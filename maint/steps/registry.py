@@ -2,18 +2,24 @@
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
+from importlib.metadata import EntryPoint
 from typing import Any
 
+from maint import plugins
 from maint.steps.step import Step
 
 
 class Kinds(MutableMapping[str, Step[Any]]):  # Any: each kind has its own model of arguments
-    """Step kinds by name, from places given as `MODULE.CLASS` in this room."""
+    """Step kinds by name, from places given as `MODULE.CLASS` in this room, and those that installed packages offer."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._kinds: dict[str, str | Step[Any]] = dict(places)
+        self.own = frozenset(places)
 
     def __getitem__(self, name: str) -> Step[Any]:
+        if name not in self._kinds and (entry := plugins.offered(plugins.STEPS).get(name)) is not None:
+            rule = f'its class extends maint.steps.step.Step and has `kind = "{name}"`'
+            self._kinds[name] = plugins.load(entry, "step kind", lambda kind: own_kind(kind, entry), rule)
         found = self._kinds[name]
         if isinstance(found, str):
             module, _, kind = found.rpartition(".")
@@ -27,13 +33,23 @@ class Kinds(MutableMapping[str, Step[Any]]):  # Any: each kind has its own model
         del self._kinds[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
+        return iter(self._all())
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return len(self._all())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._kinds
+        return name in self._kinds or name in plugins.offered(plugins.STEPS)
+
+    def _all(self) -> Mapping[str, object]:
+        return {**self._kinds, **plugins.offered(plugins.STEPS)}
+
+
+def own_kind(kind: object, entry: EntryPoint) -> Step[Any] | None:
+    """Return the step of a package's class, None where it is no step kind of the name under which it is offered."""
+    if isinstance(kind, type) and issubclass(kind, Step) and getattr(kind, "kind", None) == entry.name:
+        return kind()
+    return None
 
 
 STEPS = Kinds(

@@ -357,3 +357,47 @@ def test_what_a_scheduled_run_will_not_have_is_warned_of(config, units):
     said = maint(*words, MAINT_MANAGER_HOST="other")
     assert "manager.password is env:" in said.err
     assert "MAINT_MANAGER_HOST is set here" in said.err
+
+
+def test_lines_for_the_own_crontab_name_no_user(config, tmp_path):
+    """As cron itself reads them: a user column would be run as a program."""
+    said = maint("schedule", "install", "--config", str(config()), "--form", "cron", "--user", "--drill", "Sun 04:00",
+                 "--dry-run", "-o", "json")  # fmt: skip
+    (file,) = said.json["files"]
+    assert " root " not in file["content"]
+    table = tmp_path / "crontab"
+    table.write_text(file["content"])
+    lines = [line for line in file["content"].splitlines() if re.match(r"\d", line)]
+    assert [line.split()[5].rpartition("/")[2] for line in lines] == ["maint", "maint"]
+    if program := shutil.which("crontab"):
+        ran = subprocess.run([program, "-n", str(table)], capture_output=True, text=True, check=False)
+        assert (ran.returncode, "successful" in ran.stdout + ran.stderr) == (0, True), ran.stderr
+        table.write_text(file["content"].replace("15 2 * * *", "15 2 * * nonsense"))
+        assert subprocess.run([program, "-n", str(table)], capture_output=True, check=False).returncode != 0
+
+
+def test_the_own_crontab_is_not_written(config):
+    said = maint("schedule", "install", "--config", str(config()), "--form", "cron", "--user", "--yes")
+    assert (said.code, "crontab -e" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("--dry-run",), ("--yes",)])
+def test_that_every_backup_would_end_with_7_is_said_beforehand(loaded, units, words):
+    asked = ("schedule", "install", "--form", "systemd", "--folder", str(units), "--config", str(loaded.config), *words)
+    said = maint(*asked)
+    assert (said.code, "redacts" in said.err, "end with 7" in said.err) == (0, True, True)
+    assert all(way in said.err for way in ("on_redacted: window", "on_redacted: accept"))
+    assert "redacts" not in maint(*asked, MAINT_BACKUP_ON_REDACTED="window").err
+
+
+def test_older_snapshots_are_verified_by_a_timer_of_their_own(config, units):
+    path = config()
+    assert install(path, units, "--form", "systemd", "--verify", "Sat 05:00").code == 0
+    assert accepted(units) == ""
+    service, timer = settings(units / "maint-verify-prod.service"), settings(units / "maint-verify-prod.timer")
+    assert service["ExecStart"][0].endswith("--site prod backup verify --stale 30d")
+    assert timer["OnCalendar"] == ["Sat *-*-* 05:00:00"]
+    path.write_text(path.read_text().replace(', identity: "file:identity"', ""))
+    install(path, units, "--form", "systemd", "--verify", "Sat 05:00")
+    words = settings(units / "maint-verify-prod.service")["ExecStart"][0]
+    assert words.endswith("--stale 30d --level 1")  # what can be told without the private key

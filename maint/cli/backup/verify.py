@@ -1,23 +1,32 @@
 """`maint backup verify`: prove that a snapshot is what it says."""
 
+from collections.abc import Mapping
+from contextlib import nullcontext
+from datetime import timedelta
 from typing import Annotated
 
-from maint.cli.after_run import after_run
+from maint.cli.after_run import followed
 from maint.cli.backup.drill import rehearse
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import MANAGER, Flags, argument, option
+from maint.cli.options import MANAGER, WORKS, Flags, argument, option
 from maint.cli.screen import Screen
 from maint.engine.lock import site_lock
-from maint.errors import Invalid, PartlyDone, WorkFailed
-from maint.model.snapshot import Purpose, Trust
-from maint.snapshots.catalogue import entries, find_id
-from maint.snapshots.verify import record
+from maint.errors import PartlyDone, UsageError, WorkFailed
+from maint.model.formatting import parse_duration, show_count
+from maint.model.json import Json
+from maint.model.snapshot import Trust
+from maint.snapshots.catalogue import LATEST, entries, find_id, load
+from maint.snapshots.records import Verification
+from maint.snapshots.verify import record, usual_level
 from maint.snapshots.verify import verify as verify_snapshot
 
+_OTHERS = "`maint backup list` shows others"
+_AUDIT = "it serves for audit (`--level 2`); `maint backup create --open-window` takes a restorable one"
 
-@command(MANAGER, example="maint backup verify 20260102T --level 3")
+
+@command(MANAGER, example="maint backup verify 20260102T --level 3", several=WORKS)
 def verify(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest.")] = "",
@@ -25,21 +34,80 @@ def verify(
         int | None,
         option("--level", "1 bytes, 2 contents, 3 restorability, 4 drill; else 3 at most.", min=1, max=4),
     ] = None,
+    stale: Annotated[str, option("--stale", "Every snapshot last verified longer ago than this, such as 30d.")] = "",
 ) -> int:
     """Verify a snapshot and keep the result; unreadable means failed."""
+    if stale and (snapshot or level == 4):
+        hint = "`maint backup verify --stale 30d`, with --level 1 to 3"
+        raise UsageError("--stale chooses the snapshots itself, and drills none", hint=hint)
     if level == 4:
         return rehearse(flags, snapshot, {})
     # What a machine without a config finds is signed by a key that nobody else trusts, so it is shown and not kept.
     configured = not flags.connection.replaces_config
-    deepest = 3 if configured or flags.connection.password else 2  # level 3 asks whether the manager's password fits
+    deepest = level or (3 if configured or flags.connection.password else 2)  # 3 asks whether the password fits
     with opened(flags) as (site, screen):
-        found = find_id(site, snapshot) if snapshot else _newest(site)
+        chosen = _stale(site, _age(stale)) if stale else [find_id(site, snapshot or LATEST)]
         if flags.dry_run:
-            screen.emit(
-                {"snapshot": found, "level": level or deepest}, f"would verify {found} to level {level or deepest}"
-            )
+            words = f"would verify {', '.join(chosen) or 'none'} to level {deepest}"
+            told: Json = [*chosen] if stale else chosen[0]
+            screen.emit({"snapshots" if stale else "snapshot": told, "level": deepest}, words)
             return 0
-        return _verified(site, screen, found, level or deepest, keep=configured)
+        levels = {one: deepest if level else min(deepest, _usual(site, one)) for one in chosen}
+        with followed(site, screen, "backup verify") if configured else nullcontext():
+            if stale:
+                return _verified_all(site, screen, levels, keep=configured)
+            return _verified(site, screen, chosen[0], levels[chosen[0]], keep=configured)
+
+
+def _usual(site: ConfiguredSite, found: str) -> int:
+    try:
+        return usual_level(load(site, found))
+    except WorkFailed:  # which the verification will tell
+        return 3
+
+
+def _age(text: str) -> timedelta:
+    try:
+        return timedelta(seconds=parse_duration(text))
+    except ValueError as error:
+        raise UsageError(f"--stale: {error}", hint="such as 7d or 30d") from None
+
+
+def _stale(site: ConfiguredSite, age: timedelta) -> list[str]:
+    """Return the snapshots whose latest verification is older than that or never was, the longest ago first."""
+    limit = site.clock.now() - age
+    seen = [(one.verified.at if one.verified else None, one.id) for one in entries(site)]
+    return [id_ for at, id_ in sorted(seen, key=lambda one: (one[0] is not None, one)) if at is None or at < limit]
+
+
+def _verified_all(site: ConfiguredSite, screen: Screen, levels: Mapping[str, int], *, keep: bool) -> int:
+    """Verify several snapshots, each under the lock of its own, so that a backup need not wait for all of them.
+
+    Raises:
+        WorkFailed: some failed; all were looked at.
+        PartlyDone: some could not be told to that depth.
+    """
+    found = [_judged(site, one, level, keep=keep) for one, level in levels.items()]
+    words = "\n".join(f"{one.snapshot}: {one.words}" for one in found)
+    data: list[Json] = [one.to_json() for one in found]
+    screen.emit({"verifications": data}, words or "no snapshot was verified so long ago")
+    failed = [one for one in found if one.result is Trust.FAILED]
+    if failed:
+        told = f"{show_count(len(failed), 'snapshot')} of {len(found)} failed"
+        raise WorkFailed(told, detail=[f"{one.snapshot}: {one.failures[0].words}" for one in failed], hint=_OTHERS)
+    untold = [one.snapshot for one in found if one.result is Trust.NOT_VERIFIED]
+    if untold:
+        told = f"{show_count(len(untold), 'snapshot')} could not be verified as deep as was asked"
+        raise PartlyDone(told, detail=untold, hint="`maint backup verify ID` says why, one by one")
+    return 0
+
+
+def _judged(site: ConfiguredSite, found: str, level: int, *, keep: bool) -> Verification:
+    with site_lock(site.state, site.settings.name, "backup verify", site.clock):
+        judged = verify_snapshot(site, found, level)
+        if keep:
+            record(site, judged)
+    return judged
 
 
 def _verified(site: ConfiguredSite, screen: Screen, found: str, level: int, *, keep: bool) -> int:
@@ -49,15 +117,13 @@ def _verified(site: ConfiguredSite, screen: Screen, found: str, level: int, *, k
         WorkFailed: it failed.
         PartlyDone: it could not be told to that depth.
     """
-    with site_lock(site.state, site.settings.name, "backup verify", site.clock):
-        judged = verify_snapshot(site, found, level)
-        if keep:
-            record(site, judged)
-            after_run(site, screen)
+    judged = _judged(site, found, level, keep=keep)
     screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
     if judged.result is Trust.FAILED:
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]
-        raise WorkFailed(f"snapshot {found} is not sound", detail=detail, hint="`maint backup list` shows others")
+        whole = judged.depth == 2 and not judged.broken_bytes
+        words = "is whole, and not restorable" if whole else "is not sound"
+        raise WorkFailed(f"snapshot {found} {words}", detail=detail, hint=_AUDIT if whole else _OTHERS)
     if judged.proven and judged.doubts:
         hint = "take the backup again; where there really is so little, with `--accept-empty`"
         raise PartlyDone(f"snapshot {found} holds what is not taken for the truth", detail=judged.doubts, hint=hint)
@@ -65,11 +131,3 @@ def _verified(site: ConfiguredSite, screen: Screen, found: str, level: int, *, k
         hint = "verify it on a machine that has the private key"
         raise PartlyDone(f"snapshot {found} could only be verified to level {judged.depth} of {level}", hint=hint)
     return 0
-
-
-def _newest(site: ConfiguredSite) -> str:
-    known = entries(site)
-    if not known:
-        raise Invalid(f"there is no snapshot of {site.settings.name} yet", hint="`maint backup create` takes one")
-    backups = [one for one in known if one.snapshot is None or one.snapshot.purpose is Purpose.BACKUP]
-    return (backups or known)[-1].id

@@ -70,7 +70,7 @@ def _output() -> dict[str, Json]:
         "fingerprint": _TEXT,
         "checks": _list(_ref("check")),
         "playbooks": _list(_object({"name": _TEXT, "summary": _TEXT})),
-        "sites": _list({"anyOf": [_TEXT, _object({"name": _TEXT, "manager": _TEXT, "store": _TEXT})]}),
+        "sites": _list({"anyOf": [_TEXT, _ref("site"), _ref("outcome")]}),
         "files": {},
         "schedule": _object({"files": _TEXTS, "when": _TEXTS, "next": _TEXT_OR_NULL}),
         "version": _TEXT,
@@ -111,6 +111,7 @@ def _definitions() -> dict[str, Json]:
             problem=_TEXT,
         ),
         "fate": _object({"id": _TEXT, "keep": _FLAG, "reasons": _TEXTS}),
+        **_of_sites(),
         "success": _object({"id": _TEXT, "taken_at": _TIME, "age": _NUMBER}),
         "drill": _object(
             {"snapshot": _TEXT, "at": _TIME, "age": _NUMBER, "result": {"enum": ["passed", "failed"]}},
@@ -140,5 +141,20 @@ def _definitions() -> dict[str, Json]:
         "plan": _object({"source": _TEXT, "site": _TEXT, "actions": _list(action)}, parameters={"type": "object"}),
         "check": _object(
             {"label": _TEXT, "state": {"enum": ["ok", "warn", "FAIL"]}, "words": _TEXT, "hint": _TEXT_OR_NULL}
+        ),
+    }
+
+
+def _of_sites() -> dict[str, Json]:
+    """Return what is told of several sites: each as it is listed, and how a command ended for it."""
+    return {
+        "site": _object(
+            {"name": _TEXT, "manager": _TEXT, "store": _TEXT},
+            labels={"type": "object"},
+            summary=_or_null(_object({"seen": _TIME, "age": _NUMBER, "snapshots": _NUMBER})),
+        ),
+        "outcome": _object(
+            {"site": _TEXT, "exit": {"type": "integer"}, "error": _or_null(_ref("error")), "result": {}},
+            seconds=_NUMBER,
         ),
     }

@@ -53,7 +53,7 @@ def schedule(
     words += ["--yes", *_confirmed(flags, playbook, shipped)]
     rhythm = calendar(at, every, jitter)
     run = Job(job, rhythm, f"Playbook {playbook.name}", [words])
-    request = ScheduleRequest(rhythm, form_of(form, user=user, folder=place), user, folder=place, own=run)
+    request = ScheduleRequest(rhythm, form_of(form), user, folder=place, own=run)
     refuse_impossible(settings.site(), request)
     if any(STEPS[kind].asks for kind in _kinds(playbook, shipped)):
         flags.screen().warn("it asks a person: each run stops (1) until `maint playbook approve` and `resume`")

@@ -1,7 +1,9 @@
 """`maint schedule`: install, show and remove a site's schedule: look, show what would change, ask, change."""
 
 import os
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -27,14 +29,16 @@ from maint.cli.schedule.units import (
     writable,
 )
 from maint.cli.screen import Screen, confirm, plan_text, table
+from maint.cli.site.sites import redacts
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.engine.lock import make_state_folder
-from maint.errors import UsageError, WorkFailed
+from maint.errors import MaintError, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
 from maint.snapshots.catalogue import entries
 
+_CRON = re.compile(r"[\d*/]+ [\d*/]+ \* \* \S+ ")
 User = Annotated[bool, option("--user", "Units of your own service manager.")]
 Folder = Annotated[str, option("--folder", "Another folder for the files; starts nothing.")]
 
@@ -47,32 +51,27 @@ class Wanted(msgspec.Struct, frozen=True):
     jitter: Annotated[str, option("--jitter", "How far to spread the start; else a tenth, at most 15m.")] = ""
     prune: Annotated[bool, option("--prune", "Prune after each backup.")] = False
     drill: Annotated[str, option("--drill", "When to rehearse a restore as well, such as 'Sun 04:00'.")] = ""
+    verify: Annotated[str, option("--verify", "When to verify older snapshots again, such as 'Sat 05:00'.")] = ""
     user: User = False
 
 
-def form_of(form: str, *, user: bool = False, folder: Path | None = None) -> str:
+def form_of(form: str) -> str:
     """Return the form of the schedule: the one asked for, else systemd where it runs this machine, else cron.
 
     Raises:
-        UsageError: there is no such form, or it cannot be had for a user.
+        UsageError: there is no such form.
     """
     if form not in ("", "systemd", "cron"):
         raise UsageError(f"there is no form {form!r}", hint="--form systemd or --form cron")
-    chosen = form or ("systemd" if installed.MANAGED.is_dir() else "cron")
-    if chosen == "cron" and user and folder is None:
-        hint = "`maint schedule install --dry-run` shows the line; put it in with crontab -e"
-        raise UsageError("a user's own crontab is not written by maint", hint=hint)
-    return chosen
+    return form or ("systemd" if installed.MANAGED.is_dir() else "cron")
 
 
 def request_of(wanted: Wanted, form: str, folder: str = "") -> ScheduleRequest:
     """Return the schedule that the flags ask for."""
     place = Path(folder).expanduser().absolute() if folder else None
-    rehearsed = calendar(wanted.drill, "", wanted.jitter) if wanted.drill else None
+    drill, verify = (calendar(one, "", wanted.jitter) if one else None for one in (wanted.drill, wanted.verify))
     rhythm = calendar(wanted.at, wanted.every, wanted.jitter)
-    return ScheduleRequest(
-        rhythm, form_of(form, user=wanted.user, folder=place), wanted.user, wanted.prune, rehearsed, place
-    )
+    return ScheduleRequest(rhythm, form_of(form), wanted.user, wanted.prune, drill, place, verify)
 
 
 @command(example="maint schedule install --at 02:15 --prune --dry-run")
@@ -86,22 +85,25 @@ def install(
     request = request_of(wanted, form, folder)
     settings = settings_of(flags)
     refuse_impossible(settings.site(), request)
+    _warn_of_redaction(flags)
     return put(flags, settings, request)
 
 
 def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
     """Show the files of a schedule, ask, write them and start what they say; return the exit code."""
+    if not flags.dry_run:
+        _refuse_own_crontab(request)
     site, screen = settings.site(), flags.screen()
     files = files_of(settings, site, request, os.environ)
     installed.refuse_foreign(files)
     changed = [file for file in files if installed.state_of(file) != "installed"]
     stale = _stale(site, files, request)
+    _warn(site, screen)
     changes = [(str(one.path), f"write {one.path}") for one in changed]
     changes += [(str(path), f"delete {path}, which is asked for no more") for path in stale]
     if flags.dry_run:
         screen.emit({"files": _contents(files), "changed": [path for path, _ in changes]}, shown(files))
         return 0
-    _warn(site, screen)
     _ask(flags, screen, _plan("schedule-install", site.name, changes))
     _delete(stale, user=request.user, folder=request.folder)
     for file in changed:
@@ -216,6 +218,28 @@ def _warn(site: SiteSettings, screen: Screen) -> None:
         screen.warn(f"{variable} is set here, and a scheduled run goes by the config file alone")
 
 
+def _refuse_own_crontab(request: ScheduleRequest) -> None:
+    if request.form == "cron" and request.user and request.folder is None:
+        hint = "`maint schedule install --form cron --user --dry-run` shows the lines; put them in with crontab -e"
+        raise UsageError("a user's own crontab is not written by maint", hint=hint)
+
+
+def _warn_of_redaction(flags: Flags) -> None:
+    """Say that a manager which redacts makes every scheduled backup end with 7; nothing where it cannot be asked."""
+    with suppress(MaintError), opened(flags, warn_of_window=False) as (site, screen):
+        backup = site.settings.backup
+        if backup is None or backup.on_redacted != "problem" or not redacts(site.manager.settings()):
+            return
+        screen.warn(
+            f"{site.settings.manager.host} redacts its API, and backup.on_redacted is `problem`: "
+            "every scheduled backup would be for audit only, and end with 7"
+        )
+        screen.warn(
+            "two ways out: `on_redacted: window` takes restorable ones, restarting the manager twice each time; "
+            "`on_redacted: accept` is content with redacted ones"
+        )
+
+
 def _found(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]:
     """Return the files of ours that are installed for a site; that for failures only where no other site needs it."""
     found = own(site, user, folder)
@@ -239,7 +263,7 @@ def own(site: SiteSettings, user: bool, folder: Path | None, jobs: Sequence[str]
 def _rhythm(path: Path) -> str:
     """Return the line of a file that tells when it runs."""
     lines = path.read_text().splitlines()
-    return next((line for line in lines if line.startswith("OnCalendar=") or " root " in line), "")
+    return next((line for line in lines if line.startswith("OnCalendar=") or _CRON.match(line)), "")
 
 
 def _next(site: str, found: Sequence[Path], *, user: bool) -> str | None:

@@ -19,6 +19,7 @@ from maint.render import from_file
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
 CRON_FILES = Path("/etc/cron.d")
+OWN_CRONTAB = Path("crontab -e")  # no folder of ours: what it is shown under
 STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
 MARK = "# maint-schedule"
 
@@ -104,6 +105,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True):
         prune: whether to prune after each backup.
         drill: when restores are rehearsed, None for never.
         folder: where the files go; None for where the form wants them.
+        verify: when older snapshots are verified again, None for never.
         own: something else that runs by itself, instead of backups.
     """
 
@@ -113,6 +115,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True):
     prune: bool = False
     drill: Calendar | None = None
     folder: Path | None = None
+    verify: Calendar | None = None
     own: Job | None = None
 
 
@@ -126,7 +129,7 @@ class File(msgspec.Struct, frozen=True):
 def folder_of(form: str, user: bool, environ: Mapping[str, str]) -> Path:
     """Return where files of a form belong."""
     if form == "cron":
-        return CRON_FILES
+        return OWN_CRONTAB if user else CRON_FILES
     if not user:
         return SYSTEM_UNITS
     home = Path(environ.get("HOME", "/"))
@@ -138,7 +141,8 @@ def timers_of(site: str) -> Sequence[str]:
     return tuple(f"maint-{job}-{site}.timer" for job in JOBS)
 
 
-JOBS = ("backup", "drill")
+JOBS = ("backup", "drill", "verify")
+STALE = "30d"  # how old the last verification of a snapshot may get where older ones are verified by themselves
 
 
 def names_of(site: str, form: str, jobs: Sequence[str] = JOBS) -> Sequence[str]:
@@ -160,7 +164,7 @@ def files_of(
         Refused: a secret of the site would have to be typed.
     """
     folder = request.folder or folder_of(request.form, request.user, environ)
-    jobs = tuple(_jobs(request))
+    jobs = tuple(_jobs(site, request))
     values = _values(settings, site, request)
     if request.form == "cron":
         lines = [(job.calendar.cron, _cron_command(values, job)) for job in jobs]
@@ -180,7 +184,7 @@ def files_of(
     return (*files, File(folder / FAILURE, from_file("maint-failure@.service.j2", shared)))
 
 
-def _jobs(request: ScheduleRequest) -> Iterator[Job]:
+def _jobs(site: SiteSettings, request: ScheduleRequest) -> Iterator[Job]:
     if request.own is not None:
         yield request.own
         return
@@ -188,6 +192,10 @@ def _jobs(request: ScheduleRequest) -> Iterator[Job]:
     yield Job("backup", request.calendar, "Backup of the configuration", commands)
     if request.drill is not None:
         yield Job("drill", request.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
+    if request.verify is not None:
+        readable = site.backup is not None and site.backup.identity is not None
+        words = ["backup", "verify", "--stale", STALE, *([] if readable else ["--level", "1"])]
+        yield Job("verify", request.verify, "Verification of older snapshots of the configuration", [words])
 
 
 def _job_values(values: Mapping[str, object], job: Job) -> dict[str, object]:
@@ -276,6 +284,8 @@ def references(site: SiteSettings) -> Mapping[str, str]:
         found |= _s3_keys(backup, store) if backup and store.startswith("s3://") else {}
     for cluster in site.virtual_clusters:
         found[f"virtual_clusters.{cluster.name}.password"] = cluster.login.password
+    for notice in site.notify:
+        found |= notice.references()
     return {key: reference for key, reference in found.items() if reference}
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from maint.config.fields import Duration
 from maint.errors import Refused, TimedOut, Unfinished, WorkFailed
 from maint.files import create
-from maint.model.formatting import show_duration
+from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Person, Sight, Site, Work
@@ -108,7 +108,7 @@ def _asked(site: Site, work: Work, within: float) -> tuple[str, datetime]:
     """Return the token of the open question and when it ends; a new one where the last was settled."""
     token, until = work.noted("token"), work.noted("until")
     if token is None or until is None or work.noted("over") == token:
-        token, until = secrets.token_hex(4), (site.clock.now() + timedelta(seconds=within)).isoformat()
+        token, until = secrets.token_hex(4), show_time(site.clock.now() + timedelta(seconds=within))
         work.note("token", token)
         work.note("until", until)
     return str(token), datetime.fromisoformat(str(until))
@@ -126,6 +126,7 @@ def _ask(
     site: Site, person: Person, question: str, asked: tuple[str, str], end: datetime
 ) -> Generator[str, None, Approval | None]:
     run, token = asked
+    yield f"waiting for an answer until {end:%H:%M} UTC"  # once: a line that is typed is not written over
     person.ask(f"{question} [y/N, and a note if you like; or `maint playbook approve {run}` elsewhere]")
     while site.clock.now() < end:
         if (said := answered(site.state, run, token)) is not None:
@@ -135,9 +136,8 @@ def _ask(
             raise _waits(question, run, end)
         if line is not None and line.strip():
             word, _, note = line.strip().partition(" ")
-            said = Approval(word.lower() in ("y", "yes"), person.name, site.clock.now().isoformat(), note.strip())
+            said = Approval(word.lower() in ("y", "yes"), person.name, show_time(site.clock.now()), note.strip())
             with suppress(Refused):  # somebody answered elsewhere at the same moment: the first answer counts
                 answer(site.state, run, token, said)
             return answered(site.state, run, token) or said
-        yield f"waiting for an answer until {end:%H:%M} UTC"
     return None

@@ -1,0 +1,45 @@
+"""`backup verify`: the newest, those not looked at for long, and what it says of a redacted one."""
+
+
+def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one(loaded):
+    older = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    loaded("backup", "create")  # redacted, as this manager gives it
+    newer = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    assert newer != older
+    assert loaded("backup", "show", "latest", "-o", "json").json["snapshot"]["id"] == newer
+    for words in (("restore", "plan", "--manager-only"), ("manager", "restore", "--dry-run")):
+        planned = loaded(*words, "--snapshot", "latest", "-o", "json")
+        assert older in planned.out
+        assert newer not in planned.out
+
+
+def test_a_redacted_snapshot_is_whole_and_not_restorable(loaded):
+    loaded("backup", "create")
+    said = loaded("backup", "verify")
+    assert (said.code, said.out.split(": ")[1]) == (0, "verified")
+    asked = loaded("backup", "verify", "latest", "--level", "3")
+    assert asked.code == 1
+    assert "is whole, and not restorable" in asked.err
+    assert "not sound" not in asked.err
+    assert "for audit" in asked.err
+
+
+def test_those_not_verified_for_long_are_verified_the_longest_ago_first(loaded):
+    first = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    loaded("backup", "create")
+    newest = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    assert loaded("backup", "verify", "--stale", "1h", "-o", "json").json["verifications"] == []
+    planned = loaded("backup", "verify", "--stale", "0.001s", "--dry-run", "-o", "json").json
+    assert planned["snapshots"] == [first, newest]
+    said = loaded("backup", "verify", "--stale", "0.001s", "-o", "json")
+    found = [(one["snapshot"], one["result"], one["level"]) for one in said.json["verifications"]]
+    assert (said.code, found) == (0, [(first, "verified", 3), (newest, "verified", 2)])
+    part = next(path for path in (loaded.lab.folder / "backups").rglob(f"{first}/deployment*") if path.stat().st_size)
+    part.write_bytes(part.read_bytes()[:-1] + b"x")
+    said = loaded("backup", "verify", "--stale", "0.001s")
+    assert (said.code, "1 snapshot of 2 failed" in said.err, first in said.err) == (1, True, True)
+
+
+def test_stale_chooses_by_itself(loaded):
+    assert loaded("backup", "verify", "latest", "--stale", "1h").code == 2
+    assert loaded("backup", "verify", "--stale", "soon").code == 2
