@@ -130,7 +130,7 @@ COMMANDS = {
     "config show": ("site.config:show", "Show the configuration; secrets as their references."),
     "config validate": ("site.config:validate", "Check the configuration without touching anything it names."),
     "config path": ("site.config:path", "Print the path of the configuration file in force."),
-    "config init": ("site.config:init", "Write a commented sample configuration."),
+    "config init": ("site.first_config:init", "Ask for a configuration, try each answer, and write it with comments."),
     "generate systemd": ("help.generate:systemd", "Print the units that `maint schedule install` would write."),
     "generate man": ("help.generate:man", "Print the manual page maint(1)."),
     "generate schema": ("help.generate:schema", "Print a JSON schema."),
