@@ -119,10 +119,13 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
         Locked: another run works on the site.
         WorkFailed: a snapshot is not sound; the list has been shown.
     """
-    from maint.cli.after_run import after_run  # the list itself is had in half the time without it
+    from maint.cli.after_run import followed  # the list itself is had in half the time without it
 
-    failed = []
-    with site_lock(site.state, site.settings.name, "backup list, rebuilding", site.clock):
+    failed = list[str]()
+    with (
+        site_lock(site.state, site.settings.name, "backup list, rebuilding", site.clock),
+        followed(site, screen, "backup list"),
+    ):
         sweep(site, site.clock.now())
         for entry in entries(site):
             level = 3 if entry.snapshot is not None and entry.snapshot.restorable else 2
@@ -130,14 +133,13 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
             record(site, judged)
             screen.say(f"{entry.id}: {judged.words}")
             failed += [entry.id] if judged.result is Trust.FAILED else []
-        after_run(site, screen)
-    _list(site, screen)
-    if failed:
-        raise WorkFailed(
-            f"{show_count(len(failed), 'snapshot')} not sound",
-            detail=failed,
-            hint="`maint backup verify ID` says what is wrong",
-        )
+        _list(site, screen)
+        if failed:
+            raise WorkFailed(
+                f"{show_count(len(failed), 'snapshot')} not sound",
+                detail=failed,
+                hint="`maint backup verify ID` says what is wrong",
+            )
 
 
 def _cells(entry: Entry) -> list[str]:
