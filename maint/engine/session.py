@@ -114,7 +114,7 @@ class RunSession:
             if self._lease is not None:
                 self._lease.works_on(journal.id)
                 _tell_of_takeover(journal, self._lease, self._site)
-            told = partial(self._shared.push, journal.id) if self._shared else _nobody
+            told = partial(self._tell, journal.id)
             runner = Runner(self._plan, self._site, journal, self._past, *self._limit, lease=self._lease, told=told)
             if needed := self._needed() if stored else ():
                 yield from _hold(self._site, needed, journal.id)
@@ -131,6 +131,11 @@ class RunSession:
                 detail=[result.detail for result in runner.partly],
                 hint="; ".join(result.hint for result in runner.partly if result.hint) or "see what is left above",
             )
+
+    def _tell(self, run: str) -> None:
+        """Let other machines know what stands in the journal; one that lost its lease has no say."""
+        if self._shared is not None and self._lease is not None and not self._lease.is_lost:
+            self._shared.push(run)
 
     def _tell_end(self, run: str) -> str:
         """Let other machines know how the run ended; return why that failed, "" where it did not."""
@@ -159,10 +164,6 @@ class RunSession:
                 self._past.apply_answers(lane, values)
             return journal
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
-
-
-def _nobody() -> None:
-    """Tell nobody: no other machine takes up runs of this site."""
 
 
 def _tell_of_takeover(journal: Journal | NullJournal, lease: Lease, site: Site) -> None:

@@ -7,7 +7,7 @@ one before. `<run>.shared` beside the journal says up to which piece this machin
 import hmac
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -122,7 +122,7 @@ class SharedRuns:
         self._mark(run, self._number)
 
     def ended(self, run: str) -> None:
-        """Tell how an attempt ended: where the run may be taken up, what stands in its journal; else it is forgotten."""
+        """Tell how an attempt ended; a run that nobody takes up any more is forgotten."""
         past = journals.find(self._state, run)
         if not past.resumable:
             self.end(run)
@@ -130,7 +130,7 @@ class SharedRuns:
             self.push(run)
 
     def end(self, run: str) -> None:
-        """Forget a run that nobody takes up any more: it is told that it ended, then its pieces go, the first one first."""
+        """Forget a run that nobody takes up any more: its end is told, then its pieces go, the first one first."""
         if self._pieces(run):
             self.push(run)
         for number in sorted(self._pieces(run)):
@@ -272,24 +272,29 @@ def shared_runs(site: Site) -> SharedRuns | None:
 
 
 @contextmanager
-def only_one(site: Site, doing: str) -> Iterator[tuple[SharedRuns | None, list[str]]]:
-    """Be the only machine that works on the site while the block lasts, and know what the others did; tells what it found.
+def only_one(site: Site, doing: str, tell: Callable[[str], None]) -> Iterator[SharedRuns | None]:
+    """Be the only machine that works on the site while the block lasts, and know what the others did.
 
     The caller holds the site's lock. Nothing happens where no state is shared.
+
+    Args:
+        doing: what for, in the words of a machine that finds the lease taken.
+        tell: is told what is waited for, and what was found.
     """
     if site.shared is None:
-        yield None, []
+        yield None
         return
     lease = Lease(site.shared, site.settings.name, site.clock, owner(site), doing)
-    told: list[str] = []
     try:
-        told += lease.take()
+        for words in lease.take():
+            tell(words)
         runs = shared_runs(site)
-        told += runs.sync() if runs else ()
-        yield runs, told
+        for words in runs.sync() if runs else ():
+            tell(words)
+        yield runs
     finally:
         if problem := lease.give_back():
-            told.append(problem)
+            tell(problem)
 
 
 def _leads_out(name: str) -> bool:

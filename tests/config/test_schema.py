@@ -158,7 +158,11 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
             "^s3://bucket/maint/",
             "must differ from the stores of the backups",
         ),
-        ("shared_state: sftp://maint@state.example.internal/srv/state\n    shared", "^shared", "without a shared_state"),
+        (
+            "shared_state: sftp://maint@state.example.internal/srv/state\n    shared_state_key: file",
+            "shared_state_key: ^file",
+            "seals nothing without a shared_state",
+        ),
         ("tls_port: 7183", "tls_port: ^7180", "must differ from plain_port"),
         ("host: cm.example.internal\n", "host: ^https://cm.example.internal\n", "must be a host name"),
         ("clusters: v45", "clusters: ^45", "must be an API version"),
