@@ -17,9 +17,12 @@ class LocalPrograms:
         try:
             ended = run_program(words, environ=environ, folder=Path("/"), timeout=timeout, given=given)
         except TimeoutError as error:
-            raise WorkFailed(f"{words[0]} {error}") from None
+            hint = "run it by hand as the user who runs maint: it may wait for an answer"
+            raise WorkFailed(f"{words[0]} {error}", hint=hint) from None
         except OSError as error:
-            raise WorkFailed(f"{words[0]} cannot be started: {error.strerror}") from None
+            hint = "name a program by its whole path, which the user who runs maint may run"
+            raise WorkFailed(f"{words[0]} cannot be started: {error.strerror}", hint=hint) from None
         if ended.status:
             said = (ended.err or ended.out).decode(errors="replace").strip().splitlines()
-            raise WorkFailed(f"{words[0]} ended with status {ended.status}", detail=said[-3:])
+            hint = "run it by hand as the user who runs maint, with JSON on its standard input"
+            raise WorkFailed(f"{words[0]} ended with status {ended.status}", detail=said[-3:], hint=hint)
