@@ -115,7 +115,7 @@ class Check(msgspec.Struct, frozen=True):
         except NotApplicable as reason:
             return Verdict(State.SKIP, str(reason))
         except CouldNotTell as reason:
-            return Verdict(State.ERROR, str(reason))
+            return Verdict(State.ERROR, reason.words, reason.remedy)
         except _UNREADABLE as reason:
             return Verdict(State.ERROR, f"the answer cannot be read: {type(reason).__name__}")
 
@@ -128,7 +128,7 @@ class Check(msgspec.Struct, frozen=True):
         except NotApplicable as reason:
             return {"": Verdict(State.SKIP, str(reason))}
         except CouldNotTell as reason:
-            return {"": Verdict(State.ERROR, str(reason))}
+            return {"": Verdict(State.ERROR, reason.words, reason.remedy)}
         except _UNREADABLE as reason:
             return {"": Verdict(State.ERROR, f"the answers cannot be read: {type(reason).__name__}")}
 

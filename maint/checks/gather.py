@@ -15,6 +15,7 @@ from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, MaintError
 from maint.model.fleet import Reply
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.ports import Fleet, ManagerSight, Sight
 from maint.render import from_file
@@ -152,7 +153,7 @@ def ask_manager(manager: ManagerSight, *, full: bool) -> ManagerFacts:
         presence = manager.presence()
         chain = presence.chain or ""
         end = manager.certificate_end()
-        ends = end.isoformat() if end else ""
+        ends = show_time(end) if end else ""
     except MaintError as failure:
         return ManagerFacts(failure.message)
     try:

@@ -19,6 +19,7 @@ from maint.ports import (
     Clock,
     Fleet,
     Manager,
+    Notices,
     Person,
     Seal,
     Secrets,
@@ -228,6 +229,11 @@ class SiteWithStore:
         return ()
 
     @property
+    def shared(self) -> Store | None:
+        """The site's own."""
+        return self._site.shared
+
+    @property
     def settings(self) -> SiteSettings:
         """The site's own."""
         return self._site.settings
@@ -271,6 +277,11 @@ class SiteWithStore:
     def person(self) -> Person | None:
         """The site's own."""
         return self._site.person
+
+    @property
+    def notices(self) -> Notices:
+        """The site's own."""
+        return self._site.notices
 
     @property
     def undo(self) -> Undo:

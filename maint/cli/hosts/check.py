@@ -17,7 +17,7 @@ from maint.checks.registry import CHECKS, must_exist, named, select
 from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
 from maint.cli.hosts.inventory import Source, inventory
-from maint.cli.open_site import limit_of, opened
+from maint.cli.open_site import limit_of, opened, settings_of, way_to_lab
 from maint.cli.options import Flags, Several, option
 from maint.cli.screen import Screen, table
 from maint.config.schema import Accepted
@@ -200,6 +200,8 @@ def _gathered(
         fleet = FabricFleet(configured.settings, configured.secrets, heard=tell, stopped=stopped)
         site = ask_site(configured, enquiry, fleet, timeout=limit_of(flags))
         _warn_of_logins(screen, site)
+        if not all(host.reached for host in site.hosts) and (way := way_to_lab(settings_of(flags))):
+            screen.say(f"hint: {way}")
         if request.save and flags.dry_run:
             screen.say(f"would keep in {request.save} what the hosts said")
         elif request.save:
@@ -292,7 +294,9 @@ def _told(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
     troubled = [row for row in reports.by_host(findings, contacts) if any(cell != "0" for cell in row[2:5])]
     heads = ["HOST", "ANSWERED", *(state.value.upper() for state in reports.ORDER)]
     parts = ["\n".join(lines), "\n".join(unreached), table(heads, troubled) if troubled else ""]
-    return "\n\n".join([part for part in parts if part] + [reports.summary(findings, contacts)])
+    skipped = not screen.verbose and any(one.state is State.SKIP for one in findings)
+    summary = reports.summary(findings, contacts) + ("; `-v` shows what was skipped, and why" if skipped else "")
+    return "\n\n".join([part for part in parts if part] + [summary])
 
 
 def _spelled(state: str, check: str, where: str, observed: str, expected: str, remedy: str) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from maint import files
 from maint.errors import WorkFailed
+from maint.model.formatting import show_time
 from maint.model.manager import Place
 from maint.ports import Site, Undo
 
@@ -79,7 +80,7 @@ def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:
         return
     with suppress(KeyError):  # an earlier attempt sealed it, and was killed before it wrote that down
         site.undo.keep(json.dumps({"value": value}).encode(), one.sealed)
-    until = (site.clock.now() + KEPT_FOR).isoformat(timespec="seconds")
+    until = show_time(site.clock.now() + KEPT_FOR)
     files.replace(_path(site.state, run), msgspec.json.encode(_Kept(until, (*before, one))))
 
 
