@@ -19,6 +19,7 @@ from maint.cli.open_site import opened, settings_of
 from maint.cli.options import LOOKS, Flags, option
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
+from maint.cli.site.limits import BACKUP_AGE, DRILL_AGE
 from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lock import holder
@@ -57,8 +58,8 @@ class Line(msgspec.Struct, frozen=True):
 @command(example="maint doctor --site prod", several=LOOKS)
 def doctor(
     flags: Flags,
-    max_age: Annotated[str, option("--max-age", "How old the last verified backup may be.")] = "26h",
-    drill_age: Annotated[str, option("--drill-age", "How old the last good drill may be.")] = "35d",
+    max_age: Annotated[str, option("--max-age", "How old the last verified backup may be.")] = BACKUP_AGE,
+    drill_age: Annotated[str, option("--drill-age", "How old the last good drill may be.")] = DRILL_AGE,
 ) -> int:
     """Look at config, secrets, state, clock, store, keys, tools, backups and runs; changes nothing.
 
