@@ -16,6 +16,7 @@ from maint.model.secret import Secret
 
 if TYPE_CHECKING:
     from maint.adapters.manager.client import ManagerClient
+    from maint.adapters.notify.sender import NoticeSender
     from maint.adapters.seal import AgeSeal
     from maint.adapters.sign import SshSigner
     from maint.adapters.ssh.fleet import FabricFleet
@@ -125,11 +126,21 @@ class ConfiguredSite:
         """Further stores, into which every snapshot is copied."""
         return [self.store_at(location) for location in self._backup.copies]
 
+    @cached_property
+    def shared(self) -> "Store | None":
+        """The state that all machines see, None where there is none."""
+        if self.settings.shared_state is None:
+            return None
+        return self._opened(self.settings.shared_state, self.settings.backup or BackupSettings.model_construct())
+
     def store_at(self, location: str) -> "Store":
         """Return another store, reached as the config says."""
+        return self._opened(location, self._backup)
+
+    def _opened(self, location: str, how: BackupSettings) -> "Store":
         from maint.adapters.stores.open import Access, open_store
 
-        store = open_store(location, Access(self._backup, self.settings.ssh, self.secrets))
+        store = open_store(location, Access(how, self.settings.ssh, self.secrets))
         self._closing.callback(getattr(store, "close", lambda: None))  # only some kinds hold a connection
         return store
 
@@ -139,6 +150,14 @@ class ConfiguredSite:
         from maint.adapters.undo_store import SealedUndo
 
         return SealedUndo(self.state, self.seal)
+
+    @cached_property
+    def notices(self) -> "NoticeSender":
+        """Those who are told."""
+        from maint.adapters.notify.sender import NoticeSender
+        from maint.report.notice import body_of, text_of
+
+        return NoticeSender(self.settings.notify, self.secrets, self.clock, text=text_of, body=body_of)
 
     @cached_property
     def fingerprint_key(self) -> Secret:

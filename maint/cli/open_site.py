@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from maint.cli.screen import Screen
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import MaintError, UsageError
+from maint.errors import CannotReach, DeadlinePassed, MaintError, UsageError
 from maint.model.formatting import parse_duration
 
 
@@ -53,11 +54,37 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
             _warn_of_window(site, screen)
         yield site, screen
     except MaintError as error:
+        if isinstance(error, CannotReach) and (way := way_to_lab(settings)):
+            rest = (error.hint or "").split("; ")[1:]  # without where to look at its manager
+            error.hint = "; ".join([way, *rest])
         if flags.connection.store and error.hint:
             error.hint = connected_hint(error.hint, flags.connection, settings)
         raise
     finally:
         site.close()
+
+
+def way_to_lab(settings: Settings) -> str:
+    """Return how the lab that a config belongs to is brought up; "" where it is no lab's, or it is up."""
+    from maint.cli.lab.switches import lab_folder
+    from maint.lab import control  # only where something was not reached
+
+    folder = settings.path.parent if settings.path else None
+    if folder is None or not control.is_down(folder):
+        return ""
+    where = "" if folder == lab_folder("") else f" --folder {shlex.quote(str(folder))}"
+    return f"the lab is down: `maint lab up{where}` brings it up"
+
+
+@contextmanager
+def limited(flags: Flags, site: ConfiguredSite, doing: str) -> Iterator[None]:
+    """Hold `--timeout` over what only reads; where it passes, `doing` says during what."""
+    try:
+        with site.clock.limit(limit_of(flags)):
+            yield
+    except DeadlinePassed as error:
+        error.detail = error.detail or (f"it passed during: {doing}", "it only read: nothing goes on without maint")
+        raise
 
 
 def limit_of(flags: Flags) -> float | None:
@@ -71,7 +98,7 @@ def limit_of(flags: Flags) -> float | None:
     try:
         return parse_duration(flags.timeout)
     except ValueError as error:
-        raise UsageError(f"--timeout: {error}") from None
+        raise UsageError(f"--timeout: {error}", hint="such as 90s, 10m or 2h") from None
 
 
 def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:

@@ -51,7 +51,11 @@ def up(folder: Path, options: Options | None = None) -> Status:
             if existed:
                 raise WorkFailed("the lab did not come up", detail=words, hint=f"see {folder / OUTPUT}")
             shutil.rmtree(folder)
-            raise WorkFailed("the lab did not come up, and nothing of it is left", detail=words)
+            raise WorkFailed(
+                "the lab did not come up, and nothing of it is left",
+                detail=words,
+                hint="run it again; `maint lab up` in another folder shows whether it is this deployment",
+            )
         time.sleep(0.02)
     return status(folder)
 
@@ -77,6 +81,20 @@ def status(folder: Path) -> Status:
     if not _answers(folder):
         return {"running": False, "config": str(folder.resolve() / "config.yaml")}
     return ask(folder, "status")
+
+
+def is_down(folder: Path) -> bool:
+    """Return whether there is a lab in a folder of which nothing answers: no process of its own, no port."""
+    if not is_lab(folder) or _answers(folder):
+        return False
+    facts = json.loads((folder / MADE_FROM).read_text())
+    ports = [facts["plain_port"], facts["tls_port"], *list(facts.get("ssh_ports", {}).values())[:1]]
+    return not any(_listens(int(port)) for port in ports)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def down(folder: Path) -> bool:

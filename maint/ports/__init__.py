@@ -32,6 +32,7 @@ from maint.ports.hosts import Fleet as Fleet
 from maint.ports.hosts import Ran as Ran
 from maint.ports.hosts import Shell as Shell
 from maint.ports.hosts import ShellSight as ShellSight
+from maint.ports.notices import Notices as Notices
 from maint.ports.streams import Answer as Answer
 from maint.ports.virtual_cluster import VirtualCluster as VirtualCluster
 from maint.ports.virtual_cluster import VirtualClusterSight as VirtualClusterSight
@@ -49,8 +50,11 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None:
         """Wait."""
 
-    def limit(self, seconds: float | None, of: float | None = None) -> AbstractContextManager[None]:
-        """Raise `DeadlinePassed` inside the block once the seconds, left `of` a limit, have passed; they nest."""
+    def limit(self, seconds: float | None, of: float | None = None) -> AbstractContextManager[Callable[[float], None]]:
+        """Raise `DeadlinePassed` inside the block once the seconds, left `of` a limit, have passed; they nest.
+
+        What it gives puts the limit off, from any thread, until a time of `monotonic`.
+        """
 
 
 class Secrets(Protocol):
@@ -211,6 +215,9 @@ class StoreSight(Protocol):
 
     def size(self, name: str) -> int | None:
         """Return the bytes of a file, None where there is none."""
+
+    def written(self, name: str) -> datetime | None:
+        """Return when a file was written, UTC, by the store's clock, to the second; None where there is none."""
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Read a file as a stream; `FileNotFoundError` where there is none."""
@@ -398,6 +405,10 @@ class Site(Sight, Protocol):
     def copies(self) -> Sequence[Store]:
         """Further stores, into which every snapshot is copied."""
 
+    @property
+    def shared(self) -> Store | None:
+        """The state that all machines see, None where there is none."""
+
     def virtual_cluster(self, name: str) -> VirtualCluster:
         """Return a virtual cluster, acting."""
 
@@ -407,6 +418,10 @@ class Site(Sight, Protocol):
     @property
     def undo(self) -> Undo:
         """What must be kept to take something back."""
+
+    @property
+    def notices(self) -> Notices:
+        """Those who are told."""
 
     @property
     def person(self) -> Person | None:

@@ -38,7 +38,9 @@ def test_each_run_writes_the_pages_and_the_command_those_of_all(operator: Operat
     assert f"--snapshot {newest}" in page and "Back in (last drill)" in page
     assert "lacks 1 snapshot" in page
     assert "away" in (pages / "index.html").read_text()
-    said = maint("site", "report", "--to", str(tmp_path / "out"), "--site", "away", "-o", "json", "--config", operator.config)
+    said = maint(
+        "site", "report", "--to", str(tmp_path / "out"), "--site", "away", "-o", "json", "--config", operator.config
+    )
     assert said.code == 0, said.err
     assert {Path(one).name for one in said.json["pages"]} == {"index.html", "away.html", f"{SITE}.html"}
     assert "There is no way back" in (tmp_path / "out/away.html").read_text()

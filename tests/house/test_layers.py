@@ -7,11 +7,12 @@ import pytest
 from tests.house.source import imports, modules
 
 GROUND = {"errors"}
-NOUNS = {*GROUND, "model", "ports", "config", "render"}
+NOUNS = {*GROUND, "model", "ports", "config", "render", "plugins"}
 MAY_IMPORT = {
     "errors": set(),
     "files": GROUND,
     "retry": GROUND,
+    "plugins": GROUND,
     "model": GROUND,
     "ports": {*GROUND, "model", "config"},
     "config": {*GROUND, "files", "model"},
@@ -22,10 +23,11 @@ MAY_IMPORT = {
     "restore": {*NOUNS, "files", "retry", "deployment", "snapshots"},
     "steps": {*NOUNS, "files", "retry", "deployment", "snapshots", "restore", "checks"},
     "engine": {*NOUNS, "files", "retry", "deployment", "snapshots", "restore", "checks", "steps"},
-    "adapters": {*GROUND, "files", "retry", "model", "ports", "config"},
+    "adapters": {*GROUND, "files", "retry", "model", "ports", "config", "plugins"},
     "lab": {*GROUND, "files", "model"},
     "report": {*GROUND, "files", "model", "render"},
     "help": set(),
+    "airflow": set(),  # it stands by itself: `maint generate airflow --program` prints it into a DAG
 }
 HTTP = ("maint.adapters.http", "maint.adapters.manager", "maint.adapters.virtual_clusters")
 HOMES = {
@@ -47,6 +49,7 @@ HOMES = {
     "zstandard": ("maint.adapters.seal",),
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
     "vl_convert": ("maint.report.plots",),
+    "airflow": ("maint.airflow",),
     "botocore": ("maint.adapters.stores.s3",),
 }
 

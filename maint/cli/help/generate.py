@@ -18,6 +18,7 @@ from maint.cli.open_site import settings_of
 from maint.cli.options import Flags, argument, option
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
+from maint.cli.telling.outcomes import SCHEDULED
 from maint.errors import UsageError
 from maint.model.formatting import parse_duration, show_duration
 from maint.render import from_file
@@ -76,14 +77,14 @@ def alert_rules(max_age: str, drill_age: str) -> str:
     """
     ages = {"max_age": _age("--max-age", max_age), "drill_age": _age("--drill-age", drill_age)}
     shown = {f"{name}_words": show_duration(seconds) for name, seconds in ages.items()}
-    return from_file("alerts.yml.j2", {**ages, **shown})
+    return from_file("alerts.yml.j2", {**ages, **shown, "scheduled": "|".join(SCHEDULED)})
 
 
 def _age(flag: str, text: str) -> int:
     try:
         return round(parse_duration(text))
     except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
+        raise UsageError(f"{flag}: {error}", hint="such as 90s, 10m, 26h or 7d") from None
 
 
 class Option(msgspec.Struct, frozen=True):

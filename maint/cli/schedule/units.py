@@ -83,7 +83,7 @@ def _seconds(flag: str, text: str) -> float:
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
+        raise UsageError(f"{flag}: {error}", hint="such as 15m, 26h or 7d") from None
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -284,6 +284,8 @@ def references(site: SiteSettings) -> Mapping[str, str]:
         found |= _s3_keys(backup, store) if backup and store.startswith("s3://") else {}
     for cluster in site.virtual_clusters:
         found[f"virtual_clusters.{cluster.name}.password"] = cluster.login.password
+    for notice in site.notify:
+        found |= notice.references()
     return {key: reference for key, reference in found.items() if reference}
 
 

@@ -14,6 +14,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.site.day_changes import days_of
 from maint.engine import journal
 from maint.errors import MaintError
+from maint.model.formatting import parse_duration
 from maint.model.json import Json
 from maint.ports import Store
 from maint.report.site_facts import (
@@ -40,24 +41,20 @@ from maint.steps.manager.window import remembered
 
 KEPT = "page.json"  # what a page last told of a site
 _CHECKS = "checks.json"  # what the last check of all hosts said
+DRILL_AGE = "35d"  # how old the last good drill may be
 _AHEAD = 14  # backups to come that retention is worked out for
 _RUNS = 20
 _DAY = timedelta(days=1)
 Kind = TypeVar("Kind")
 
 
-def gather(site: ConfiguredSite, backup_limit: float, drill_limit: float) -> SiteFacts:
-    """Return what is known of a site now; a store that cannot be read is told, and everything else all the same.
-
-    Args:
-        site: the site.
-        backup_limit: how old the last verified backup may be, in seconds.
-        drill_limit: how old the last good drill may be, in seconds.
-    """
+def gather(site: ConfiguredSite) -> SiteFacts:
+    """Return what is known of a site now; a store that cannot be read is told, and everything else all the same."""
     now, settings = site.clock.now(), site.settings
+    limit = settings.backup.max_age if settings.backup else 0.0
     base = SiteFacts(
-        settings.name, settings.manager.host, now, settings.labels, backup_limit=backup_limit, drill_limit=drill_limit,
-        runs=_runs(site.state), checks=_kept(site.state / _CHECKS, HostChecks),
+        settings.name, settings.manager.host, now, settings.labels, backup_limit=limit,
+        drill_limit=parse_duration(DRILL_AGE), runs=_runs(site.state), checks=_kept(site.state / _CHECKS, HostChecks),
     )  # fmt: skip
     try:
         known = entries(site)

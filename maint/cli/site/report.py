@@ -12,11 +12,10 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of
 from maint.cli.options import Flags, option
-from maint.cli.site.limits import BACKUP_AGE, DRILL_AGE
 from maint.cli.site.page_facts import gather, keep, kept
 from maint.errors import UsageError, WorkFailed
 from maint.files import replace
-from maint.model.formatting import parse_duration, show_count
+from maint.model.formatting import show_count
 from maint.report import plots
 from maint.report.pages import write_estate, write_site
 from maint.report.site_facts import SiteFacts
@@ -68,7 +67,7 @@ def after(site: ConfiguredSite) -> None:
 
 
 def _of_site(site: ConfiguredSite, folder: Path) -> Path:
-    facts = gather(site, parse_duration(BACKUP_AGE), parse_duration(DRILL_AGE))
+    facts = gather(site)
     keep(site.state, facts)
     return _written(folder, site.state, facts)
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from maint.config.fields import Duration
 from maint.errors import Refused, TimedOut, Unfinished, WorkFailed
 from maint.files import create
-from maint.model.formatting import show_duration
+from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Person, Sight, Site, Work
@@ -94,7 +94,11 @@ class Approve(Step[ApproveArguments]):
             )
         if not said.yes:
             work.note("over", token)
-            raise Refused(f"{said.by} said no{f': {said.note}' if said.note else ''}", detail=[f"asked: {question}"])
+            raise Refused(
+                f"{said.by} said no{f': {said.note}' if said.note else ''}",
+                detail=[f"asked: {question}"],
+                hint="talk to them; the same run asks again when it is resumed",
+            )
         words = f"approved by {said.by} at {said.at}" + (f": {said.note}" if said.note else "")
         value: Mapping[str, Json] = {"by": said.by, "at": said.at, "note": said.note}
         return done(words, dict(value))
@@ -104,7 +108,7 @@ def _asked(site: Site, work: Work, within: float) -> tuple[str, datetime]:
     """Return the token of the open question and when it ends; a new one where the last was settled."""
     token, until = work.noted("token"), work.noted("until")
     if token is None or until is None or work.noted("over") == token:
-        token, until = secrets.token_hex(4), (site.clock.now() + timedelta(seconds=within)).isoformat()
+        token, until = secrets.token_hex(4), show_time(site.clock.now() + timedelta(seconds=within))
         work.note("token", token)
         work.note("until", until)
     return str(token), datetime.fromisoformat(str(until))
@@ -114,6 +118,7 @@ def _waits(question: str, run: str, end: datetime) -> Unfinished:
     return Unfinished(
         f"waits for a person, until {end:%Y-%m-%d %H:%M} UTC: {question}",
         detail=[f"`maint playbook approve {run} --note WORDS` says yes, with `--reject` no"],
+        hint=f"then `maint playbook resume {run}`",
     )
 
 
@@ -131,7 +136,7 @@ def _ask(
             raise _waits(question, run, end)
         if line is not None and line.strip():
             word, _, note = line.strip().partition(" ")
-            said = Approval(word.lower() in ("y", "yes"), person.name, site.clock.now().isoformat(), note.strip())
+            said = Approval(word.lower() in ("y", "yes"), person.name, show_time(site.clock.now()), note.strip())
             with suppress(Refused):  # somebody answered elsewhere at the same moment: the first answer counts
                 answer(site.state, run, token, said)
             return answered(site.state, run, token) or said

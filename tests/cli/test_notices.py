@@ -1,0 +1,131 @@
+"""Who is told of what, after whatever worked on a site: a real program writes it down."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from maint.adapters.clock import SystemClock
+from maint.engine.lock import site_lock
+from tests.steps.conftest import PASSWORD
+from tests.steps.operator import SITE, Operator
+
+TOLD = """
+import json, os, sys
+with open({path!r}, "a") as file:
+    file.write(json.dumps({{**json.load(sys.stdin), "environment": dict(os.environ)}}) + "\\n")
+"""
+
+
+def configured(operator: Operator, text: str) -> None:
+    """Add keys to the site."""
+    path = operator.lab.folder / "config.yaml"
+    path.write_text(path.read_text().rstrip() + "\n" + text)
+
+
+def listening(operator: Operator, name: str = "pager", more: str = "on: [failure, success, stale, recovered]") -> Path:
+    """Have a program told; return the file of what it was told, a line each."""
+    told, program = operator.lab.folder / f"{name}.jsonl", operator.lab.folder / f"{name}.py"
+    program.write_text(TOLD.format(path=str(told)))
+    command = json.dumps([sys.executable, str(program)])
+    configured(operator, f"    notify:\n      - {{name: {name}, {more}, exec: {{command: {command}}}}}\n")
+    return told
+
+
+def events(told: Path) -> list[tuple[str, str, int]]:
+    """Return what was told: event, verb and exit code."""
+    lines = [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
+    return [(line["event"], line["verb"], line["exit"]) for line in lines]
+
+
+def test_a_failure_is_told_then_what_recovered_then_each_success(loaded: Operator) -> None:
+    told = listening(loaded)
+    loaded.lab.break_("export", "cut-body")
+    failed = loaded("backup", "create")
+    loaded.lab.repair()
+    assert failed.code not in (0, 7)
+    assert loaded("backup", "verify", "--level", "1").code == 0
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    assert events(told) == [
+        ("failure", "backup create", failed.code),
+        ("success", "backup verify", 0),
+        ("recovered", "backup create", 0),
+    ]
+    first = json.loads(told.read_text().splitlines()[0])
+    assert first["words"].startswith("backup create failed: ")
+    assert first["run"] == loaded("playbook", "history", "-o", "json").json["runs"][-2]["id"]
+    assert first["seconds"] >= 0
+    assert PASSWORD not in told.read_text()
+
+
+def test_a_program_that_is_told_inherits_no_secret(loaded: Operator) -> None:
+    told = listening(loaded)
+    assert loaded("backup", "verify", "--level", "1", AWS_SECRET_ACCESS_KEY="s3cr3t-of-the-store").code == 0
+    (line,) = told.read_text().splitlines()
+    assert "s3cr3t-of-the-store" not in line
+    assert set(json.loads(line)["environment"]) <= {
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TZ",
+        "TMPDIR",
+    }
+
+
+def test_a_run_that_cannot_begin_is_told_and_a_dismissed_one_raises_nothing(loaded: Operator) -> None:
+    told = listening(loaded)
+    configured(loaded, "    metrics: m/maint.prom\n")
+    metrics = loaded.lab.folder / "m/maint.prom"
+    loaded.lab.break_("export", "cut-body")
+    loaded("backup", "create")
+    assert re.search(r'maint_verb_exit_code\{site="lab",verb="backup create"\} [1-9]', metrics.read_text())
+    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    assert loaded("playbook", "dismiss", run, "--reason", "looked at").code == 0
+    assert loaded("backup", "verify", "--level", "1").code == 0
+    assert 'verb="backup create"' not in metrics.read_text()
+    loaded.lab.stop()
+    refused = loaded("backup", "create", "--open-window", "--yes")
+    assert refused.code == 4
+    assert events(told)[-1] == ("failure", "backup create", 4)
+
+
+def test_another_run_at_work_and_wrong_usage_are_not_told(loaded: Operator) -> None:
+    told = listening(loaded)
+    with site_lock(loaded.state, SITE, "something", SystemClock()):
+        assert loaded("backup", "create").code == 6
+        assert loaded("backup", "verify").code == 6
+    assert loaded("cluster", "stop", "nowhere", "--yes").code == 2
+    assert events(told) == []
+
+
+def test_doctor_tells_a_stale_backup_once_and_that_it_is_fresh_again(loaded: Operator) -> None:
+    told = listening(loaded)
+    path = loaded.lab.folder / "config.yaml"
+    fresh = path.read_text()
+    path.write_text(fresh.replace("    backup:\n", "    backup:\n      max_age: 0s\n", 1))
+    assert loaded("doctor", "--dry-run").code != 1 and events(told) == []
+    for _ in range(2):
+        loaded("doctor")
+    assert events(told) == [("stale", "backup create", 1)]
+    path.write_text(fresh)
+    loaded("doctor")
+    assert events(told)[1:] == [("recovered", "backup create", 0)]
+
+
+def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(loaded: Operator) -> None:
+    configured(loaded, "    notify: [{name: pager, on: [success], exec: {command: [/bin/false]}}]\n")
+    said = loaded("backup", "verify", "--level", "1")
+    assert said.code == 0
+    assert "notice pager was not told: exec: /bin/false ended with status 1" in said.err
+    assert (
+        loaded("notify", "list", "-o", "json").json["notices"][0]["problem"] == "exec: /bin/false ended with status 1"
+    )
+    line = next(one for one in loaded("doctor", "-o", "json").json["checks"] if one["label"] == "notice pager")
+    assert line["state"] == "warn"
+    assert loaded("notify", "test").code == 7
+    assert loaded("notify", "test", "nobody").code == 2
+    assert loaded("notify", "test", "--dry-run").code == 0
