@@ -21,6 +21,7 @@ from maint.config.fields import (
 )
 from maint.config.suggestions import KeyPath
 
+HOOKS = ("before_run", "after_run", "on_failure")
 WAYS = ("webhook", "mail", "ping", "exec")
 _PINGED = ("start", "success", "failure")
 _DIRECT = ("message", "test")
@@ -93,6 +94,30 @@ class Exec(Strict):
     command: Annotated[tuple[Text, ...], Field(min_length=1)] = Field(
         description="the program and its arguments; no shell; the event as JSON on its standard input",
         examples=[["/usr/local/bin/page", "night-shift"]],
+    )
+
+
+Command = Annotated[tuple[Text, ...], Field(min_length=1)]
+
+
+class Hooks(Strict):
+    """Programs around each run that takes the site's lock; no shell, what is happening as JSON on standard input."""
+
+    before_run: tuple[Command, ...] = Field(
+        default=(),
+        description="before anything is done; one that fails refuses the run (5)",
+        examples=[[["/usr/local/bin/may-we", "maint"]]],
+    )
+    after_run: tuple[Command, ...] = Field(
+        default=(), description="after its end, good or bad", examples=[[["/usr/local/bin/free-the-slot"]]]
+    )
+    on_failure: tuple[Command, ...] = Field(
+        default=(),
+        description="before after_run, where it ended with another exit code than 0",
+        examples=[[["/usr/local/bin/open-a-ticket", "maint"]]],
+    )
+    timeout: Annotated[Duration, Field(gt=0)] = Field(
+        default=60.0, description="limit for each program", examples=["60s"]
     )
 
 

@@ -28,7 +28,7 @@ from maint.config.fields import (
     Text,
     Url,
 )
-from maint.config.notices import NoticeSettings
+from maint.config.notices import Hooks, NoticeSettings
 from maint.config.secrets import FACTORY
 from maint.errors import Invalid
 
@@ -402,6 +402,7 @@ class Site(Strict):
     hosts: tuple[HostSettings, ...] = Field(default=(), description="the hosts")
     backup: BackupSettings | None = Field(default=None, description="backups")
     virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
+    hooks: Hooks | None = Field(default=None, description="programs that run around each run")
     notify: tuple[NoticeSettings, ...] = Field(default=(), description="who is told of what")
     shared_state: StoreAddress | None = Field(
         default=None,
