@@ -68,7 +68,7 @@ def run_playbook(
 ) -> int:
     """Plan a playbook, show the plan, ask, and carry it out; with `--dry-run` only show it."""
     with opened(flags) as (site, screen):
-        site.works_on(_kinds(playbook))
+        site.works_on(kinds_of(playbook))
 
         def make() -> Plan:
             with planned(site, screen, playbook.name, dry_run=flags.dry_run):
@@ -95,9 +95,9 @@ def _refuse_stale(plan: Plan, expected: str | None) -> None:
         )
 
 
-def _kinds(playbook: Playbook) -> set[str]:
+def kinds_of(playbook: Playbook) -> set[str]:
     """Return the kinds of step that a playbook has, included ones too."""
-    included = [_kinds(library().load(step.include)) for step in playbook.steps if step.include]
+    included = [kinds_of(library().load(step.include)) for step in playbook.steps if step.include]
     return {step.do for step in playbook.steps if step.do}.union(*included)
 
 
