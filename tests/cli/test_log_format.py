@@ -1,4 +1,4 @@
-"""Words on stderr for programs: JSON lines, priorities for systemd, and no more than a line a minute of what only counts."""
+"""Words on stderr for programs: JSON lines, priorities for systemd, a line a minute at most of what only counts."""
 
 import json
 import os
@@ -38,8 +38,8 @@ def test_words_events_and_failures_are_lines_of_json(capsys: pytest.CaptureFixtu
         ("error", "it failed"),
     ]
     assert said[2] | {"time": ""} == {
-        "schema": "maint/1", "time": "", "level": "info", "message": "stored", "event": "finished", "step": 1, "steps": 1,
-        "name": "Take it", "kind": "snapshot.take", "target": "prod", "outcome": "done", "partly": False,
+        "schema": "maint/1", "time": "", "level": "info", "message": "stored", "event": "finished", "step": 1,
+        "steps": 1, "name": "Take it", "kind": "snapshot.take", "target": "prod", "outcome": "done", "partly": False,
     }  # fmt: skip
     assert said[2]["time"] == "2026-01-02T00:00:00.000Z"
     assert said[4]["error"] == {"message": "it failed", "detail": ["why"], "hint": "mend it", "exit": 1}
@@ -60,7 +60,8 @@ def test_under_systemd_each_line_has_its_priority(
     screen.error(WorkFailed("it failed", hint="mend it"))
     screen.event(PLAN, event(Happening.FINISHED, "gone", Outcome.FAILED))
     assert capfd.readouterr().err.splitlines() == [
-        "<6>one", "<6>two", "<4>warning: mind this", "<3>error: it failed", "<3>hint: mend it", "<3>✗ [1/1] Take it: gone",
+        "<6>one", "<6>two", "<4>warning: mind this", "<3>error: it failed", "<3>hint: mend it",
+        "<3>✗ [1/1] Take it: gone",
     ]  # fmt: skip
     monkeypatch.setenv("JOURNAL_STREAM", "1:1")  # the journal of whoever started the shell, not of this stream
     Screen().say("plain")
