@@ -31,6 +31,7 @@ TOPICS = {
     "redaction": "why an export may lack its secrets, and the window that shows them",
     "stores": "where snapshots lie: a folder, SFTP, S3, and copies",
     "retention": "what is kept and for how long, holds, pruning",
+    "disaster": "the manager is gone: what to type at three in the morning",
     "restore": "from an empty manager back to a snapshot; single clusters; other hosts",
     "bare-host": "restoring from a machine that has no config",
     "drill": "rehearsing a restore in a throw-away manager",
