@@ -43,9 +43,9 @@ def man(flags: Flags) -> None:
 @command(example="maint generate schema config")
 def schema(
     flags: Flags,
-    of: Annotated[str, argument("config, playbook, or output: what -o json prints.")] = "config",
+    of: Annotated[str, argument("config, playbook, playbook-test, or output: what -o json prints.")] = "config",
 ) -> None:
-    """Print a JSON schema: of the configuration, of playbooks, or of what `-o json` prints."""
+    """Print a JSON schema: of the configuration, of playbooks and their tests, or of what `-o json` prints."""
 
     found = schema_of(of)
     flags.screen().raw(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
@@ -84,7 +84,7 @@ def _age(flag: str, text: str) -> int:
     try:
         return round(parse_duration(text))
     except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
+        raise UsageError(f"{flag}: {error}", hint="such as 90s, 10m, 26h or 7d") from None
 
 
 class Option(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from maint.cli.open_site import opened, settings_of, way_to_lab
 from maint.cli.options import LOOKS, Flags, option
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
+from maint.cli.site.page_facts import DRILL_AGE
 from maint.cli.telling.metrics import last_drill
 from maint.cli.telling.outcomes import NOTICE, last
 from maint.deployment.judge import broken
@@ -61,7 +62,7 @@ class Line(msgspec.Struct, frozen=True):
 def doctor(
     flags: Flags,
     max_age: Annotated[str, option("--max-age", "How old the last verified backup may be; else as configured.")] = "",
-    drill_age: Annotated[str, option("--drill-age", "How old the last good drill may be.")] = "35d",
+    drill_age: Annotated[str, option("--drill-age", "How old the last good drill may be.")] = DRILL_AGE,
 ) -> int:
     """Look at config, secrets, state, clock, store, keys, tools, backups and runs; changes none of it.
 
@@ -85,7 +86,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
         settings = settings_of(flags)
         settings.site()
     except MaintError as error:
-        yield Line("config", FAIL, error.message, error.hint or "maint config validate")
+        yield Line("config", FAIL, error.message, error.way_on or "maint config validate")
         return
     yield Line("config", OK, str(settings.path))
     with opened(flags, warn_of_window=False) as (site, screen):
@@ -126,7 +127,7 @@ def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> I
     except CannotReach as error:
         yield Line(label, FAIL, "; ".join([error.message, *error.detail]), lab or error.hint or "")
     except MaintError as error:
-        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), error.hint or "")
+        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), error.way_on or "")
     except OSError as error:
         yield Line(label, FAIL, f"{error.filename or label}: {error.strerror}")
 
@@ -387,4 +388,4 @@ def _age(flag: str, text: str) -> timedelta:
     try:
         return timedelta(seconds=parse_duration(text))
     except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
+        raise UsageError(f"{flag}: {error}", hint="such as 26h or 35d") from None

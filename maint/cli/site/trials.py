@@ -95,7 +95,11 @@ def _believe(draft: Draft, asker: Asker, place: tuple[str, int], fingerprint: st
     with draft.site() as site:
         chain = site.manager.presence().chain
     if chain is not None:
-        raise CannotReach(f"the certificate of {place[0]} cannot be used", detail=chain.split("; "))
+        raise CannotReach(
+            f"the certificate of {place[0]} cannot be used",
+            detail=chain.split("; "),
+            hint="`maint site status` shows the certificate; name its authority under `ca:`, or have it renewed",
+        )
 
 
 def login(draft: Draft, username: str, password: str) -> None:
