@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from maint.config.actor import actor
+from maint.engine import hooks
 from maint.engine import journal as journals
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
@@ -116,15 +117,24 @@ class RunSession:
                 _tell_of_takeover(journal, self._lease, self._site)
             told = partial(self._tell, journal.id)
             runner = Runner(self._plan, self._site, journal, self._past, *self._limit, lease=self._lease, told=told)
+            if stored:
+                yield from filter(None, hooks.before(self._site, journal, self._plan, resumed=self._past is not None))
             if needed := self._needed() if stored else ():
                 yield from _hold(self._site, needed, journal.id)
+            failure: BaseException | None = None
             try:
                 yield from runner.events()
+            except (Exception, KeyboardInterrupt) as error:
+                failure = error
             finally:
                 over = bool(needed) and not journals.find(self._site.state, journal.id).resumable
                 problems = [let_go(self._site, journal.id)] if over else []
                 problems += [self._tell_end(journal.id)] if self._shared else []
             yield from filter(None, problems)
+            if stored:
+                yield from hooks.after(self._site, journal, self._plan, failure, partly=bool(runner.partly))
+            if failure is not None:
+                raise failure
         if runner.partly:
             raise PartlyDone(
                 "done, but not all that was asked for",

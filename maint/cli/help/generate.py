@@ -43,9 +43,9 @@ def man(flags: Flags) -> None:
 @command(example="maint generate schema config")
 def schema(
     flags: Flags,
-    of: Annotated[str, argument("config, playbook, or output: what -o json prints.")] = "config",
+    of: Annotated[str, argument("config, playbook, playbook-test, or output: what -o json prints.")] = "config",
 ) -> None:
-    """Print a JSON schema: of the configuration, of playbooks, or of what `-o json` prints."""
+    """Print a JSON schema: of the configuration, of playbooks and their tests, or of what `-o json` prints."""
 
     found = schema_of(of)
     flags.screen().raw(json.dumps(found, indent=2, ensure_ascii=False) + "\n")

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 
 from maint.config.schema import Config
 from maint.engine.journal import RUN_STATES
-from maint.engine.schema import playbook_schema
+from maint.engine.schema import DRAFT, playbook_schema, playbook_test_schema
 from maint.errors import UsageError
 from maint.model.json import Json
 
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT: Json = {"type": "string"}
 _TEXT_OR_NULL: Json = {"type": ["string", "null"]}
 _TIME: Json = {"type": "string", "format": "date-time"}
@@ -21,19 +20,21 @@ def schema_of(what: str) -> dict[str, Json]:
     """Return a JSON schema.
 
     Args:
-        what: `config`, `playbook`, or `output`.
+        what: `config`, `playbook`, `playbook-test`, or `output`.
 
     Raises:
         UsageError: none of them.
     """
     if what == "config":
-        return {"$schema": _DRAFT, **Config.model_json_schema()}
+        return {"$schema": DRAFT, **Config.model_json_schema()}
     if what == "playbook":
         return playbook_schema()
+    if what == "playbook-test":
+        return playbook_test_schema()
     if what == "output":
         return _output()
     raise UsageError(
-        f"there is no schema of {what!r}", hint="there is one of config, one of playbook, and one of output"
+        f"there is no schema of {what!r}", hint="there is one of config, playbook, playbook-test and output"
     )
 
 
@@ -75,9 +76,11 @@ def _output() -> dict[str, Json]:
         "schedule": _object({"files": _TEXTS, "when": _TEXTS, "next": _TEXT_OR_NULL}),
         "version": _TEXT,
         "topics": _TEXTS,
+        "folder": _TEXT,
+        "pages": _TEXTS,
     }
     return {
-        "$schema": _DRAFT,
+        "$schema": DRAFT,
         "title": "What maint prints with -o json; every object may gain keys",
         "type": "object",
         "properties": {"schema": {"const": "maint/1"}, **answers},
