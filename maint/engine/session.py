@@ -76,7 +76,10 @@ class RunSession:
 
     def _refuse_overtaken(self) -> None:
         if self._past is not None:  # it may have been taken up by another process before the lock was ours
-            self._past = _as_known(self._past, journals.find(self._site.state, self._past.id))
+            now = journals.find(self._site.state, self._past.id)
+            if self._shared is not None:
+                _refuse_ended(self._past, now)
+            self._past = _as_known(self._past, now)
         else:
             _refuse_begun(self._site.state, str(self._options.get("run_key") or ""))
         refuse_conflicting(self._plan, self._site.state, self.run_id)
@@ -205,12 +208,16 @@ def _refuse_begun(state: Path, key: str) -> None:
         raise Locked(f"another process began run {past.id} under this key: it is {past.state}", hint="type it again")
 
 
-def _as_known(before: RunState, now: RunState) -> RunState:
-    # Somebody may have set meanwhile where its virtual clusters are.
-    if not now.resumable and before.resumable:
+def _refuse_ended(before: RunState, now: RunState) -> None:
+    # What was learnt of it only now may have done what this attempt is for.
+    if not now.resumable:
         raise Refused(f"run {now.id} is {now.state} by now", hint="`maint playbook history` says what became of it")
     if len(now.attempts) != len(before.attempts):
         raise Refused(f"run {now.id} was taken up by another machine meanwhile", hint="look at it, and resume it again")
+
+
+def _as_known(before: RunState, now: RunState) -> RunState:
+    # Somebody may have set meanwhile where its virtual clusters are.
     if now.answers != before.answers:
         raise Refused(f"run {now.id} was answered by another process", hint="look at it, and resume it again")
     return now

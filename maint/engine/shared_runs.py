@@ -197,7 +197,10 @@ class SharedRuns:
             kept = {name: content for name, content in kept.items() if name not in gone}
             undo = {name: content for name, content in undo.items() if name not in gone}
         if any(_leads_out(name) for name in (*kept, *undo, *gone)):
-            raise Refused(f"run {run} in {self._store.location} names files outside the state folder")
+            raise Refused(
+                f"run {run} in {self._store.location} names files outside the state folder",
+                hint="find out who has the key of the shared state; then move that run's folder away",
+            )
         return journal, kept, undo, gone
 
     def _present(self) -> Iterator[tuple[str, object]]:
