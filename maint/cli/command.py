@@ -13,7 +13,7 @@ from msgspec.structs import FieldInfo, fields
 from typer.core import TyperCommand, TyperGroup
 
 from maint.cli.boundary import guarded
-from maint.cli.options import CHOOSING, COMMON, Flags, Options, merged, together
+from maint.cli.options import CHOOSING, COMMON, Flags, Options, merged, output, together
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
 _FEW = 2  # shared options that stand among a command's own
@@ -42,7 +42,7 @@ class Command(msgspec.Struct, frozen=True):
     def build(self, name: str) -> Made:
         """Return the command as typer builds it."""
         own, records = _own(self.function)
-        more = together(self.groups)
+        more, common = together(self.groups), {**COMMON, "output": output(self.outputs)}
 
         def run(context: typer.Context, **values: Any) -> None:  # Any: typer hands over whatever the options hold
             flags = context.obj if isinstance(context.obj, Flags) else Flags()
@@ -58,7 +58,7 @@ class Command(msgspec.Struct, frozen=True):
             screen = merged(flags, {key: shared[key] for key in COMMON}).screen
             raise typer.Exit(guarded(screen, work, self.outputs))
 
-        parameters = [_CONTEXT, *own, *declared(more), *declared(COMMON)]
+        parameters = [_CONTEXT, *own, *declared(more), *declared(common)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it from here
         run.__annotations__ = {one.name: one.annotation for one in parameters}
         text = inspect.getdoc(self.function)
