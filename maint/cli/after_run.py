@@ -1,6 +1,7 @@
 """What follows every run, drill, verification and pruning: its report, and the metrics of the site."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import msgspec
 from maint.cli.composition import ConfiguredSite
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
+from maint.cli.site import summary
 from maint.engine import journal
 from maint.engine.history import forget, prunable
 from maint.errors import MaintError
@@ -58,7 +60,16 @@ def after_run(site: ConfiguredSite, screen: Screen, run: str = "") -> Mapping[st
             screen.warn(f"the report of run {run} is not written: {error}")
         _forget(site, screen)
     _publish(site, screen)
+    _summarize(site)
     return {kind: str(path) for kind, path in files.items()}
+
+
+def _summarize(site: ConfiguredSite) -> None:
+    """Keep for `maint site list` what is seen of the store; where that fails, the age of what is kept tells so."""
+    if site.settings.backup is not None:
+        with suppress(OSError, MaintError):
+            known = entries(site)
+            summary.keep(site.state, summary.summary_of(known, last_good(drills(site)), site.clock.now()))
 
 
 def _forget(site: ConfiguredSite, screen: Screen) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -13,7 +13,8 @@ from msgspec.structs import FieldInfo, fields
 from typer.core import TyperCommand, TyperGroup
 
 from maint.cli.boundary import guarded
-from maint.cli.options import CHOOSING, COMMON, Flags, Options, merged, output, together
+from maint.cli.options import CHOOSING, COMMON, ESTATE, Flags, Options, Said, Several, merged, output, together
+from maint.errors import UsageError
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
 _FEW = 2  # shared options that stand among a command's own
@@ -31,6 +32,7 @@ class Command(msgspec.Struct, frozen=True):
         outputs: what `-o` takes beside table, json and yaml.
         example: one call of it, for its help.
         cls: how its words are read, where typer's own way does not do.
+        several: how it goes about several sites; None where it knows one only.
     """
 
     function: Callable[..., int | None]
@@ -38,11 +40,13 @@ class Command(msgspec.Struct, frozen=True):
     outputs: Sequence[str]
     example: str
     cls: type["OwnFirst"]
+    several: Several | None = None
 
     def build(self, name: str) -> Made:
         """Return the command as typer builds it."""
         own, records = _own(self.function)
-        more, common = together(self.groups), {**COMMON, "output": output(self.outputs)}
+        shown, common = together(self.groups), {**COMMON, "output": output(self.outputs)}
+        more = {**shown, **(ESTATE if self.several else {})}
 
         def run(context: typer.Context, **values: Any) -> None:  # Any: typer hands over whatever the options hold
             flags = context.obj if isinstance(context.obj, Flags) else Flags()
@@ -50,7 +54,10 @@ class Command(msgspec.Struct, frozen=True):
             _refuse_empty(context)
 
             def work() -> int | None:
-                said = _keyed(merged(flags, shared), context.command_path, values)
+                said = _keyed(merged(flags, shared), command_words(context), values)
+                if self.several and said.several:
+                    return _for_each(said, self.several, words_of(context, {*shared}))
+                _refuse_several(said)
                 for key, record in records.items():
                     values[key] = record(**{name: values.pop(name) for name in record.__struct_fields__})
                 return self.function(said, **values)
@@ -67,28 +74,32 @@ class Command(msgspec.Struct, frozen=True):
         alone.command(name, cls=self.cls, help=text, epilog=epilog, context_settings=_NAMES)(run)
         made = typer.main.get_command(alone)
         assert isinstance(made, OwnFirst)
-        made.shared = (tuple(more), tuple(COMMON))
+        made.shared = (tuple(shown), tuple(COMMON))
         for param in made.params:
             if param.param_type_name == "argument":
                 param.metavar = param.name.upper()
         return made
 
 
-def _keyed(flags: Flags, words: str, values: Mapping[str, object]) -> Flags:
+def _keyed(flags: Flags, words: Sequence[str], values: Mapping[str, object]) -> Flags:
     """Return the flags with what tells the command from others under the same key, where there is one."""
     if not flags.run_key:
         return flags
     given = {key: value for key, value in sorted(values.items()) if value not in (None, "", []) and value is not False}
     own = [f"{key}={value!r}" for key, value in given.items()]
-    asked = "\n".join([words.partition(" ")[2], flags.vc, repr(flags.connection), *own])
+    asked = "\n".join([" ".join(words), flags.vc, repr(flags.connection), *own])
     return msgspec.structs.replace(flags, asked=asked)
 
 
 def command(
-    *groups: Options, outputs: Sequence[str] = (), example: str = "", cls: type["OwnFirst"] | None = None
+    *groups: Options,
+    outputs: Sequence[str] = (),
+    example: str = "",
+    cls: type["OwnFirst"] | None = None,
+    several: Several | None = None,
 ) -> Callable[[Callable[..., int | None]], Command]:
     """Make a command of a function; see `Command` for what the arguments are."""
-    return lambda function: Command(function, groups, outputs, example, cls or OwnFirst)
+    return lambda function: Command(function, groups, outputs, example, cls or OwnFirst, several)
 
 
 class OwnFirst(TyperCommand):
@@ -103,11 +114,12 @@ class OwnFirst(TyperCommand):
 
 def _write_options(command: Made, ctx: Made, formatter: Made, shared: Sequence[str], common: Sequence[str]) -> None:
     kinds: dict[str, list[tuple[str, str]]]
-    kinds = {kind: [] for kind in ("Arguments", "Options", "Connection", "Common options")}
+    kinds = {kind: [] for kind in ("Arguments", "Options", "Several sites", "Connection", "Common options")}
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx)
         kind = "Common options" if common and param.name in (*common, "help") else "Options"
         kind = "Arguments" if param.param_type_name == "argument" else kind
+        kind = "Several sites" if param.name in ESTATE else kind
         kind = "Connection" if param.name in shared and len(shared) > _FEW else kind
         kinds[kind] += [(_TYPES.sub(_placeholder, record[0]), record[1])] if record else []
     for kind, records in kinds.items():
@@ -244,6 +256,45 @@ def _default(field: FieldInfo) -> object:
     if field.default_factory is not msgspec.NODEFAULT:
         return field.default_factory()
     return inspect.Parameter.empty if field.required else field.default
+
+
+def _for_each(flags: Flags, several: Several, said: Said) -> int:
+    from maint.cli.estate.for_each import for_each  # few calls are for several sites
+
+    return for_each(flags, several, said)
+
+
+def _refuse_several(flags: Flags) -> None:
+    if flags.several:
+        raise UsageError(
+            "this command works on one site", detail=[f"--site {name}" for name in flags.sites], hint="name one of them"
+        )
+
+
+def command_words(context: Made) -> list[str]:
+    """Return the words of a command, however the program itself was called."""
+    names, above = list[str](), context
+    while above.parent is not None:
+        names.insert(0, above.info_name)
+        above = above.parent
+    return names
+
+
+def words_of(context: Made, leave: Collection[str]) -> Said:
+    """Return the words of a call: the command's, and those of its own that were said, without shared options."""
+    given: dict[str, list[str]] = {}
+    for param in context.command.params:
+        source, value = context.get_parameter_source(param.name), context.params.get(param.name)
+        if param.name in leave or source is None or source.name != "COMMANDLINE" or value is None:
+            continue
+        values = list(value) if isinstance(value, list | tuple) else [value]
+        if param.param_type_name == "argument":
+            given[param.name] = ["--", *map(str, values)]
+        elif isinstance(value, bool):
+            given[param.name] = [param.opts[0] if value else param.secondary_opts[0]]
+        else:
+            given[param.name] = [f"{param.opts[0]}={one}" for one in values]
+    return Said(command_words(context), dict(sorted(given.items(), key=lambda one: "--" in one[1])))
 
 
 def _refuse_empty(context: Made) -> None:

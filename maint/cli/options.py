@@ -38,10 +38,42 @@ class Connection(msgspec.Struct, frozen=True):
         return any(getattr(self, name) for name in self.__struct_fields__ if name != "store")
 
 
+class Several(msgspec.Struct, frozen=True):
+    """How a command goes about several sites.
+
+    Attributes:
+        asks: whether it asks before it changes something; then it is asked once, for all of them.
+        alone: parameters that make sense for one site only, such as a file that is written.
+        limit: how long it may take for a site where `--timeout` says nothing.
+        grace: seconds that putting things back may take beyond a limit.
+    """
+
+    asks: bool = False
+    alone: tuple[str, ...] = ()
+    limit: str = "30m"
+    grace: float = 60.0
+
+
+class Said(msgspec.Struct, frozen=True):
+    """The words of a call: those of the command, and by parameter those of its own options and arguments."""
+
+    command: Sequence[str]
+    options: Mapping[str, Sequence[str]]
+
+
+LOOKS = Several()
+WORKS = Several(limit="2h", grace=900.0)
+CHANGES = Several(asks=True, limit="2h", grace=900.0)
+
+
 class Flags(msgspec.Struct, frozen=True):
     """What the operator said beside the command itself; None is "not said"."""
 
     site: str | None = None
+    sites: tuple[str, ...] = ()  # several, where --site was repeated
+    every: bool = False  # all sites of the config
+    labels: tuple[str, ...] = ()  # KEY=VALUE of the sites that are meant
+    at_once: int = 0
     config: str | None = None
     output: str | None = None
     quiet: bool = False
@@ -60,6 +92,11 @@ class Flags(msgspec.Struct, frozen=True):
     asked: str = ""  # no option: which command it is, with its own options; only where there is a key
     state: str | None = None  # no option: where the demo keeps its state
     vendor: bool = False  # no option: whether the documented client's configuration may stand for a missing one
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one site may be meant."""
+        return self.every or bool(self.labels) or len(self.sites) > 1
 
     def screen(self) -> Screen:
         """Return the screen that these flags ask for."""
@@ -105,7 +142,7 @@ def output(more: Sequence[str] = ()) -> tuple[object, object]:
 
 
 COMMON: Options = {
-    "site": _text("Which site of the config.", "--site"),
+    "site": _texts("Which site of the config.", "--site"),
     "config": _text("The config file.", "--config"),
     "output": output(),
     "quiet": _switch("Only errors and warnings.", "-q", "--quiet"),
@@ -119,6 +156,13 @@ COMMON: Options = {
     "insecure": _switch("For labs: do not verify TLS; warns every time.", "--insecure"),
     "allow_plain": _switch("Send passwords in clear although manager.ca is set.", "--allow-plain"),
 }
+ESTATE: Options = {
+    "every": _switch("All sites of the config; --site may also be repeated.", "--all"),
+    "labels": _texts("KEY=VALUE: the sites with this label; repeated: with all of them.", "--label"),
+    "at_once": (
+        Annotated[int | None, typer.Option("--at-once", help="How many sites at the same time; 4.", min=1)], None
+    ),
+}  # fmt: skip
 STORE_ALONE: Options = {"store": _text("The store to read, instead of the config's.", "--store")}
 STORE: Options = {
     **STORE_ALONE,
@@ -148,7 +192,7 @@ VC: Options = {"vc": _text("Which virtual cluster; may be left out when one is c
 # taken for "not said", `--plan "$DIGEST"` would restore without the plan that was read. Others may well be empty.
 CHOOSING = frozenset((
     "--plan", "--snapshot", "--cluster", "--map-host", "--host", "--from", "--secrets", "--until", "--vc", "--site",
-    "--config", "--confirm", "--timeout", "--store", "--signed-by", "--identity", "--manager", "--username",
+    "--config", "--label", "--confirm", "--timeout", "--store", "--signed-by", "--identity", "--manager", "--username",
     "--password", "--ca", "--license", "--ssh-key", "--known-hosts", "--run-key",
 ))  # fmt: skip
 
@@ -160,6 +204,11 @@ def merged(before: Flags, values: Mapping[str, Any]) -> Flags:  # Any: typer han
         UsageError: the reason for `--no-safety-net` is empty.
     """
     said = {name: value for name, value in values.items() if value is not None and value is not False}
+    if "site" in said:
+        said["sites"] = tuple(dict.fromkeys(said["site"]))
+        said["site"] = said["sites"][0]
+    if "labels" in said:
+        said["labels"] = tuple(said["labels"])
     if "no_safety_net" in said:
         said["no_safety_net"] = " ".join(said["no_safety_net"].split())
         if not said["no_safety_net"]:

@@ -8,6 +8,7 @@ from maint.errors import Invalid
 
 SYSTEM_FILE = Path("/etc/maint/config.yaml")
 SYSTEM_STATE = Path("/var/lib/maint")
+SITES_FOLDER = "sites.d"  # beside a configuration file: sites in files of their own
 
 
 def expanded(path: str, environ: Mapping[str, str]) -> str:

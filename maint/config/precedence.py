@@ -11,6 +11,7 @@ from maint.config.error_messages import decode, inside, members
 from maint.config.fields import Place
 from maint.config.paths import config_file, expanded, state_folder
 from maint.config.schema import BrokenRule, Config, Site, SiteSettings, broken_rules
+from maint.config.sites_folder import with_sites
 from maint.config.suggestions import KeyPath, dotted, meant
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position, UsageError
@@ -190,7 +191,7 @@ def load_settings(flags: Flags, environ: Mapping[str, str]) -> Settings:
 
 
 def _read(path: Path, flags: Flags, environ: Mapping[str, str]) -> _Loaded:
-    document = yaml.read(path)
+    document = with_sites(yaml.read(path), path)
     chosen = flags.site or environ.get("MAINT_SITE") or _only(_site_names(document))
     replaced: dict[KeyPath, str] = {}
     if chosen in _site_names(document):

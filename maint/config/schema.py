@@ -385,6 +385,9 @@ class Site(Strict):
     """One platform: a manager, its hosts, its backups, its virtual clusters."""
 
     manager: ManagerSettings = Field(description="the manager")
+    labels: dict[Name, Text] = Field(
+        default={}, description="what `--label KEY=VALUE` chooses it by", examples=[{"region": "eu"}]
+    )
     ssh: SshSettings | None = Field(default=None, description="how to reach the hosts")
     app_domain: HostName | None = Field(
         default=None,

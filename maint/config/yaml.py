@@ -77,6 +77,20 @@ class Document:
         inner[str(path[-1])] = value
         return Document(self.name, data, {**self._places, path: (place, place)})
 
+    def with_parts(self, parts: Mapping[KeyPath, tuple["Document", KeyPath]]) -> "Document":
+        """Return a copy with parts of other documents, each at a path whose folder is a mapping; they keep places."""
+        data, places = copy.deepcopy(self.data), dict(self._places)
+        for path, (other, inner) in parts.items():
+            folder = data
+            for step in path[:-1]:
+                assert isinstance(folder, dict)
+                folder = folder.setdefault(str(step), {})
+            assert isinstance(folder, dict)
+            folder[str(path[-1])] = copy.deepcopy(other.at(inner))
+            depth = len(inner)
+            places |= {(*path, *at[depth:]): place for at, place in other._places.items() if at[:depth] == inner}
+        return Document(self.name, data, places)
+
     def at(self, path: KeyPath) -> Json:
         """Return the value at a path; KeyError where there is none."""
         value = self.data

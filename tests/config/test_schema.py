@@ -18,6 +18,7 @@ FULL = f"""\
 state: /srv/maint
 sites:
   prod:
+    labels: {{region: eu, tier: gold}}
     manager:
       host: cm.example.internal
       plain_port: 7180
@@ -80,6 +81,7 @@ def load(tmp_path: Path, text: str) -> SiteSettings:
 def test_every_key_of_the_promised_sample_reaches_the_settings(tmp_path: Path) -> None:
     site = load(tmp_path, FULL)
     assert site.state == Path("/srv/maint/prod")
+    assert site.labels == {"region": "eu", "tier": "gold"}
     assert site.manager.login == Login(username="admin", password="file:/etc/maint/manager-password")
     assert site.manager.bootstrap == Bootstrap(username="admin", password="env:CM_BOOTSTRAP_PASSWORD")
     assert (site.manager.api.clusters, site.manager.api.deployment) == (45, 49)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from maint.cli.command import command
 from maint.cli.open_site import opened, settings_of
-from maint.cli.options import STORE_ALONE, Flags, argument, option
+from maint.cli.options import CHANGES, STORE_ALONE, Flags, argument, option
 from maint.cli.run_playbook import carry_out, library
 from maint.cli.screen import plan_text, table
 from maint.engine.plan import make_plan
@@ -15,7 +15,7 @@ SnapshotName = Annotated[str, argument("Its id or the beginning of it.")]
 Reason = Annotated[str, option("--reason", "Why.")]
 
 
-@command(example="maint backup create --open-window --yes")
+@command(example="maint backup create --open-window --yes", several=CHANGES)
 def create(
     flags: Flags,
     open_window: Annotated[bool, option("--open-window", "Switch redaction off for the export.")] = False,
@@ -46,7 +46,7 @@ def release(flags: Flags, snapshot: SnapshotName, reason: Reason) -> int:
     return carry_out(flags, "release", {"snapshot": snapshot, "reason": reason})
 
 
-@command(STORE_ALONE, example="maint backup prune --dry-run")
+@command(STORE_ALONE, example="maint backup prune --dry-run", several=CHANGES)
 def prune(
     flags: Flags,
     thaw: Annotated[str, option("--thaw", "Why a doubtful backup or unfinished restore is no reason.")] = "",

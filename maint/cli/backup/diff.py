@@ -8,7 +8,7 @@ import msgspec
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags, argument, option
+from maint.cli.options import LOOKS, Flags, argument, option
 from maint.cli.screen import Screen, printable, table
 from maint.deployment.compare import Comparison
 from maint.errors import Differences, MaintError, PartlyDone
@@ -59,7 +59,7 @@ def diff(
         return _show(screen, before, after, differences(site, before, after), clusters, exit_code)
 
 
-@command(outputs=("text",), example="maint backup drift --exit-code")
+@command(outputs=("text",), example="maint backup drift --exit-code", several=LOOKS)
 def drift(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest.")] = "",

@@ -8,7 +8,7 @@ from maint.cli.backup.rehearsal import LabRehearsal
 from maint.cli.command import command
 from maint.cli.lab.switches import switches_of
 from maint.cli.open_site import opened
-from maint.cli.options import Flags, argument, option
+from maint.cli.options import WORKS, Flags, argument, option
 from maint.engine.lock import site_lock
 from maint.errors import WorkFailed
 from maint.restore.drill import Drilled
@@ -17,7 +17,7 @@ from maint.restore.select_snapshot import chosen
 from maint.snapshots.catalogue import newest_restorable
 
 
-@command(example="maint backup drill --timeout 30m")
+@command(example="maint backup drill --timeout 30m", several=WORKS)
 def drill(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest restorable.")] = "",

@@ -1,6 +1,7 @@
 """`maint backup list|show`: the snapshots of a site, and all that is known of one."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated
 
@@ -8,8 +9,9 @@ from maint.cli.command import command
 from maint.cli.completion.names import remember
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import STORE, Flags, argument, option
+from maint.cli.options import LOOKS, STORE, Connection, Flags, argument, option
 from maint.cli.screen import Screen, table
+from maint.cli.site import summary
 from maint.engine.lock import site_lock
 from maint.errors import WorkFailed
 from maint.model.formatting import show_count, show_duration, show_size
@@ -25,7 +27,7 @@ from maint.snapshots.verify import record, verify
 _HEADINGS = ["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "SIZE", "NOTE"]
 
 
-@command(STORE, example="maint backup list -o json")
+@command(STORE, example="maint backup list -o json", several=LOOKS)
 def list_snapshots(
     flags: Flags,
     rebuild: Annotated[bool, option("--rebuild", "Read every stored byte again, and keep what was found.")] = False,
@@ -37,7 +39,7 @@ def list_snapshots(
     """
     with opened(flags) as (site, screen):
         if not rebuild:
-            _list(site, screen, dry_run=flags.dry_run)
+            _list(site, screen, keeping=not (flags.dry_run or flags.connection != Connection()), dry_run=flags.dry_run)
         elif flags.dry_run:
             known = [one.id for one in entries(site)]
             screen.say(f"would read every byte of {show_count(len(known), 'snapshot')}, and record the result of each")
@@ -64,13 +66,16 @@ def last_success(known: Sequence[Entry], now: datetime) -> tuple[dict[str, Json]
     return data, f"last verified restorable backup: {newest.id}, {show_duration(age)} old"
 
 
-def _list(site: ConfiguredSite, screen: Screen, *, dry_run: bool = False) -> None:
-    """Show all snapshots, their holds, and the age of the last verified success."""
+def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_run: bool = False) -> None:
+    """Show all snapshots, their holds, and the age of the last verified success; with `keeping` for `site list` too."""
     now, known = site.clock.now(), entries(site)
     if not dry_run:
         remember(site.state, snapshots=[one.id for one in known])
     data, words = last_success(known, now)
     drill = last_good(drills(site))
+    if keeping:
+        with suppress(OSError):  # who may read the store need not own the state folder
+            summary.keep(site.state, summary.summary_of(known, drill, now))
     words = f"{words}\n{_drill_words(drill, now)}"
     listed = table(_HEADINGS, [_row(one, now) for one in known])
     screen.emit(

@@ -9,7 +9,7 @@ from maint.cli.backup.drill import rehearse
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import MANAGER, Flags, argument, option
+from maint.cli.options import MANAGER, WORKS, Flags, argument, option
 from maint.cli.screen import Screen
 from maint.engine.lock import site_lock
 from maint.errors import PartlyDone, UsageError, WorkFailed
@@ -25,7 +25,7 @@ _OTHERS = "`maint backup list` shows others"
 _AUDIT = "it serves for audit (`--level 2`); `maint backup create --open-window` takes a restorable one"
 
 
-@command(MANAGER, example="maint backup verify 20260102T --level 3")
+@command(MANAGER, example="maint backup verify 20260102T --level 3", several=WORKS)
 def verify(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest.")] = "",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import maint
+from maint.config.paths import SITES_FOLDER
 
 Kept: TypeAlias = Any  # plain JSON, of the shape that its maker gave it
 _TREE, _CONFIG = "commands", "config"
@@ -34,9 +35,10 @@ def configured(path: Path) -> Mapping[str, Kept]:
 
         return sites(path)
 
-    seen = path.stat()
+    more = sorted((path.parent / SITES_FOLDER).glob("*.yaml"))
+    seen = [(str(one), (found := one.stat()).st_mtime_ns, found.st_size) for one in (path, *more)]
     variables = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("MAINT_"))
-    return dict(_kept(_CONFIG, [maint.__version__, str(path), seen.st_mtime_ns, seen.st_size, variables], make))
+    return dict(_kept(_CONFIG, [maint.__version__, *map(list, seen), variables], make))
 
 
 def _kept(name: str, key: Kept, make: Callable[[], Kept]) -> Kept:

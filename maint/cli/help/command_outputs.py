@@ -99,7 +99,15 @@ OUTPUTS: Mapping[str, Output] = {
         [
             {
                 "services": a_list(
-                    an_object({"name": TEXT, "cluster": TEXT_OR_NULL, "type": TEXT, "state": TEXT_OR_NULL, "staleness": TEXT_OR_NULL})
+                    an_object(
+                        {
+                            "name": TEXT,
+                            "cluster": TEXT_OR_NULL,
+                            "type": TEXT,
+                            "state": TEXT_OR_NULL,
+                            "staleness": TEXT_OR_NULL,
+                        }
+                    )
                 )
             }
         ]

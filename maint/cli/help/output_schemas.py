@@ -1,5 +1,7 @@
 """JSON schemas: of the configuration, and of what `-o json` prints."""
 
+from maint.cli.app import COMMANDS
+from maint.cli.command import loaded
 from maint.cli.help.command_outputs import OUTPUTS
 from maint.cli.help.json_shapes import (
     DRAFT,
@@ -44,14 +46,15 @@ def schema_of(what: str, command: str = "") -> dict[str, Json]:
 def _output_of(command: str) -> dict[str, Json]:
     """Return the schema of what one command prints; its failures are an `error` on standard error."""
     if command not in OUTPUTS:
-        hint = meant(command, OUTPUTS, "`maint help commands` lists the commands")
+        hint = meant(command, list(OUTPUTS), "`maint help commands` lists the commands")
         raise UsageError(f"there is no schema of what {command!r} prints", hint=hint)
     output = OUTPUTS[command]
+    several = [{"sites": a_list(ref("outcome"))}] if loaded(COMMANDS[command][0]).several else []
     return {
         "$schema": DRAFT,
         "$id": f"urn:maint:output:{command.replace(' ', '-')}:{output.version}",
         "title": f"What `maint {command} -o json` prints, version {output.version}; every object may gain keys",
-        "anyOf": [an_object({"schema": {"const": "maint/1"}, **shape}) for shape in output.shapes],
+        "anyOf": [an_object({"schema": {"const": "maint/1"}, **shape}) for shape in (*output.shapes, *several)],
         "$defs": _definitions(),
     }
 
@@ -72,7 +75,7 @@ def _output() -> dict[str, Json]:
         "fingerprint": TEXT,
         "checks": a_list(ref("check")),
         "playbooks": a_list(an_object({"name": TEXT, "summary": TEXT})),
-        "sites": a_list({"anyOf": [TEXT, an_object({"name": TEXT, "manager": TEXT, "store": TEXT})]}),
+        "sites": a_list({"anyOf": [TEXT, ref("site"), ref("outcome")]}),
         "files": {},
         "schedule": an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL}),
         "version": TEXT,
@@ -113,6 +116,7 @@ def _definitions() -> dict[str, Json]:
             problem=TEXT,
         ),
         "fate": an_object({"id": TEXT, "keep": FLAG, "reasons": TEXTS}),
+        **_of_sites(),
         "success": an_object({"id": TEXT, "taken_at": TIME, "age": NUMBER}),
         "drill": an_object(
             {"snapshot": TEXT, "at": TIME, "age": NUMBER, "result": {"enum": ["passed", "failed"]}},
@@ -142,5 +146,20 @@ def _definitions() -> dict[str, Json]:
         "plan": an_object({"source": TEXT, "site": TEXT, "actions": a_list(action)}, parameters={"type": "object"}),
         "check": an_object(
             {"label": TEXT, "state": {"enum": ["ok", "warn", "FAIL"]}, "words": TEXT, "hint": TEXT_OR_NULL}
+        ),
+    }
+
+
+def _of_sites() -> dict[str, Json]:
+    """Return what is told of several sites: each as it is listed, and how a command ended for it."""
+    return {
+        "site": an_object(
+            {"name": TEXT, "manager": TEXT, "store": TEXT},
+            labels={"type": "object"},
+            summary=or_null(an_object({"seen": TIME, "age": NUMBER, "snapshots": NUMBER})),
+        ),
+        "outcome": an_object(
+            {"site": TEXT, "exit": {"type": "integer"}, "error": or_null(ref("error")), "result": {}},
+            seconds=NUMBER,
         ),
     }

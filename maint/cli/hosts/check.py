@@ -18,7 +18,7 @@ from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
 from maint.cli.hosts.inventory import Source, inventory
 from maint.cli.open_site import limit_of, opened
-from maint.cli.options import Flags, option
+from maint.cli.options import Flags, Several, option
 from maint.cli.screen import Screen, table
 from maint.config.schema import Accepted
 from maint.config.yaml import load
@@ -32,6 +32,7 @@ from maint.steps.hosts.selection import choose
 
 OUTPUTS = ("junit", "nagios")  # beside those of every command
 _UNKNOWN = 3
+_SEVERAL = Several(alone=("save", "facts", "report"))
 _SLOW_LOGIN = 1.0  # seconds
 
 
@@ -64,7 +65,7 @@ class CheckRequest(msgspec.Struct, frozen=True):
         return bool(self.hosts or self.hosts_in)
 
 
-@command(outputs=OUTPUTS, example="maint host check --hosts-in ecs --phase before-restore")
+@command(outputs=OUTPUTS, example="maint host check --hosts-in ecs --phase before-restore", several=_SEVERAL)
 def check(flags: Flags, request: CheckRequest) -> int:
     """Ask the hosts what there is to know, and say what is wrong, why it matters and how to mend it."""
     if request.listed:

@@ -16,7 +16,7 @@ from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of
-from maint.cli.options import Flags, option
+from maint.cli.options import LOOKS, Flags, option
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
 from maint.deployment.judge import broken
@@ -54,7 +54,7 @@ class Line(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-@command(example="maint doctor --site prod")
+@command(example="maint doctor --site prod", several=LOOKS)
 def doctor(
     flags: Flags,
     max_age: Annotated[str, option("--max-age", "How old the last verified backup may be.")] = "26h",

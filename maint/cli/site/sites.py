@@ -1,10 +1,14 @@
 """`maint site`: the configured sites, and what one of them shows of itself."""
 
+from datetime import UTC, datetime
+
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of
-from maint.cli.options import Flags
+from maint.cli.options import LOOKS, Flags
 from maint.cli.screen import cell, table
+from maint.cli.site.summary import Summary, kept
+from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.snapshots.open_windows import announced
@@ -13,15 +17,36 @@ from maint.steps.manager.window import remembered
 
 @command(example="maint site list")
 def list_sites(flags: Flags) -> None:
-    """List the configured sites."""
-    settings = settings_of(flags)
+    """List the configured sites, with what was last seen of their backups, and when; reads no store."""
+    settings, now = settings_of(flags), datetime.now(UTC)
     sites = [settings.site(name) for name in settings.names]
-    rows = [[site.name, site.manager.host, site.backup.store if site.backup else "-"] for site in sites]
-    found = [{"name": row[0], "manager": row[1], "store": row[2]} for row in rows]
-    flags.screen().emit({"sites": found}, table(["SITE", "MANAGER", "STORE"], rows))
+    seen = [kept(site.state) for site in sites]
+    rows = [
+        [site.name, site.manager.host, site.backup.store if site.backup else "-", cell(site.labels), *_seen(one, now)]
+        for site, one in zip(sites, seen, strict=True)
+    ]
+    found: list[Json] = [
+        {"name": row[0], "manager": row[1], "store": row[2], "labels": dict(site.labels),
+         "summary": one.to_json(now) if one else None}
+        for row, site, one in zip(rows, sites, seen, strict=True)
+    ]  # fmt: skip
+    headings = ["SITE", "MANAGER", "STORE", "LABELS", "SNAPSHOTS", "LAST VERIFIED", "SEEN"]
+    flags.screen().emit({"sites": found}, table(headings, rows))
 
 
-@command(example="maint site status --site prod")
+def _seen(summary: Summary | None, now: datetime) -> list[str]:
+    """Return the cells of what was last seen of a site's backups."""
+    if summary is None:
+        return ["?", "?", "not yet"]
+    count = f"{summary.restorable} of {summary.snapshots}" + (f", {summary.damaged} bad" if summary.damaged else "")
+    return [count, _ago(summary.last_verified, now), _ago(summary.seen, now)]
+
+
+def _ago(at: datetime | None, now: datetime) -> str:
+    return f"{show_duration((now - at).total_seconds())} ago" if at else "never"
+
+
+@command(example="maint site status --site prod", several=LOOKS)
 def status(flags: Flags) -> None:
     """Show ports, TLS chain, version, redaction, licence and active commands."""
     with opened(flags) as (site, screen):

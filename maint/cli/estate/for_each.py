@@ -1,0 +1,172 @@
+"""Carry a command out for several sites: a process each, one at a time per manager, and one summary."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from maint.cli.boundary import OUTPUTS
+from maint.cli.estate.processes import Call, Ended, Processes
+from maint.cli.estate.words import in_words, meaning
+from maint.cli.open_site import limit_of, settings_of
+from maint.cli.options import Connection, Flags, Said, Several
+from maint.cli.screen import Screen, ask_change, table
+from maint.config.precedence import OVERRIDES, Settings
+from maint.config.schema import SiteSettings
+from maint.config.suggestions import meant
+from maint.errors import Interrupted, PartlyDone, UsageError
+from maint.model.formatting import parse_duration, show_count, show_duration
+from maint.model.json import Json
+
+AT_ONCE = 4
+_NAMED = 8  # sites that a question names
+
+
+def for_each(flags: Flags, several: Several, said: Said) -> int:
+    """Carry a command out for each of the sites that the flags choose, show one summary, and return the exit code.
+
+    Args:
+        flags: what the operator said; it chooses the sites.
+        several: how the command goes about several sites.
+        said: the command's words and its own options.
+
+    Raises:
+        Interrupted: a signal came; it was passed on, all processes have ended, and the summary has been shown.
+        UsageError: the flags make no sense for several sites, or choose none.
+    """
+    screen = flags.screen()
+    _refuse(flags, several, said)
+    settings = settings_of(flags)
+    sites = chosen(settings, flags)
+    changes = several.asks and not flags.dry_run
+    if changes:
+        ask_change(screen, f"carry out `maint {' '.join(said.command)}` for {_listed(sites)}?", yes=flags.yes)
+    limit = limit_of(flags) or parse_duration(several.limit)
+    words = [*said.command, "--config", str(settings.path), "-o", "json", *_common(flags, yes=changes or flags.yes)]
+    tail = [word for given in said.options.values() for word in given]
+    calls = [Call(site.name, (*words, "--site", site.name, *tail), limit) for site in sites]
+    return _show(screen, *_carried_out(screen, by_manager(sites, calls), several.grace, flags.at_once or AT_ONCE))
+
+
+def chosen(settings: Settings, flags: Flags) -> Sequence[SiteSettings]:
+    """Return the sites that `--site`, `--all` or `--label` choose, in the order of the config.
+
+    Raises:
+        UsageError: there is no such site, or none with such labels.
+    """
+    sites = [settings.site(name) for name in settings.names]
+    if flags.every:
+        return sites
+    if not flags.labels:
+        named = {settings.site(name).name for name in flags.sites}
+        return [site for site in sites if site.name in named]
+    wanted = [_label(text) for text in flags.labels]
+    found = [site for site in sites if all(site.labels.get(key) == value for key, value in wanted)]
+    if not found:
+        known = sorted({f"{key}={value}" for site in sites for key, value in site.labels.items()})
+        hint = meant(flags.labels[0], known, "`labels: {KEY: VALUE}` in the config of a site gives it labels")
+        raise UsageError(f"no site has {' and '.join(flags.labels)}", detail=[", ".join(known) or "none"], hint=hint)
+    return found
+
+
+def by_manager(sites: Sequence[SiteSettings], calls: Sequence[Call]) -> Sequence[Sequence[Call]]:
+    """Return calls with those together whose sites have the same manager, and which so go one after another."""
+    rows: dict[tuple[str, int, int], list[Call]] = {}
+    for site, call in zip(sites, calls, strict=True):
+        manager = site.manager
+        rows.setdefault((manager.host.lower(), manager.plain_port, manager.tls_port), []).append(call)
+    return [*rows.values()]
+
+
+def exit_of(ended: Sequence[Ended]) -> int:
+    """Return the exit code that all have, else 7."""
+    codes = {one.exit for one in ended}
+    return codes.pop() if len(codes) == 1 else PartlyDone.exit_code
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not (key and sign):
+        raise UsageError(f"--label {text!r}: KEY=VALUE is expected", hint="for example --label region=eu")
+    return key, value
+
+
+def _refuse(flags: Flags, several: Several, said: Said) -> None:
+    """Refuse what has a meaning for one site only."""
+    if sum((flags.every, bool(flags.labels), len(flags.sites) > 0)) > 1:
+        raise UsageError("--site, --all and --label are given together", hint="choose sites in one way")
+    if flags.output and flags.output not in OUTPUTS:
+        raise UsageError(f"several sites have no output {flags.output!r}", hint=f"-o {' or '.join(OUTPUTS)}")
+    alone = [name for name in several.alone if name in said.options]
+    if alone or flags.connection != Connection() or flags.confirm:
+        given = said.options[alone[0]][0].partition("=")[0] if alone else "--confirm" if flags.confirm else "this"
+        what = given if alone or flags.confirm else "an option that says where a store or a manager is"
+        raise UsageError(f"{what} is for one site", hint="leave it out, or name one site: --site NAME")
+    replaced = [name for name in OVERRIDES if os.environ.get(name)]
+    if replaced:
+        hint = "take it out of the environment, or name one site: --site NAME"
+        raise UsageError(f"{replaced[0]} replaces a key of one site, and here it would of all", hint=hint)
+
+
+def _common(flags: Flags, *, yes: bool) -> list[str]:
+    given = {"--yes": yes, "--dry-run": flags.dry_run, "--insecure": flags.insecure, "--allow-plain": flags.allow_plain}
+    texts = {"--timeout": flags.timeout, "--run-key": flags.run_key}
+    switches = [name for name, is_given in given.items() if is_given]
+    return [*switches, *(f"{name}={text}" for name, text in texts.items() if text)]
+
+
+def _listed(sites: Sequence[SiteSettings]) -> str:
+    names = [site.name for site in sites]
+    rest = [f"and {len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    return f"{show_count(len(names), 'site')} ({', '.join([*names[:_NAMED], *rest])})"
+
+
+def _carried_out(
+    screen: Screen, rows: Sequence[Sequence[Call]], grace: float, at_once: int
+) -> tuple[list[Ended], Interrupted | None]:
+    """Carry calls out, each row in its order and rows side by side; a signal is passed on, and waited for."""
+    processes, ended, stopped = Processes(grace), list[Ended](), None
+    count = sum(map(len, rows))
+
+    def tell(one: Ended) -> None:
+        ended.append(one)
+        screen.say(f"[{len(ended)}/{count}] {one.site}: {in_words(one)} ({show_duration(one.seconds)})")
+        for warning in one.warnings:
+            screen.warn(f"{one.site}: {warning}")
+
+    with ThreadPoolExecutor(at_once) as pool:
+        ahead = {pool.submit(processes.carry_out, row[0]): row for row in rows}
+        while ahead:
+            try:
+                done, _ = wait(ahead, return_when=FIRST_COMPLETED)
+                for future in done:
+                    ahead |= _next(pool, processes, ahead.pop(future))
+                    tell(future.result())
+            except (Interrupted, KeyboardInterrupt) as signal:
+                stopped = signal if isinstance(signal, Interrupted) else Interrupted(2)
+                processes.forward(stopped.signal_number)
+    order = [call.site for row in rows for call in row]
+    return sorted(ended, key=lambda one: order.index(one.site)), stopped
+
+
+def _next(pool: ThreadPoolExecutor, processes: Processes, row: Sequence[Call]) -> dict[Future[Ended], Sequence[Call]]:
+    return {pool.submit(processes.carry_out, row[1]): row[1:]} if row[1:] else {}
+
+
+def _show(screen: Screen, ended: Sequence[Ended], stopped: Interrupted | None) -> int:
+    """Show how each site ended, the failed ones first for people; return the exit code, or raise what stopped it."""
+    rows: list[Json] = [
+        {"site": one.site, "exit": one.exit, "error": one.error, "result": one.result, "seconds": round(one.seconds, 1)}
+        for one in ended
+    ]
+    lines = [[one.site, str(one.exit), show_duration(one.seconds), in_words(one)] for one in _worst_first(ended)]
+    counts = Counter(one.exit for one in ended)
+    told = [f"{show_count(count, 'site')} ended with {code} ({meaning(code)})" for code, count in counts.items()]
+    screen.emit({"sites": rows}, f"{table(['SITE', 'EXIT', 'TOOK', 'SAYS'], lines)}\n\n{'; '.join(told)}")
+    if stopped is not None:
+        raise stopped
+    return exit_of(ended)
+
+
+def _worst_first(ended: Sequence[Ended]) -> Sequence[Ended]:
+    return sorted(ended, key=lambda one: one.exit == 0)

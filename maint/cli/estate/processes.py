@@ -1,0 +1,159 @@
+"""The processes that work for one site each: started, bounded, signalled, and read when they have ended."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from threading import Lock, Timer
+from typing import IO
+
+import msgspec
+
+from maint.errors import WorkFailed
+from maint.model.json import Json
+
+_OF_ONE = ("MAINT_SITE", "MAINT_OUTPUT", "MAINT_CONFIG")  # said to each process in so many words
+_PROGRAM = (sys.executable, "-P", "-m", "maint")  # -P: never what lies in the working folder
+_LAST_WORDS = 30.0  # seconds to put things in order after SIGTERM, before it is killed
+
+
+class Call(msgspec.Struct, frozen=True):
+    """What is done for one site: the words of the command, and its limit in seconds."""
+
+    site: str
+    words: tuple[str, ...]
+    limit: float
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a site's process ended; `error` is its error object, `result` what it printed."""
+
+    site: str
+    exit: int
+    error: Mapping[str, Json] | None = None
+    result: Json = None
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+class Processes:
+    """Processes of sites; safe for threads.
+
+    Args:
+        grace: seconds beyond its limit, or after a signal, in which a process puts things back before it is ended.
+        last_words: seconds between being asked to end and being killed.
+        program: what is called; words follow.
+    """
+
+    def __init__(
+        self,
+        grace: float,
+        *,
+        last_words: float = _LAST_WORDS,
+        program: Sequence[str] = _PROGRAM,
+    ) -> None:
+        self._grace = grace
+        self._last_words = last_words
+        self._program = program
+        self._live = set["subprocess.Popen[bytes]"]()
+        self._lock = Lock()
+        self._stopped: int | None = None
+
+    def carry_out(self, call: Call) -> Ended:
+        """Carry a call out and wait for its end; after a signal none begins any more."""
+        begun = time.monotonic()
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as words:
+            process = self._start(call, out, words)
+            if process is None:
+                number = self._stopped or signal.SIGTERM
+                return Ended(call.site, 128 + number, _error("not begun: the others were interrupted", 128 + number))
+            try:
+                in_time = self._waited(process, call.limit)
+            finally:
+                with self._lock:
+                    self._live.discard(process)
+            took = time.monotonic() - begun
+            return _read(call, process.returncode, _text(out), _text(words), took, in_time=in_time)
+
+    def forward(self, number: int) -> None:
+        """Send a signal to all processes, begin no further ones, and kill those that outlast the grace."""
+        with self._lock:
+            self._stopped = number
+            for process in self._live:
+                process.send_signal(number)
+        timer = Timer(self._grace, self._kill)
+        timer.daemon = True
+        timer.start()
+
+    def _start(self, call: Call, out: IO[bytes], words: IO[bytes]) -> "subprocess.Popen[bytes] | None":
+        environ = {key: value for key, value in os.environ.items() if key not in _OF_ONE}
+        with self._lock:
+            if self._stopped is not None:
+                return None
+            # A session of its own: Ctrl-C reaches it once, through us, and all that it started can be ended with it.
+            process = subprocess.Popen(
+                [*self._program, *call.words], stdin=subprocess.DEVNULL, stdout=out, stderr=words, env=environ,
+                start_new_session=True,
+            )  # fmt: skip
+            self._live.add(process)
+            return process
+
+    def _waited(self, process: "subprocess.Popen[bytes]", limit: float) -> bool:
+        """Wait for the end of a process; False where it had to be ended."""
+        for patience, number in ((limit + self._grace, signal.SIGTERM), (self._last_words, signal.SIGKILL)):
+            try:
+                process.wait(patience)
+                return number is signal.SIGTERM
+            except subprocess.TimeoutExpired:
+                _signal_group(process, number)
+        process.wait()
+        return False
+
+    def _kill(self) -> None:
+        with self._lock:
+            for process in self._live:
+                _signal_group(process, signal.SIGKILL)
+
+
+def _signal_group(process: "subprocess.Popen[bytes]", number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+def _read(call: Call, code: int, out: str, words: str, took: float, *, in_time: bool) -> Ended:
+    told = [found for line in words.splitlines() if isinstance(found := _json(line), Mapping)]
+    warnings = tuple(str(one["warning"]) for one in told if "warning" in one)
+    errors = [one["error"] for one in told if isinstance(one.get("error"), Mapping)]
+    error = errors[-1] if errors else None
+    status = code if code >= 0 else 128 - code
+    if not in_time:
+        status = WorkFailed.exit_code
+        error = _error("it went on beyond its limit, and was ended", status, f"maint doctor --site {call.site}")
+    elif code < 0:
+        error = _error(f"it was ended by {signal.Signals(-code).name}", status, f"maint doctor --site {call.site}")
+    elif error is None and status and not out:
+        error = _error((words.strip().splitlines() or ["it said nothing"])[-1], status)
+    assert error is None or isinstance(error, Mapping)
+    return Ended(call.site, status, error, _json(out), warnings, took)
+
+
+def _json(text: str) -> Json:
+    try:
+        found: Json = json.loads(text)
+    except ValueError:
+        return None
+    return found
+
+
+def _error(message: str, code: int, hint: str | None = None) -> dict[str, Json]:
+    return {"message": message, "detail": [], "hint": hint, "exit": code}

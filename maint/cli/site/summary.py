@@ -1,0 +1,74 @@
+"""The summary of a site's backups as they were last seen: kept in its state folder, so that a list reads no store."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from maint import files
+from maint.model.json import Json
+from maint.snapshots.catalogue import Entry
+from maint.snapshots.manifest import show_time
+from maint.snapshots.prune import candidate, newest_good
+from maint.snapshots.records import Drill
+
+FILE = "summary.json"
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What was seen of a site's backups, and when; times as in all JSON, None where there is none."""
+
+    seen: datetime
+    snapshots: int
+    restorable: int
+    damaged: int
+    bytes: int
+    last_verified: datetime | None
+    last_drill: datetime | None
+
+    def to_json(self, now: datetime) -> dict[str, Json]:
+        """Return it as JSON, with its age in seconds."""
+        return {
+            "seen": show_time(self.seen),
+            "age": round((now - self.seen).total_seconds(), 3),
+            "snapshots": self.snapshots,
+            "restorable": self.restorable,
+            "damaged": self.damaged,
+            "bytes": self.bytes,
+            "last_verified": show_time(self.last_verified) if self.last_verified else None,
+            "last_drill": show_time(self.last_drill) if self.last_drill else None,
+        }
+
+
+def summary_of(known: Sequence[Entry], drill: Drill | None, now: datetime) -> Summary:
+    """Return the summary of snapshots; `drill`: the last that passed."""
+    newest = newest_good(known, now)
+    held = [one.snapshot for one in known if one.snapshot is not None]
+    return Summary(
+        seen=now,
+        snapshots=len(known),
+        restorable=sum(one.offered for one in known),
+        damaged=sum(one.snapshot is None or candidate(one).damage is not None for one in known),
+        bytes=sum(part.bytes for snapshot in held for part in snapshot.parts),
+        last_verified=newest.taken_at if newest else None,
+        last_drill=drill.at if drill else None,
+    )
+
+
+def keep(state: Path, summary: Summary) -> None:
+    """Keep a summary in a site's state folder, where there is one.
+
+    Raises:
+        OSError: it cannot be written there.
+    """
+    if state.is_dir():
+        files.replace(state / FILE, msgspec.json.encode(summary))
+
+
+def kept(state: Path) -> Summary | None:
+    """Return the summary that is kept in a site's state folder, None where there is none that can be read."""
+    try:
+        return msgspec.json.decode((state / FILE).read_bytes(), type=Summary)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,227 @@
+"""A command for several sites: which are meant, a process each, what holds up nothing, and the summary."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.cli.estate.for_each import by_manager, exit_of
+from maint.cli.estate.processes import Call, Ended, Processes
+from maint.cli.site.summary import Summary, keep
+from maint.config.precedence import Flags, load_settings
+from maint.config.yaml import load
+from maint.lab.running import Lab
+from tests.steps.conftest import copy
+from tests.steps.operator import SITE, Said, environment, maint
+
+# A program that stands for maint: it does what the site's name says, and says so as maint would.
+PROGRAM = """
+import json, os, signal, sys, time
+site = sys.argv[1]
+if site == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if site == "polite":
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
+open(sys.argv[2] + "/" + site, "w").write(str(os.getpid()))
+if site in ("deaf", "polite", "slow"):
+    time.sleep(60)
+if site == "dies":
+    os.kill(os.getpid(), signal.SIGKILL)
+if site == "fails":
+    print(json.dumps({"warning": "look out"}), file=sys.stderr)
+    print(json.dumps({"error": {"message": "no", "detail": [], "hint": None, "exit": 4}}), file=sys.stderr)
+    sys.exit(4)
+print(json.dumps({"site": site}))
+"""
+
+
+def call(site: str, folder: Path, limit: float = 50.0) -> Call:
+    return Call(site, (site, str(folder)), limit)
+
+
+def processes(**more: float) -> Processes:
+    return Processes(more.pop("grace", 0.0), program=(sys.executable, "-c", PROGRAM), **more)
+
+
+def test_what_a_site_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
+    well, failed, died = (processes().carry_out(call(site, tmp_path)) for site in ("well", "fails", "dies"))
+    assert (well.exit, well.error, well.result) == (0, None, {"site": "well"})
+    assert (failed.exit, failed.warnings, failed.result) == (4, ("look out",), None)
+    assert failed.error and failed.error["message"] == "no"
+    assert died.exit == 137 and died.error and died.error["message"] == "it was ended by SIGKILL"
+
+
+@pytest.mark.parametrize("site", ["slow", "deaf"])
+def test_a_site_that_hangs_is_ended_after_its_limit_and_the_grace(tmp_path: Path, site: str) -> None:
+    ended = processes(grace=0.2, last_words=0.2).carry_out(call(site, tmp_path, limit=1.0))
+    assert ended.exit == 1 and ended.error
+    assert ended.error["message"] == "it went on beyond its limit, and was ended"
+    assert ended.seconds < 30
+    pid = int((tmp_path / site).read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_signal_is_passed_on_and_nothing_begins_after_it(tmp_path: Path) -> None:
+    working, ended = processes(grace=30.0), list[Ended]()
+    thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("polite", tmp_path))))
+    thread.start()
+    while not (tmp_path / "polite").exists() or not (tmp_path / "polite").read_text():
+        time.sleep(0.01)
+    working.forward(signal.SIGINT)
+    thread.join()
+    after = working.carry_out(call("well", tmp_path))
+    assert [ended[0].exit, after.exit] == [130, 130]
+    assert not (tmp_path / "well").exists()
+
+
+def test_what_outlasts_a_signal_is_killed(tmp_path: Path) -> None:
+    working, ended = processes(grace=0.1), list[Ended]()
+    thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("deaf", tmp_path))))
+    thread.start()
+    while not (tmp_path / "deaf").exists() or not (tmp_path / "deaf").read_text():
+        time.sleep(0.01)
+    working.forward(signal.SIGTERM)
+    thread.join(30)
+    assert ended[0].exit == 137
+
+
+def test_all_the_same_exit_code_is_that_one_and_a_mixture_is_seven() -> None:
+    assert [exit_of([Ended("a", one), Ended("b", other)]) for one, other in ((0, 0), (4, 4), (0, 4))] == [0, 4, 7]
+
+
+@pytest.fixture(scope="module")
+def config(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Two sites that share a manager, and one whose manager is down, with its own labels."""
+    folder = tmp_path_factory.mktemp("estate")
+    with Lab(copy(backed_up, folder / "lab")) as lab:
+        lab.world.redaction = False
+        whole: Any = load((lab.folder / "config.yaml").read_text(), "config").data
+        site = whole["sites"][SITE]
+        down = {**site, "manager": {**site["manager"], "plain_port": 1, "tls_port": 2}}
+        own = {"one": ("eu", site), "two": ("us", site), "down": ("us", down)}
+        sites = {name: {**body, "labels": {"region": region}} for name, (region, body) in own.items()}
+        path = folder / "config.yaml"
+        path.write_text(json.dumps({"state": str(folder / "state"), "sites": sites}))
+        yield path
+
+
+def said(config: Path, *words: str, **more: str) -> Said:
+    return maint(*words, "--allow-plain", "--config", str(config), **more)
+
+
+def test_each_site_answers_for_itself_and_the_summary_tells_of_all(config: Path) -> None:
+    found = said(config, "site", "status", "--all", "-o", "json")
+    assert found.code == 7
+    sites = {one["site"]: one for one in found.json["sites"]}
+    assert list(sites) == ["one", "two", "down"]
+    assert [one["exit"] for one in sites.values()] == [0, 0, 4]
+    assert sites["one"]["result"]["site"] == "one" and sites["one"]["error"] is None
+    assert sites["down"]["result"] is None and sites["down"]["error"]["exit"] == 4
+
+
+def test_a_label_chooses_sites_and_people_see_the_failed_one_first(config: Path) -> None:
+    found = said(config, "backup", "list", "--label", "region=us")
+    assert found.code == 0
+    assert [line.split()[0] for line in found.out.splitlines()[:3]] == ["SITE", "two", "down"]
+    found = said(config, "site", "status", "--site", "two", "--site", "down")
+    assert [line.split()[0] for line in found.out.splitlines()[:3]] == ["SITE", "down", "two"]
+    assert "1 site ended with 4" in found.out
+
+
+def test_what_changes_is_asked_once_and_yes_goes_to_each(config: Path) -> None:
+    refused = said(config, "backup", "create", "--site", "one", "--site", "two")
+    assert refused.code == 5 and refused.err.count("[y/N]") == 1
+    assert "2 sites (one, two)" in refused.err
+    assert not (config.parent / "state/one/runs").exists()
+    taken = said(config, "backup", "create", "--site", "one", "--site", "two", "-o", "json", "--yes")
+    assert [one["exit"] for one in taken.json["sites"]] == [0, 0], taken.out
+    listed = said(config, "site", "list", "-o", "json").json["sites"]
+    assert [one["summary"] and one["summary"]["snapshots"] for one in listed] == [1, 1, None]
+    assert listed[0]["summary"]["age"] < 600 and listed[0]["labels"] == {"region": "eu"}
+
+
+def test_a_dry_run_goes_to_each_and_changes_nothing(config: Path) -> None:
+    before = sorted((config.parent / "state").rglob("*"))
+    found = said(config, "backup", "create", "--site", "one", "--site", "two", "--dry-run", "-o", "json")
+    assert [one["exit"] for one in found.json["sites"]] == [0, 0], found.out
+    assert "fingerprint" in found.json["sites"][0]["result"]
+    assert sorted((config.parent / "state").rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("backup", "list", "--all", "--site", "one"), "given together"),
+        (("backup", "list", "--all", "--store", "/x"), "for one site"),
+        (("host", "check", "--all", "--report", "/x"), "--report is for one site"),
+        (("host", "check", "--all", "-o", "nagios"), "no output 'nagios'"),
+        (("backup", "list", "--label", "region=asia"), "no site has region=asia"),
+        (("backup", "list", "--label", "region"), "KEY=VALUE is expected"),
+        (("backup", "list", "--site", "one", "--site", "tow"), "there is no site 'tow'"),
+        (("cluster", "list", "--site", "one", "--site", "two"), "works on one site"),
+        (("backup", "list", "--all", "--confirm", "one"), "--confirm is for one site"),
+    ],
+)
+def test_what_makes_no_sense_for_several_sites_is_refused(config: Path, words: tuple[str, ...], told: str) -> None:
+    found = said(config, *words)
+    assert found.code == 2 and told in found.err, found.err
+
+
+def test_a_variable_that_replaces_a_key_of_one_site_is_not_spread_over_all(config: Path) -> None:
+    found = said(config, "backup", "list", "--all", MAINT_BACKUP_STORE="/elsewhere")
+    assert found.code == 2 and "MAINT_BACKUP_STORE replaces a key of one site" in found.err
+
+
+def test_sites_of_the_same_manager_go_one_after_another(config: Path) -> None:
+    settings = load_settings(Flags(config=str(config)), {})
+    sites = [settings.site(name) for name in settings.names]
+    rows = by_manager(sites, [Call(site.name, (), 1.0) for site in sites])
+    assert [[one.site for one in row] for row in rows] == [["one", "two"], ["down"]]
+
+
+def test_a_signal_to_the_parent_reaches_each_site_and_the_summary_is_shown(config: Path, tmp_path: Path) -> None:
+    slow = tmp_path / "password"
+    slow.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/begun\nexec sleep 60\n")
+    slow.chmod(0o755)
+    whole = json.loads(config.read_text())
+    for site in whole["sites"].values():
+        site["manager"]["password"] = f"command:{slow}"
+    mine = tmp_path / "config.yaml"
+    mine.write_text(json.dumps(whole))
+    words = ["site", "status", "--site", "one", "--site", "two", "--allow-plain", "-o", "json", "--config", str(mine)]
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "maint", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    )
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.02)
+        assert parent.poll() is None
+    parent.send_signal(signal.SIGTERM)
+    out, _ = parent.communicate(timeout=60)
+    assert parent.returncode == 143
+    assert [one["exit"] for one in json.loads(out)["sites"]] == [143, 143]
+    assert len((tmp_path / "begun").read_text().split()) == 1  # the second of one manager was not begun
+
+
+def test_a_list_of_a_hundred_sites_reads_their_summaries_alone(tmp_path: Path) -> None:
+    site = {"manager": {"host": "cm", "password": "prompt"}, "backup": {"store": "/nowhere", "identity": "env:X"}}
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({"state": str(tmp_path), "sites": {f"s{number:03}": site for number in range(100)}}))
+    for number in range(99):
+        seen = Summary(datetime(2026, 1, 2, tzinfo=UTC), 100, 98, 2, 10**9, datetime(2026, 1, 1, tzinfo=UTC), None)
+        (tmp_path / f"s{number:03}").mkdir()
+        keep(tmp_path / f"s{number:03}", seen)
+    begun = time.process_time()
+    found = maint("site", "list", "-o", "json", "--config", str(config))
+    assert time.process_time() - begun < 1.5
+    assert [one["summary"] and one["summary"]["restorable"] for one in found.json["sites"]] == [98] * 99 + [None]
+    assert "98 of 100, 2 bad" in maint("site", "list", "--config", str(config)).out
