@@ -135,6 +135,7 @@ COMMANDS = {
     "generate man": ("help.generate:man", "Print the manual page maint(1)."),
     "generate schema": ("help.generate:schema", "Print a JSON schema."),
     "generate alerts": ("help.generate:alerts", "Print alert rules for Prometheus."),
+    "generate constraints": ("supply.constraints:constraints", "Print the versions that were tested, for pip."),
     "generate completion": ("help.generate:completion", "Print the completion script for a shell."),
 }
 

@@ -273,6 +273,7 @@ OUTPUTS: Mapping[str, Output] = {
     "generate systemd": Output([{"files": _FILES}]),
     "generate man": Output([{"man": TEXT}, {"written": TEXTS}]),
     "generate alerts": Output([{"rules": TEXT}]),
+    "generate constraints": Output([{"constraints": TEXT}]),
     "generate completion": Output([{"script": TEXT}]),
 }
 # This prints no object of ours: what it prints is a schema.
