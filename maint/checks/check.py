@@ -115,7 +115,7 @@ class Check(msgspec.Struct, frozen=True):
         except NotApplicable as reason:
             return Verdict(State.SKIP, str(reason))
         except CouldNotTell as reason:
-            return Verdict(State.ERROR, str(reason))
+            return Verdict(State.ERROR, reason.words, reason.remedy)
         except _UNREADABLE as reason:
             return Verdict(State.ERROR, f"the answer cannot be read: {type(reason).__name__}")
 
@@ -128,7 +128,7 @@ class Check(msgspec.Struct, frozen=True):
         except NotApplicable as reason:
             return {"": Verdict(State.SKIP, str(reason))}
         except CouldNotTell as reason:
-            return {"": Verdict(State.ERROR, str(reason))}
+            return {"": Verdict(State.ERROR, reason.words, reason.remedy)}
         except _UNREADABLE as reason:
             return {"": Verdict(State.ERROR, f"the answers cannot be read: {type(reason).__name__}")}
 
@@ -156,4 +156,5 @@ SOURCES: dict[str, str] = {
     "RKE2": "https://docs.rke2.io/known_issues",
     "FX": "operating experience with these clusters",
     "own": "maint: a proposal of its own",
+    "site": "a rule of this site",
 }

@@ -52,7 +52,19 @@ def judge(
                 check.reference, verdict.remedy or check.remedy, name,
             )  # fmt: skip
             found.append(_settled(finding, accepted, site.taken_at.date()))
-    return found
+    return [_unproven(finding) for finding in found] if _silence(site) else found
+
+
+def _silence(site: SiteFacts) -> bool:
+    """Whether neither a host nor the manager has said anything."""
+    return bool(site.hosts and site.manager.reason) and not any(host.reached or host.answers for host in site.hosts)
+
+
+def _unproven(finding: Finding) -> Finding:
+    """Return that nothing passes where nothing was reached: a rule kept by the config alone is no news of the site."""
+    if finding.state is not State.PASS:
+        return finding
+    return replace(finding, state=State.SKIP, observed=f"nothing was reached; by the config alone: {finding.observed}")
 
 
 def _verdicts(check: Check, site: SiteFacts) -> Iterator[tuple[str, Verdict]]:

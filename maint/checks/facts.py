@@ -12,7 +12,16 @@ NOT_FOUND, TIMED_OUT = 127, 124
 
 
 class CouldNotTell(Exception):
-    """A check could not find out; the reason is for people."""
+    """What keeps a rule from judging: nobody could find out.
+
+    Args:
+        words: why not.
+        remedy: what mends that; "" where the check's own remedy may.
+    """
+
+    def __init__(self, words: str, remedy: str = "") -> None:
+        super().__init__(words)
+        self.words, self.remedy = words, remedy
 
 
 class NotApplicable(Exception):
@@ -125,6 +134,9 @@ def _blocks(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
+_NO_MANAGER = "systemctl status cloudera-scm-server on the manager's host; `maint site status` tells what answers"
+
+
 class ManagerFacts(msgspec.Struct, frozen=True):
     """What the management API answered, or why it did not."""
 
@@ -138,7 +150,7 @@ class ManagerFacts(msgspec.Struct, frozen=True):
     def must(self) -> "ManagerFacts":
         """Return the facts; `CouldNotTell` where the manager did not answer."""
         if self.reason:
-            raise CouldNotTell(f"the manager's API did not answer: {self.reason}")
+            raise CouldNotTell(f"the manager's API did not answer: {self.reason}", _NO_MANAGER)
         return self
 
 

@@ -14,6 +14,7 @@ from maint.checks.check import PHASES, PROFILES
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
 from maint.checks.thresholds import matrix_of
 from maint.errors import Invalid
+from maint.model.formatting import show_time
 from maint.model.json import Json
 
 FILE_FORMAT = "maint-facts/1"
@@ -87,7 +88,7 @@ class _File(msgspec.Struct, frozen=True):
 def to_json(site: SiteFacts, more: Mapping[str, Json]) -> dict[str, Json]:
     """Return facts as they are kept in a file; they hold no secrets."""
     hosts = [_part(_Host, host) for host in site.hosts]
-    file = _File(site.taken_at.isoformat(), _part(_Setting, site.setting), _part(_Manager, site.manager), hosts)
+    file = _File(show_time(site.taken_at), _part(_Setting, site.setting), _part(_Manager, site.manager), hosts)
     return {"format": FILE_FORMAT, **msgspec.to_builtins(file), **more}
 
 

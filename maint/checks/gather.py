@@ -11,10 +11,11 @@ import msgspec
 from maint.checks.check import Check
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
 from maint.checks.plan import folders, repository
-from maint.checks.registry import QUESTIONS
+from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, MaintError
 from maint.model.fleet import Reply
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.ports import Fleet, ManagerSight, Sight
 from maint.render import from_file
@@ -56,7 +57,7 @@ def _domain(places: Iterable[str]) -> str:
 def questions_of(checks: Sequence[Check], profiles: str) -> dict[str, str]:
     """Return the questions of a host, in the registry's order."""
     wanted = {name for check in checks if check.concerns(profiles) for name in check.asks}
-    return {name: text for name, text in QUESTIONS.items() if name in wanted}
+    return {name: text for name, text in CHECKS.questions().items() if name in wanted}
 
 
 class Enquiry(msgspec.Struct, frozen=True):
@@ -152,7 +153,7 @@ def ask_manager(manager: ManagerSight, *, full: bool) -> ManagerFacts:
         presence = manager.presence()
         chain = presence.chain or ""
         end = manager.certificate_end()
-        ends = end.isoformat() if end else ""
+        ends = show_time(end) if end else ""
     except MaintError as failure:
         return ManagerFacts(failure.message)
     try:

@@ -1,7 +1,11 @@
-"""All checks and all questions, by id; a new subject is one line here."""
+"""All checks and all questions, by id; a new subject is one line here, or an entry point of an installed package."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint
 
+import msgspec
+
+from maint import plugins
 from maint.checks import (
     clock,
     database,
@@ -19,12 +23,13 @@ from maint.checks import (
     tls,
 )
 from maint.checks.check import PHASES, PROFILES, Check
+from maint.config.suggestions import meant
 from maint.errors import UsageError
 
 _SUBJECTS = (
     system, kernel, java, names, network, clock, disks, server, tls, database, kerberos, ecs, service, plan,
 )  # fmt: skip
-CHECKS: dict[str, Check] = {
+OWN: dict[str, Check] = {
     check.id: check for subject in _SUBJECTS for check in vars(subject).values() if isinstance(check, Check)
 }
 # The clock is read first and last, so that the time in between says nothing about it.
@@ -35,6 +40,76 @@ QUESTIONS: dict[str, str] = {
     },
     "clock_end": clock.QUESTIONS["clock_end"],
 }
+
+
+_RULE = 'its module has checks whose ids begin with "{name}.", and `QUESTIONS` whose names begin with "{name}_"'
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What a package's module has: checks by id, and the questions that only they ask."""
+
+    checks: Mapping[str, Check]
+    questions: Mapping[str, str]
+
+
+class Checks(Mapping[str, Check]):
+    """All checks by id; a package's subject is read in once one of its checks, or all checks, are asked for."""
+
+    def __init__(self) -> None:
+        self._subjects: dict[str, Subject] = {}
+
+    def __getitem__(self, name: str) -> Check:
+        return OWN[name] if name in OWN else self._subject(name.partition(".")[0]).checks[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from OWN
+        for name in plugins.offered(plugins.CHECKS):
+            yield from self._subject(name).checks
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def questions(self) -> Mapping[str, str]:
+        """Return all questions that maint's checks and those read in ask, in the order in which hosts answer them."""
+        more = {name: text for one in self._subjects.values() for name, text in one.questions.items()}
+        last = {"clock_end": QUESTIONS["clock_end"]}
+        return {**{name: text for name, text in QUESTIONS.items() if name not in last}, **more, **last}
+
+    def _subject(self, name: str) -> Subject:
+        if name not in self._subjects:
+            entry = plugins.offered(plugins.CHECKS).get(name)
+            if entry is None:
+                raise KeyError(name)
+            rule = _RULE.format(name=name)
+            self._subjects[name] = plugins.load(entry, "subject of checks", lambda module: _read(module, entry), rule)
+        return self._subjects[name]
+
+    def forget(self, name: str) -> None:
+        """Read a package's subject in anew when it is asked for again."""
+        self._subjects.pop(name, None)
+
+
+def _read(module: object, entry: EntryPoint) -> Subject | None:
+    """Return what a module has, None where it breaks the rule above or has a check that maint has too."""
+    questions = getattr(module, "QUESTIONS", {})
+    checks = {one.id: one for one in getattr(module, "__dict__", {}).values() if isinstance(one, Check)}
+    asked = {name for one in checks.values() for name in one.asks}
+    kept = (
+        bool(checks) and isinstance(questions, Mapping),
+        all(name.startswith(f"{entry.name}.") and name not in OWN for name in checks),
+        all(str(name).startswith(f"{entry.name}_") for name in questions),
+        asked <= {*questions, *QUESTIONS},
+        all((one.rule is None) != (one.site_rule is None) for one in checks.values()),
+    )
+    return Subject(checks, questions) if all(kept) else None
+
+
+CHECKS = Checks()
+
+
+def named(ids: Collection[str]) -> Sequence[Check]:
+    """Return checks by their ids, in the registry's order; reads no package in of which none is named."""
+    return [*(OWN[name] for name in OWN if name in ids), *(CHECKS[name] for name in ids if name not in OWN)]
 
 
 def select(ids: Collection[str] = (), groups: Collection[str] = (), phase: str = "running") -> Sequence[Check]:
@@ -56,7 +131,7 @@ def select(ids: Collection[str] = (), groups: Collection[str] = (), phase: str =
                 f"check {strange[0]!r} is not in group {' or '.join(groups)}",
                 hint=f"it is in {', '.join(CHECKS[strange[0]].groups)}; leave out --group",
             )
-        return [check for check in CHECKS.values() if check.id in ids]
+        return named(ids)
     found = [
         check
         for check in CHECKS.values()
@@ -83,5 +158,6 @@ def must_exist(ids: Collection[str] = (), groups: Collection[str] = (), phase: s
     ):
         for name in given:
             if name not in known:
-                hint = "`maint host check --list` shows them" if kind != "phase" else f"there are {', '.join(PHASES)}"
+                listed = f"there are {', '.join(PHASES)}" if kind == "phase" else "`maint host check --list` shows them"
+                hint = meant(name, known, listed)
                 raise UsageError(f"there is no {kind} {name!r}", hint=hint)

@@ -1,67 +1,82 @@
-"""What follows every run, drill, verification and pruning: its report, and the metrics of the site."""
+"""What follows every run, drill, verification and pruning: its report, those who are told, the metrics of the site."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import signal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
-from pathlib import Path
 
 import msgspec
 
+import maint
 from maint.cli.composition import ConfiguredSite
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
 from maint.cli.site import summary
+from maint.cli.telling import metrics, outcomes
+from maint.cli.telling.outcomes import Outcome
+from maint.config.actor import actor
 from maint.engine import journal
 from maint.engine.history import forget, prunable
-from maint.errors import MaintError
-from maint.files import replace
-from maint.model.formatting import show_count
-from maint.model.snapshot import Purpose
-from maint.render import from_file
+from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Unfinished, UsageError
+from maint.model.formatting import show_count, show_duration
+from maint.model.notice import Kind, Notice, Told
+from maint.model.secret import scrub
 from maint.report.run import write
-from maint.snapshots.catalogue import Entry, entries
-from maint.snapshots.open_windows import announced
-from maint.snapshots.prune import candidate, newest_good
+from maint.snapshots.catalogue import entries
+from maint.snapshots.prune import newest_good
 from maint.snapshots.records import drills, last_good
-from maint.steps.manager.window import remembered
+from maint.steps.services.kept_settings import expire
 
-STATES = ("done", "failed", "interrupted", "refused", "unfinished")
-
-
-class Figures(msgspec.Struct, frozen=True):
-    """The figures of one site, times in seconds since 1970 (None: never)."""
-
-    site: str
-    written: float
-    last_verified: float | None
-    last_drill: float | None
-    snapshots: dict[str, int]
-    runs: list[tuple[str, str, float]]
-    unfinished: int
-    window: bool
+_BUG = 70
+_LINES = 10  # of a failure's details that are told
 
 
-def after_run(site: ConfiguredSite, screen: Screen, run: str = "") -> Mapping[str, str]:
+class Ending(msgspec.Struct, frozen=True):
+    """How something ended: what it was, when it began, its run (empty: it keeps no journal), why it failed."""
+
+    verb: str
+    begun: datetime
+    run: str = ""
+    failure: Exception | None = None
+
+    @property
+    def exit(self) -> int:
+        """The exit code."""
+        if self.failure is None:
+            return 0
+        return self.failure.exit_code if isinstance(self.failure, MaintError) else _BUG
+
+
+def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[str, str]:
     """Do what follows whatever worked on a site: runs, drills, verifications and prunings all end here.
 
     Args:
         site: the site.
         screen: where what goes wrong is shown; nothing here stops anything.
-        run: the run's id, empty for what keeps no journal.
+        ending: how it ended.
 
     Returns:
         The files of the run's report, by kind.
     """
-    files: Mapping[str, Path] = {}
-    if run:
-        try:
-            files = write(report_of(journal.find(site.state, run)), folder(site.state))
-        except (OSError, MaintError) as error:
-            screen.warn(f"the report of run {run} is not written: {error}")
+    files = _report(site, screen, ending.run) if ending.run else {}
+    if ending.run:
         _forget(site, screen)
-    _publish(site, screen)
+    if not _called_off(ending.failure):
+        _tell_end(site, screen, ending)
+    metrics.publish(site, screen)
     _summarize(site)
-    return {kind: str(path) for kind, path in files.items()}
+    return files
+
+
+def _report(site: ConfiguredSite, screen: Screen, run: str) -> Mapping[str, str]:
+    try:
+        return {
+            kind: str(path)
+            for kind, path in write(report_of(journal.find(site.state, run)), folder(site.state)).items()
+        }
+    except (OSError, MaintError) as error:
+        screen.warn(f"the report of run {run} is not written: {error}")
+    return {}
 
 
 def _summarize(site: ConfiguredSite) -> None:
@@ -79,70 +94,134 @@ def _forget(site: ConfiguredSite, screen: Screen) -> None:
         return
     try:
         old = prunable(site.state, site.clock.now(), last=kept.last, age=kept.age)
-        forget(site.state, old)
-        if old:
-            screen.say(f"{show_count(len(old), 'old run')} forgotten, as `history` in the config says")
+        expire(site.state, site.undo, site.clock.now())
+        forget(site.state, old.runs)
+        if old.runs:
+            stay = f"; {show_count(len(old.kept), 'run')} that can be undone stay" if old.kept else ""
+            screen.say(f"{show_count(len(old.runs), 'old run')} forgotten, as `history` in the config says{stay}")
     except (OSError, MaintError) as error:
         screen.warn(f"old runs are not forgotten: {error}")
 
 
-def _publish(site: ConfiguredSite, screen: Screen) -> None:
-    """Write the metrics file where one is configured."""
-    path = site.settings.metrics
-    if path is None:
-        return
+def _called_off(failure: Exception | None) -> bool:
+    """Whether somebody at a terminal stopped it, who needs not be told."""
+    return isinstance(failure, Interrupted) and failure.signal_number == signal.SIGINT
+
+
+@contextmanager
+def followed(site: ConfiguredSite, screen: Screen, verb: str) -> Iterator[None]:
+    """Have something that keeps no journal told at its start, and followed by all that follows a run."""
+    begun = site.clock.now()
+    tell_start(site, screen, verb)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
-        replace(path, metrics_text(gathered(site)).encode(), mode=0o644)  # nothing in it is secret
+        yield
+    except Locked:
+        raise
+    except Exception as error:
+        after_run(site, screen, Ending(verb, begun, failure=error))
+        raise
+    after_run(site, screen, Ending(verb, begun))
+
+
+@contextmanager
+def planned(site: ConfiguredSite, screen: Screen, playbook: str, *, dry_run: bool) -> Iterator[None]:
+    """Have it told when a run fails before it could begin, unless somebody at a terminal sees that anyway."""
+    begun = site.clock.now()
+    try:
+        yield
+    except Exception as error:
+        if not (dry_run or site.person is not None or isinstance(error, Locked | UsageError)):
+            after_run(site, screen, Ending(outcomes.verb_of(playbook), begun, failure=error))
+        raise
+
+
+def tell_start(site: ConfiguredSite, screen: Screen, verb: str) -> None:
+    """Tell those who wait for the end that something begins."""
+    tell(site, screen, [_notice(site, Kind.START, verb, f"{verb} begins")])
+
+
+def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
+    now, failure = site.clock.now(), ending.failure
+    seconds = (now - ending.begun).total_seconds()
+    words = scrub(failure.message if isinstance(failure, MaintError) else type(failure).__name__) if failure else ""
+    outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, words)
+    kinds = outcomes.ended(outcomes.last(site.state, ending.verb), outcome)
+    _keep(site, screen, outcome)
+    more = {"run": ending.run, "exit": ending.exit, "seconds": seconds}
+    if isinstance(failure, MaintError):
+        more |= {"detail": [scrub(line) for line in failure.detail[:_LINES]], "hint": scrub(failure.hint or "")}
+    said = {Kind.RECOVERED: "works again", Kind.SUCCESS: "is done", Kind.FAILURE: f"{_how(failure)}: {words}"}
+    tell(site, screen, [_notice(site, kind, ending.verb, f"{ending.verb} {said[kind]}", **more) for kind in kinds])
+    tell_age(site, screen)
+
+
+def _how(failure: Exception | None) -> str:
+    if isinstance(failure, Unfinished):
+        return "waits for a person"
+    return "is partly done" if isinstance(failure, PartlyDone) else "failed"
+
+
+def tell_age(site: ConfiguredSite, screen: Screen) -> None:
+    """Tell where the newest verified restorable backup has become older than it may be, once a day, and its end."""
+    backup, verb = site.settings.backup, outcomes.SCHEDULED[0]
+    if backup is None or not any(one.ways(Kind.STALE, verb) for one in site.settings.notify):
+        return
+    now, before = site.clock.now(), outcomes.last(site.state, outcomes.FRESHNESS)
+    try:
+        newest = newest_good(entries(site), now)
     except (OSError, MaintError) as error:
-        screen.warn(f"the metrics {path} are not written: {error}")
+        screen.warn(f"how old the newest backup is cannot be told: {error}")
+        return
+    age = (now - newest.taken_at).total_seconds() if newest else None
+    fresh = age is not None and age <= backup.max_age
+    outcome = Outcome(outcomes.FRESHNESS, 0 if fresh else 1, now.timestamp())
+    kinds = outcomes.aged(before, outcome)
+    if not kinds:
+        return
+    _keep(site, screen, outcome)
+    words = "there is no verified restorable backup"
+    if newest and age is not None:
+        words = f"the newest verified restorable backup, {newest.id}, is {show_duration(age)} old"
+        words += "" if fresh else f", more than {show_duration(backup.max_age)}"
+    tell(site, screen, [_notice(site, kind, verb, words, exit=outcome.exit) for kind in kinds])
 
 
-def gathered(site: ConfiguredSite) -> Figures:
-    """Return the figures of a site, from its store and its journals."""
-    now, known = site.clock.now(), entries(site)
-    newest = newest_good(known, now)
-    runs = journal.history(site.state)
-    latest = {past.plan.source: past for past in runs}
-    return Figures(
-        site=site.settings.name,
-        written=now.timestamp(),
-        last_verified=newest.taken_at.timestamp() if newest else None,
-        last_drill=_seconds(last_drill(site)),
-        snapshots=_counts(known),
-        runs=[(name, past.state, _ended(past)) for name, past in sorted(latest.items())],
-        unfinished=sum(past.state == "unfinished" for past in runs),
-        window=remembered(site.state) is not None or bool(announced(site).open),
+def tell(
+    site: ConfiguredSite, screen: Screen, notices: Sequence[Notice], names: Collection[str] | None = None
+) -> Sequence[Told]:
+    """Tell those who are configured (`names`: only some of them); trouble is warned of and kept, and stops nothing."""
+    if not site.settings.notify or not notices:
+        return ()
+    try:
+        told = site.notices.tell(notices, names)
+    except MaintError as error:
+        screen.warn(f"nobody could be told: {error.message}")
+        return ()
+    problems = dict[str, str]()
+    for one in told:
+        problems[one.name] = problems.get(one.name) or one.problem
+        if one.problem:
+            screen.warn(f"notice {one.name} was not told: {one.problem}")
+    for name, problem in problems.items():
+        at = site.clock.now().timestamp()
+        _keep(site, screen, Outcome(outcomes.NOTICE + name, 1 if problem else 0, at, words=problem))
+    return told
+
+
+def trial_notice(site: ConfiguredSite) -> Notice:
+    """Return a notice that says nothing but that it arrives."""
+    return _notice(site, Kind.TEST, "notify test", "this is a test; nothing has happened")
+
+
+def _notice(site: ConfiguredSite, kind: Kind, verb: str, words: str, **more: object) -> Notice:
+    given = {"at": site.clock.now().isoformat(timespec="seconds"), "by": actor(), "version": maint.__version__, **more}
+    return msgspec.convert(
+        {"kind": kind.value, "site": site.settings.name, "verb": verb, "words": words, **given}, Notice
     )
 
 
-def last_drill(site: ConfiguredSite) -> datetime | None:
-    """Return when a drill last proved a restore, None where none has."""
-    drill = last_good(drills(site))
-    return drill.at if drill else None
-
-
-def metrics_text(figures: Figures) -> str:
-    """Return figures as Prometheus reads them."""
-    return from_file("metrics.prom.j2", {"figures": figures, "states": STATES})
-
-
-def _counts(known: Sequence[Entry]) -> dict[str, int]:
-    found = dict.fromkeys(("restorable", "audit_only", "safety", "damaged"), 0)
-    for one in known:
-        if one.snapshot is None or candidate(one).damage is not None:
-            kind = "damaged"
-        elif one.snapshot.purpose is Purpose.SAFETY:
-            kind = "safety"
-        else:
-            kind = "restorable" if one.snapshot.restorable else "audit_only"
-        found[kind] += 1
-    return found
-
-
-def _ended(past: journal.RunState) -> float:
-    return datetime.fromisoformat(past.at or past.started).timestamp()
-
-
-def _seconds(time: datetime | None) -> float | None:
-    return time.timestamp() if time else None
+def _keep(site: ConfiguredSite, screen: Screen, outcome: Outcome) -> None:
+    try:
+        outcomes.keep(site.state, outcome)
+    except OSError as error:
+        screen.warn(f"how {outcome.verb} ended is not kept: {error.strerror}")

@@ -28,6 +28,7 @@ NOUNS = {
     "vc run": "Runs of jobs, and their logs.",
     "vc spark": "One-off runs.",
     "config": "The configuration.",
+    "notify": "Those who are told what happens.",
     "generate": "Files made from the product itself; nothing is installed.",
 }
 # Command → where it is below `maint.cli`, from where it is imported when somebody asks for it; and how it is listed.
@@ -131,6 +132,8 @@ COMMANDS = {
     "config validate": ("site.config:validate", "Check the configuration without touching anything it names."),
     "config path": ("site.config:path", "Print the path of the configuration file in force."),
     "config init": ("site.config:init", "Write a commented sample configuration."),
+    "notify list": ("telling.notify:list_notices", "List who is told of what, and whether the last notice arrived."),
+    "notify test": ("telling.notify:test", "Tell a test, and say whether it arrived."),
     "generate systemd": ("help.generate:systemd", "Print the units that `maint schedule install` would write."),
     "generate man": ("help.generate:man", "Print the manual page maint(1)."),
     "generate schema": ("help.generate:schema", "Print a JSON schema."),

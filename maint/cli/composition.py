@@ -16,6 +16,7 @@ from maint.model.secret import Secret
 
 if TYPE_CHECKING:
     from maint.adapters.manager.client import ManagerClient
+    from maint.adapters.notify.sender import NoticeSender
     from maint.adapters.seal import AgeSeal
     from maint.adapters.sign import SshSigner
     from maint.adapters.ssh.fleet import FabricFleet
@@ -139,6 +140,14 @@ class ConfiguredSite:
         from maint.adapters.undo_store import SealedUndo
 
         return SealedUndo(self.state, self.seal)
+
+    @cached_property
+    def notices(self) -> "NoticeSender":
+        """Those who are told."""
+        from maint.adapters.notify.sender import NoticeSender
+        from maint.report.notice import body_of, text_of
+
+        return NoticeSender(self.settings.notify, self.secrets, self.clock, text=text_of, body=body_of)
 
     @cached_property
     def fingerprint_key(self) -> Secret:

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from maint.cli.screen import Screen
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import MaintError, UsageError
+from maint.errors import CannotReach, MaintError, UsageError
 from maint.model.formatting import parse_duration
 
 
@@ -53,11 +54,26 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
             _warn_of_window(site, screen)
         yield site, screen
     except MaintError as error:
+        if isinstance(error, CannotReach) and (way := way_to_lab(settings)):
+            rest = (error.hint or "").split("; ")[1:]  # without where to look at its manager
+            error.hint = "; ".join([way, *rest])
         if flags.connection.store and error.hint:
             error.hint = connected_hint(error.hint, flags.connection, settings)
         raise
     finally:
         site.close()
+
+
+def way_to_lab(settings: Settings) -> str:
+    """Return how the lab that a config belongs to is brought up; "" where it is no lab's, or it is up."""
+    from maint.cli.lab.switches import lab_folder
+    from maint.lab import control  # only where something was not reached
+
+    folder = settings.path.parent if settings.path else None
+    if folder is None or not control.is_down(folder):
+        return ""
+    where = "" if folder == lab_folder("") else f" --folder {shlex.quote(str(folder))}"
+    return f"the lab is down: `maint lab up{where}` brings it up"
 
 
 def limit_of(flags: Flags) -> float | None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +24,7 @@ from maint.restore.select_snapshot import chosen
 from maint.snapshots.verify import verdict_of
 from maint.steps.hosts.fan_out import texts
 from maint.steps.restore.deployment import AddClusters, PutDeployment, outgoing_of
-from maint.steps.virtual_clusters.locate import FindCluster
+from maint.steps.virtual_clusters.locate import FindCluster, contents_of
 
 _SHORTEST = 8  # characters of a digest that still tell plans apart
 
@@ -152,10 +152,18 @@ def _look(site: ConfiguredSite, action: Action) -> dict[str, Json]:
     """Return whether a virtual cluster that is to come back answers by now; no part of the plan's digest."""
     cluster = site.virtual_cluster(str(action.arguments["vc"]))
     settings = cluster.settings
-    return {"name": settings.name, "base_url": settings.base_url, "answers": cluster.answers(settings.base_url)}
+    answers, holds = cluster.answers(settings.base_url), None
+    if answers:
+        with suppress(MaintError):  # whoever is not let in learns so when the run looks
+            holds = contents_of(cluster)
+    if settings.base_url.rstrip("/") != str(action.arguments["source"]).rstrip("/"):
+        holds = None  # a new one, where things come back
+    return {"name": settings.name, "base_url": settings.base_url, "answers": answers, "holds": holds or None}
 
 
 def _answers(one: Mapping[str, Json]) -> str:
+    if one["holds"]:
+        return f"answers, and holds {one['holds']}: where that is still so, nothing in it is changed"
     if one["answers"]:
         return "answers"
     return "does not answer; where it still does not once the manager is back, the run stops and says what to do"

@@ -7,20 +7,21 @@ from inspect import GEN_CLOSED, getgeneratorstate
 from msgspec.structs import replace
 
 from maint.cli import run_key
-from maint.cli.after_run import after_run
+from maint.cli.after_run import Ending, after_run, planned, tell_start
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, opened
 from maint.cli.options import Flags
 from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
+from maint.cli.telling import outcomes
 from maint.config.resources import playbooks
 from maint.engine import journal
 from maint.engine.load import Library
 from maint.engine.lock import site_lock
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession, let_go
-from maint.errors import Interrupted, MaintError, PartlyDone, Refused, Unfinished
+from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan, Playbook
@@ -68,8 +69,9 @@ def run_playbook(
         site.works_on(_kinds(playbook))
 
         def make() -> Plan:
-            plan = make_plan(playbook, given, site, library(), flags.no_safety_net, only)
-            _refuse_stale(plan, expect)
+            with planned(site, screen, playbook.name, dry_run=flags.dry_run):
+                plan = make_plan(playbook, given, site, library(), flags.no_safety_net, only)
+                _refuse_stale(plan, expect)
             return plan
 
         agreed = prepared(flags, site, screen, make, beside, text=playbook.text)
@@ -283,6 +285,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
             return 0
         with site_lock(site.state, site.settings.name, f"dismissing run {past.id}", site.clock):
             journal.dismiss(site.state, past, site.clock.now(), reason)
+            outcomes.forget_run(site.state, past.id)
             if RESTORING & {action.kind for action in past.plan.actions} and (problem := let_go(site, past.id)):
                 screen.warn(problem)
         screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
@@ -291,10 +294,15 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
 
 def follow(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan) -> int:
     """Show a session's events, write its report, and return the exit code."""
-    failure: MaintError | None = None
+    failure: Exception | None = None
     results: list[Event] = []
+    begun, verb, seen = site.clock.now(), outcomes.verb_of(plan.source), False
 
     def show(event: Event | str) -> None:
+        nonlocal seen
+        if plan.locks and not seen:  # the lock is taken, and nothing is done yet
+            seen = True
+            tell_start(site, screen, verb)
         if isinstance(event, str):
             screen.say(event)
             return
@@ -305,7 +313,11 @@ def follow(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan
         _watch(session.events(), show)
     except MaintError as error:
         failure = _with_way_on(error, plan, session, site)
-    where = after_run(site, screen, session.run_id) if plan.locks and session.run_id else {}
+    except Exception as bug:
+        failure = bug
+    where: Mapping[str, str] = {}
+    if plan.locks and not isinstance(failure, Locked):
+        where = after_run(site, screen, Ending(verb, begun, session.run_id, failure))
     _show(screen, plan, session, results, where, failure)
     _tell_left(site, screen, session, plan)
     if failure is not None:
@@ -342,7 +354,7 @@ def _show(
     session: RunSession,
     results: list[Event],
     where: Mapping[str, str],
-    failure: MaintError | None,
+    failure: Exception | None,
 ) -> None:
     actions: list[Json] = [
         {

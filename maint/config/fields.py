@@ -95,16 +95,26 @@ def url(text: str) -> str:
         raise ValueError("must be a URL such as https://HOST/PATH") from None
     if not host or parts.username is not None or parts.password is not None or any(c.isspace() for c in text):
         raise ValueError("must be a URL such as https://HOST/PATH, without user or password")
-    if parts.scheme != "https" and not (parts.scheme == "http" and _loopback(host)):
+    if parts.scheme != "https" and not (parts.scheme == "http" and loopback(host)):
         raise ValueError("must begin with https://")
     return text
 
 
-def _loopback(host: str) -> bool:
+def loopback(host: str) -> bool:
+    """Whether a host name leads to this machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_address(text: str) -> bool:
+    """Whether a value that may be an address or a reference to one is the address itself."""
+    return text.startswith(("https://", "http://"))
+
+
+def _url_reference(text: str) -> str:
+    return url(text) if is_address(text) else check_reference(text)
 
 
 def endpoint(text: str) -> str:
@@ -199,6 +209,7 @@ ApiVersion = Annotated[
     int, BeforeValidator(_api_version), WithJsonSchema({"type": "string", "pattern": f"^{_API.pattern}$"})
 ]
 Url = Annotated[str, AfterValidator(url)]
+UrlReference = Annotated[str, AfterValidator(_url_reference)]
 Endpoint = Annotated[str, AfterValidator(endpoint)]
 StoreAddress = Annotated[str, AfterValidator(_store), AfterValidator(_placed_store)]
 FilePath = Annotated[Path, BeforeValidator(_path), AfterValidator(_placed), WithJsonSchema({"type": "string"})]

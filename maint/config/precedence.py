@@ -10,7 +10,8 @@ from maint.config import yaml
 from maint.config.error_messages import decode, inside, members
 from maint.config.fields import Place
 from maint.config.paths import config_file, expanded, state_folder
-from maint.config.schema import BrokenRule, Config, Site, SiteSettings, broken_rules
+from maint.config.rules import BrokenRule, broken_rules
+from maint.config.schema import Config, Site, SiteSettings
 from maint.config.sites_folder import with_sites
 from maint.config.suggestions import KeyPath, dotted, meant
 from maint.config.yaml import Document

@@ -1,6 +1,5 @@
 """The configuration as models: every key, its meaning, default, example; sample, JSON schema and reference follow."""
 
-from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -29,8 +28,8 @@ from maint.config.fields import (
     Text,
     Url,
 )
+from maint.config.notices import NoticeSettings
 from maint.config.secrets import FACTORY
-from maint.config.suggestions import KeyPath, meant
 from maint.errors import Invalid
 
 
@@ -303,6 +302,11 @@ class BackupSettings(Strict):
     )
     parts: PartsSettings = Field(default=PartsSettings(), description="further parts of a snapshot")
     keep: Keep | None = Field(default=None, description="what pruning keeps")
+    max_age: Duration = Field(
+        default=93600.0,
+        description="how old the newest verified restorable backup may get before it is stale",
+        examples=["26h"],
+    )
     minimum: Count = Field(default=3, description="verified restorable snapshots that pruning never goes below")
     reread: Duration = Field(
         default=604800.0,
@@ -398,6 +402,7 @@ class Site(Strict):
     hosts: tuple[HostSettings, ...] = Field(default=(), description="the hosts")
     backup: BackupSettings | None = Field(default=None, description="backups")
     virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
+    notify: tuple[NoticeSettings, ...] = Field(default=(), description="who is told of what")
     history: HistorySettings | None = Field(
         default=None, description="old runs are forgotten after each run; left out, by `playbook history --prune` alone"
     )
@@ -452,48 +457,3 @@ class Config(Strict):
         examples=["/var/lib/maint"],
     )
     sites: dict[Name, Site] = Field(description="the sites by name", min_length=1)
-
-
-class BrokenRule(Exception):
-    """A rule between keys that is broken: the place, what is wrong, and what to do next."""
-
-    def __init__(self, path: KeyPath, words: str, hint: str) -> None:
-        super().__init__(words)
-        self.path = path
-        self.words = words
-        self.hint = hint
-
-
-def broken_rules(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
-    """Tell which rules between keys of a site are broken."""
-    if site.manager.plain_port == site.manager.tls_port:
-        yield BrokenRule(
-            (*path, "manager", "tls_port"), "must differ from plain_port", "the usual ones are 7180 and 7183"
-        )
-    yield from _twice([host.name for host in site.hosts], (*path, "hosts"))
-    yield from _twice([cluster.name for cluster in site.virtual_clusters], (*path, "virtual_clusters"))
-    for number, cluster in enumerate(site.virtual_clusters):
-        yield from _twice([user.name for user in cluster.users], (*path, "virtual_clusters", number, "users"))
-    if site.backup:
-        yield from _twice([one.name for one in site.backup.s3.buckets], (*path, "backup", "s3", "buckets"))
-    yield from _strangers(site, path)
-    if site.backup and not (site.backup.recipients or site.backup.identity):
-        yield BrokenRule(
-            (*path, "backup"), "needs recipients, or an identity", "maint config init shows how a key pair is made"
-        )
-
-
-def _twice(names: Sequence[str], path: KeyPath) -> Iterator[BrokenRule]:
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            yield BrokenRule((*path, number, "name"), f"the name {name!r} is given twice", "give each its own name")
-
-
-def _strangers(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
-    """Accepted deviations of hosts that nobody knows would silently accept nothing."""
-    known = [host.name for host in site.hosts]
-    for number, accepted in enumerate(site.accepted):
-        for index, name in enumerate(accepted.hosts):
-            if name not in known:
-                hint = meant(name, known, "list it under hosts, or leave it out here")
-                yield BrokenRule((*path, "accepted", number, "hosts", index), f"there is no host {name!r}", hint)

@@ -15,13 +15,11 @@ import importlib
 import os
 import re
 import shlex
-import signal
 import stat
-import subprocess
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from pathlib import Path
 
+from maint.config.programs import run_program
 from maint.errors import Invalid, Refused
 from maint.model.secret import Secret, SecretBytes
 
@@ -168,10 +166,15 @@ class ReferencedSecrets:
         argv = shlex.split(words)
         environ = {name: value for name, value in self._environ.items() if name not in self._hidden}
         what = f"the command {argv[0]} that gives a secret"
-        out, err, status = _run(argv, environ, self._folder, self._command_timeout, what)
-        if status:
-            raise Invalid(f"{what} ended with status {status}", detail=_harmless(err, out))
-        return out, f"the output of {what}"
+        try:
+            ended = run_program(argv, environ=environ, folder=self._folder, timeout=self._command_timeout)
+        except TimeoutError as error:
+            raise Invalid(f"{what} {error}") from None
+        except OSError as error:
+            raise Invalid(f"{what} cannot be started: {error.strerror}") from None
+        if ended.status:
+            raise Invalid(f"{what} ended with status {ended.status}", detail=_harmless(ended.err, ended.out))
+        return ended.out, f"the output of {what}"
 
     def _keyring(self, rest: str) -> Secret:
         service, user = rest.split("/", 1)
@@ -238,41 +241,6 @@ def _refuse_shared(path: Path, facts: os.stat_result) -> None:
         )
     if facts.st_size > MAX_BYTES:
         raise Invalid(f"the secret file {path} is larger than {MAX_BYTES} bytes")
-
-
-def _run(
-    argv: list[str], environ: Mapping[str, str], folder: Path, timeout: float, what: str
-) -> tuple[bytes, bytes, int]:
-    try:
-        process = subprocess.Popen(
-            argv,
-            env=dict(environ),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise Invalid(f"{what} cannot be started: {error.strerror}") from None
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise Invalid(f"{what} did not end within {timeout:g} s") from None
-    finally:
-        _end(process)
-    return out, err, process.returncode
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.returncode is None:
-        # Its number is still taken, even when it has ended and only a child of it holds the pipe.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
 
 
 def _harmless(err: bytes, out: bytes) -> list[str]:

@@ -1,6 +1,6 @@
 """Which runs of a site are shown, and which are old enough to be forgotten: journal, answers, dismissal and report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,9 +10,22 @@ from maint.engine.journal import RUNS, RunState, history
 from maint.files import remove
 from maint.steps.hosts import undo
 from maint.steps.manager.window import remembered
+from maint.steps.services.kept_settings import promised
 from maint.steps.virtual_clusters.safety_net import KEPT_FOR
 
 REPORTS = "reports"
+
+
+class Old(msgspec.Struct, frozen=True):
+    """Old runs.
+
+    Attributes:
+        runs: those that may be forgotten, oldest first.
+        kept: those that stay since they can be undone: their ids, each with what puts it back.
+    """
+
+    runs: Sequence[RunState]
+    kept: Mapping[str, str]
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -35,8 +48,8 @@ class Wanted(msgspec.Struct, frozen=True):
         return all(condition() for condition in conditions)
 
 
-def prunable(state: Path, now: datetime, *, last: int, age: float) -> list[RunState]:
-    """Return the runs that may be forgotten, oldest first: neither among the newest, nor young, nor still needed.
+def prunable(state: Path, now: datetime, *, last: int, age: float) -> Old:
+    """Return the runs that may be forgotten: neither among the newest, nor young, nor still needed.
 
     Needed is a run that may be taken up, that opened a window that is still open, and one of which something is kept
     to be put back.
@@ -47,14 +60,17 @@ def prunable(state: Path, now: datetime, *, last: int, age: float) -> list[RunSt
     """
     runs = history(state)
     window = remembered(state)
-    needed = {one.run for one in undo.records(state)} | ({window.run} if window else set())
+    undoable = {one.run: f"what it replaced on {one.host} is kept" for one in undo.records(state)}
+    for run, day in promised(state, now).items():
+        undoable[run] = f"`maint playbook undo {run}` puts its settings back until {day}"
     limit = now - max(timedelta(seconds=age), KEPT_FOR)
-    old = runs[: max(len(runs) - last, 0)]
-    return [
+    old = [
         past
-        for past in old
-        if not past.resumable and past.id not in needed and datetime.fromisoformat(past.last) < limit
+        for past in runs[: max(len(runs) - last, 0)]
+        if not past.resumable and not (window and window.run == past.id) and datetime.fromisoformat(past.last) < limit
     ]
+    kept = {past.id: undoable[past.id] for past in old if past.id in undoable}
+    return Old([past for past in old if past.id not in kept], kept)
 
 
 def forget(state: Path, runs: Sequence[RunState]) -> None:

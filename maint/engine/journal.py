@@ -21,6 +21,7 @@ from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, remove, write_all
 from maint.model.events import Outcome, Result
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan
 
@@ -216,7 +217,7 @@ def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -
         format=FORMAT,
         version=maint.__version__,
         actor=actor(),
-        time=now.isoformat(),
+        time=show_time(now),
         plan=plan.to_json(),
         digest=plan.digest,
         options=dict(options),
@@ -234,7 +235,7 @@ def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Jso
     with suppress(OSError):  # without it, a full disk stops the run before its next act
         create(_room(path), bytes(_ROOM))
     journal = Journal(path)
-    journal.write("resumed", time=now.isoformat(), actor=actor(), options={**options, "pid": os.getpid()})
+    journal.write("resumed", time=show_time(now), actor=actor(), options={**options, "pid": os.getpid()})
     return journal
 
 
@@ -262,7 +263,7 @@ def _progress(past: RunState) -> str:
 def dismiss(state: Path, past: RunState, now: datetime, reason: str) -> None:
     """Write down that nobody is going to take a run up; the journal stays as it is."""
     path = state / RUNS / f"{past.id}.dismissed"
-    content = {"time": now.isoformat(), "actor": actor(), "reason": reason}
+    content = {"time": show_time(now), "actor": actor(), "reason": reason}
     try:
         create(path, json.dumps(content, ensure_ascii=False).encode() + b"\n")
     except OSError as error:

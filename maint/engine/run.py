@@ -21,6 +21,7 @@ from maint.errors import (
     WorkFailed,
 )
 from maint.model.events import Event, Happening, Outcome, Result
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan
 from maint.ports import Site
@@ -313,7 +314,7 @@ class Runner:
         return Event(self._site.clock.now(), index, what, detail, outcome)
 
     def _now(self) -> str:
-        return self._site.clock.now().isoformat()
+        return show_time(self._site.clock.now())
 
 
 def _worked_out(action: Action, key: str, values: Mapping[str, Json]) -> Json:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from maint.engine.forms import PlaybookForm
+from maint.errors import Invalid
 from maint.model.json import Json
 from maint.model.plan import ParameterType
 from maint.steps.registry import STEPS
@@ -16,19 +17,27 @@ def playbook_schema() -> dict[str, Json]:
     step = whole["$defs"]["StepForm"]
     step["properties"]["do"] = {"enum": sorted(STEPS), "description": "the step kind"}
     step["oneOf"] = [{"required": ["do"]}, {"required": ["playbook"]}]
-    step["allOf"] = [
-        {
-            "if": {"properties": {"do": {"const": kind}}, "required": ["do"]},
-            "then": {"properties": {"with": _arguments(kind)}, "description": STEPS[kind].help},
-        }
-        for kind in sorted(STEPS)
-    ]
+    step["allOf"] = [_rule(kind) for kind in sorted(STEPS) if _usable(kind)]
     whole["$defs"]["ParameterForm"]["properties"]["type"] = {"enum": [str(one) for one in ParameterType]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **whole,
         "title": "A playbook of maint",
         "description": "`maint help playbooks` tells what its keys mean, `maint help steps` what its steps do",
+    }
+
+
+def _usable(kind: str) -> bool:
+    try:
+        return kind in STEPS.own or STEPS[kind] is not None
+    except Invalid:  # a package of somebody else is broken: a playbook that names its step is told so
+        return False
+
+
+def _rule(kind: str) -> Json:
+    return {
+        "if": {"properties": {"do": {"const": kind}}, "required": ["do"]},
+        "then": {"properties": {"with": _arguments(kind)}, "description": STEPS[kind].help},
     }
 
 

@@ -13,6 +13,7 @@ from maint.engine.run import Runner
 from maint.engine.run_conflicts import refuse_conflicting
 from maint.errors import Locked, PartlyDone, Refused, WorkFailed
 from maint.model.events import Event
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Plan
 from maint.ports import Site
@@ -112,7 +113,7 @@ class RunSession:
         if self._past is not None:
             journal = journals.reopen(self._site.state, self._past, now, self._options)
             for lane, values in self._answers.items():
-                journal.write("answers", lane=lane, values=dict(values), time=now.isoformat())
+                journal.write("answers", lane=lane, values=dict(values), time=show_time(now))
                 self._past.apply_answers(lane, values)
             return journal
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})

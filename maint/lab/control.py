@@ -79,6 +79,20 @@ def status(folder: Path) -> Status:
     return ask(folder, "status")
 
 
+def is_down(folder: Path) -> bool:
+    """Return whether there is a lab in a folder of which nothing answers: no process of its own, no port."""
+    if not is_lab(folder) or _answers(folder):
+        return False
+    facts = json.loads((folder / MADE_FROM).read_text())
+    ports = [facts["plain_port"], facts["tls_port"], *list(facts.get("ssh_ports", {}).values())[:1]]
+    return not any(_listens(int(port)) for port in ports)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def down(folder: Path) -> bool:
     """Take a lab down, its files stay; return whether there was one up."""
     if not _answers(folder):

@@ -1,7 +1,8 @@
-"""Durations as people write them (`90s`, `30m`, `24h`, `7d`) and sizes as people read them."""
+"""Durations as people write them (`90s`, `30m`, `24h`, `7d`), sizes as people read them, and the one form of a time."""
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -26,6 +27,11 @@ def show_duration(seconds: float) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts[:2])
+
+
+def show_time(time: datetime) -> str:
+    """Return a time as every file and output of ours carries it, such as `2026-11-21T02:15:00.123Z`."""
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def show_size(count: int) -> str:

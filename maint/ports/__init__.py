@@ -32,6 +32,7 @@ from maint.ports.hosts import Fleet as Fleet
 from maint.ports.hosts import Ran as Ran
 from maint.ports.hosts import Shell as Shell
 from maint.ports.hosts import ShellSight as ShellSight
+from maint.ports.notices import Notices as Notices
 from maint.ports.streams import Answer as Answer
 from maint.ports.virtual_cluster import VirtualCluster as VirtualCluster
 from maint.ports.virtual_cluster import VirtualClusterSight as VirtualClusterSight
@@ -407,6 +408,10 @@ class Site(Sight, Protocol):
     @property
     def undo(self) -> Undo:
         """What must be kept to take something back."""
+
+    @property
+    def notices(self) -> Notices:
+        """Those who are told."""
 
     @property
     def person(self) -> Person | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from maint.model.finding import Contact, Finding, State
-from maint.model.formatting import fold
+from maint.model.formatting import fold, show_count
 from maint.model.json import Json
 from maint.render import from_file
 
@@ -108,7 +108,7 @@ def summary(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
     """Return one line for people."""
     count = Counter(finding.state for finding in findings)
     reached = sum(contact.reached for contact in contacts)
-    hosts = f"{reached} of {len(contacts)} hosts answered"
+    hosts = f"{reached} of {show_count(len(contacts), 'host')} answered"
     return f"{hosts}: " + ", ".join(f"{count[state]} {state.value}" for state in ORDER)
 
 

@@ -13,14 +13,13 @@ from maint.deployment.normalize import Tree, normalize
 from maint.deployment.reader import blocks
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import Refused
-from maint.model.formatting import show_duration
+from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json, digest
 from maint.model.manager import Presence
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.payload import Outgoing
 from maint.restore.subset import same_places
-from maint.snapshots.manifest import show_time
 
 _SHOWN = 20  # differences that people see; programs get all
 

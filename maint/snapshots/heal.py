@@ -17,13 +17,14 @@ from maint.deployment.judge import Judge
 from maint.deployment.normalize import identity
 from maint.deployment.sensitive import REDACTED, hidden, masked, readable
 from maint.errors import Invalid, Refused
+from maint.model.formatting import show_time
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Site
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.extra_parts import truststore_finding
 from maint.snapshots.in_progress import storing
-from maint.snapshots.manifest import new_id, show_time
+from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import (
     LICENSE,
     MANAGER_FILES,

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from maint.errors import WorkFailed
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.snapshot import (
     FORMAT,
@@ -60,11 +61,6 @@ def is_id(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def show_time(time: datetime) -> str:
-    """Return a time as JSON carries it, such as `2026-11-21T02:15:00.123Z`."""
-    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]

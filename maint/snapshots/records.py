@@ -9,10 +9,11 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.errors import WorkFailed
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.manifest import show_time, stamp, time_of
+from maint.snapshots.manifest import stamp, time_of
 from maint.snapshots.parts import listing, read_signed
 
 FORMAT = "maint-record/1"

@@ -19,6 +19,7 @@ from maint.ports import (
     Clock,
     Fleet,
     Manager,
+    Notices,
     Person,
     Seal,
     Secrets,
@@ -271,6 +272,11 @@ class SiteWithStore:
     def person(self) -> Person | None:
         """The site's own."""
         return self._site.person
+
+    @property
+    def notices(self) -> Notices:
+        """The site's own."""
+        return self._site.notices
 
     @property
     def undo(self) -> Undo:

@@ -12,13 +12,14 @@ from maint.deployment.reader import blocks
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import StoreFailed, WorkFailed
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
 from maint.render import from_file
 from maint.snapshots.archive import paths
 from maint.snapshots.in_progress import begin, end
-from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode, show_time
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
 from maint.snapshots.parts import (
     DEPLOYMENT,
     LICENSE,

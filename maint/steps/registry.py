@@ -2,24 +2,24 @@
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
-from maint.errors import Invalid
+from maint import plugins
 from maint.steps.step import Step
-
-GROUP = "maint.steps"  # the entry points by which installed packages offer step kinds of their own
 
 
 class Kinds(MutableMapping[str, Step[Any]]):  # Any: each kind has its own model of arguments
-    """Step kinds by name, from places given as `MODULE.CLASS` in this room."""
+    """Step kinds by name, from places given as `MODULE.CLASS` in this room, and those that installed packages offer."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._kinds: dict[str, str | Step[Any]] = dict(places)
+        self.own = frozenset(places)
 
     def __getitem__(self, name: str) -> Step[Any]:
-        if name not in self._kinds and (entry := plugged(name)) is not None:
-            self._kinds[name] = loaded_plugin(entry)
+        if name not in self._kinds and (entry := plugins.offered(plugins.STEPS).get(name)) is not None:
+            rule = f'its class extends maint.steps.step.Step and has `kind = "{name}"`'
+            self._kinds[name] = plugins.load(entry, "step kind", lambda kind: own_kind(kind, entry), rule)
         found = self._kinds[name]
         if isinstance(found, str):
             module, _, kind = found.rpartition(".")
@@ -33,37 +33,23 @@ class Kinds(MutableMapping[str, Step[Any]]):  # Any: each kind has its own model
         del self._kinds[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
+        return iter(self._all())
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return len(self._all())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._kinds or (isinstance(name, str) and plugged(name) is not None)
+        return name in self._kinds or name in plugins.offered(plugins.STEPS)
+
+    def _all(self) -> Mapping[str, object]:
+        return {**self._kinds, **plugins.offered(plugins.STEPS)}
 
 
-def plugged(name: str) -> EntryPoint | None:
-    """Return the step kind of that name which an installed package offers, None where none does; loads nothing."""
-    return next(iter(entry_points(group=GROUP, name=name)), None)
-
-
-def loaded_plugin(entry: EntryPoint) -> Step[Any]:
-    """Read a package's step kind in.
-
-    Raises:
-        Invalid: it cannot be imported, or is no step kind of the name under which it is offered.
-    """
-    package = entry.dist.name if entry.dist else "an installed package"
-    hint = f"update or uninstall {package}; step kinds of maint itself need none of it"
-    try:
-        kind = entry.load()
-    except Exception as error:  # whatever a package of somebody else does when it is imported
-        words = f"step kind {entry.name} of the package {package} cannot be loaded: {type(error).__name__}: {error}"
-        raise Invalid(words, hint=hint) from error
-    if not (isinstance(kind, type) and issubclass(kind, Step) and getattr(kind, "kind", None) == entry.name):
-        words = f"{entry.value} of the package {package} is no step kind named {entry.name}"
-        raise Invalid(words, hint=f'its class extends maint.steps.step.Step and has `kind = "{entry.name}"`')
-    return kind()
+def own_kind(kind: object, entry: EntryPoint) -> Step[Any] | None:
+    """Return the step of a package's class, None where it is no step kind of the name under which it is offered."""
+    if isinstance(kind, type) and issubclass(kind, Step) and getattr(kind, "kind", None) == entry.name:
+        return kind()
+    return None
 
 
 STEPS = Kinds(

@@ -44,11 +44,22 @@ sites:
       recipients: [{RECIPIENT}]
       identity: file:/etc/maint/identity
       keep: {{last: 3, daily: 7, weekly: 5, monthly: 12}}
+      max_age: 30h
       minimum: 3
       signing_key: file:/etc/maint/signing
       fingerprint_key: file:/etc/maint/fingerprint
       trusted_keys: ["{PUBLIC_KEY}"]
     metrics: metrics/maint.prom
+    notify:
+      - name: night-shift
+        on: [failure, recovered]
+        verbs: [backup create]
+        timeout: 5s
+        webhook: {{url: file:/etc/maint/chat, format: slack, token: "env:TOKEN", ca: /etc/maint/ca.pem}}
+        mail: {{host: mail.example.internal, port: 25, tls: starttls, username: maint, password: "env:MAIL",
+               sender: maint@example.internal, to: [ops@example.internal], ca: /etc/maint/ca.pem}}
+        ping: {{url: "https://ping.example/uuid", start: /start, success: "", failure: /fail, ca: /etc/maint/ca.pem}}
+        exec: {{command: [/usr/local/bin/page, --now]}}
     virtual_clusters:
       - name: default-vc
         base_url: https://abcd1234.cde-efgh5678.apps.example.internal/dex/api/v1
@@ -92,8 +103,15 @@ def test_every_key_of_the_promised_sample_reaches_the_settings(tmp_path: Path) -
     assert site.ssh.sudo_password == "env:SUDO"
     assert site.accepted[0].until.isoformat() == "2027-06-30"
     assert site.metrics == tmp_path / "metrics/maint.prom"
+    (notice,) = site.notify
+    assert notice.webhook and notice.mail and notice.ping and notice.exec
+    assert (notice.on, notice.verbs, notice.timeout) == (("failure", "recovered"), ("backup create",), 5.0)
+    assert (notice.webhook.format, notice.mail.at) == ("slack", ("mail.example.internal", 25))
+    assert (notice.ping.failure, notice.exec.command) == ("/fail", ("/usr/local/bin/page", "--now"))
+    assert set(notice.references().values()) == {"file:/etc/maint/chat", "env:TOKEN", "env:MAIL"}
     assert site.hosts_in("ecs") == (HostSettings(name="ecs-1", address="10.0.0.21", groups=("ecs-master", "ecs")),)
     assert site.backup is not None
+    assert site.backup.max_age == 30 * 3600
     assert site.backup.keep == Keep(last=3, daily=7, weekly=5, monthly=12)
     assert site.backup.copies == ("s3://bucket/maint", str(tmp_path / "copies"))
     assert site.backup.fingerprint_key == "file:/etc/maint/fingerprint"
@@ -149,6 +167,11 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
             "'until'",
         ),
         ("owner: ops", "owner: ^' '", "must say something"),
+        ("tls: starttls", "tls: ^none", "only to this machine itself"),
+        ("url: file:/etc/maint/chat", "url: ^http://chat.example/s3cret", "must begin with https://"),
+        ("url: file:/etc/maint/chat", "url: ^s3cret", "must be a reference"),
+        ('username: maint, password: "env:MAIL",', "username: ^maint,", "has no password beside it"),
+        ("on: [failure, recovered]", "on: [failure, ^always]", "must be"),
         ("reason: agreed with security", "reason: ^''", "must say something"),
         ("utility: /opt/maint/cde-utils.sh", "utility: ^cde-utils.sh", "must be the absolute path"),
         ("utility: /opt/maint/cde-utils.sh", "utility: ^/opt/", "must be the absolute path"),

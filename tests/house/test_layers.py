@@ -7,11 +7,12 @@ import pytest
 from tests.house.source import imports, modules
 
 GROUND = {"errors"}
-NOUNS = {*GROUND, "model", "ports", "config", "render"}
+NOUNS = {*GROUND, "model", "ports", "config", "render", "plugins"}
 MAY_IMPORT = {
     "errors": set(),
     "files": GROUND,
     "retry": GROUND,
+    "plugins": GROUND,
     "model": GROUND,
     "ports": {*GROUND, "model", "config"},
     "config": {*GROUND, "files", "model"},
@@ -22,7 +23,7 @@ MAY_IMPORT = {
     "restore": {*NOUNS, "files", "retry", "deployment", "snapshots"},
     "steps": {*NOUNS, "files", "retry", "deployment", "snapshots", "restore", "checks"},
     "engine": {*NOUNS, "files", "retry", "deployment", "snapshots", "restore", "checks", "steps"},
-    "adapters": {*GROUND, "files", "retry", "model", "ports", "config"},
+    "adapters": {*GROUND, "files", "retry", "model", "ports", "config", "plugins"},
     "lab": {*GROUND, "files", "model"},
     "report": {*GROUND, "files", "model", "render"},
     "help": set(),

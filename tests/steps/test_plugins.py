@@ -1,11 +1,17 @@
-"""A package that is installed beside maint offers step kinds of its own; a broken one breaks nothing else."""
+"""A package that is installed beside maint offers own step kinds and checks; a broken one breaks nothing else."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from maint.checks.facts import Answered, Setting, SiteFacts
+from maint.checks.facts_file import to_json
+from maint.checks.gather import questions_of
+from maint.checks.registry import CHECKS, named
 from maint.steps.registry import STEPS
+from tests.checks.facts import NOW, host
 from tests.steps.operator import maint
 
 PLUGIN = Path(__file__).parent / "plugin"
@@ -21,19 +27,21 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Return what installs a package from the folder `plugin`, as an editable installation does."""
     (tmp_path / "config.yaml").write_text(CONFIG)
 
-    def install(**kinds: str) -> None:
+    def install(group: str = "maint.steps", **kinds: str) -> None:
         info = tmp_path / "greeting-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n")
         lines = [f"{name.replace('_', '.')} = {place}" for name, place in kinds.items()]
-        (info / "entry_points.txt").write_text("[maint.steps]\n" + "\n".join(lines) + "\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n" + "\n".join(lines) + "\n")
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.syspath_prepend(str(PLUGIN))
 
     yield install
     monkeypatch.undo()  # once nothing is installed any more, asking for it loads nothing
     STEPS.pop("greeting.say", None)
+    CHECKS.forget("greeting")
     sys.modules.pop("greeting", None)
+    sys.modules.pop("greeting.checks", None)
 
 
 def play(folder: Path, kind: str = "greeting.say", verb: str = "run", given: str = "name: ann"):
@@ -68,8 +76,52 @@ def test_one_that_cannot_be_loaded_names_its_package_and_breaks_nothing_else(
     assert maint("playbook", "list").code == 0
 
 
-def test_packages_are_not_looked_at_where_no_step_asks_for_them(installed, tmp_path: Path) -> None:
+def test_packages_are_not_read_in_where_no_step_or_check_asks_for_them(installed, tmp_path: Path) -> None:
     installed(greeting_say="greeting:Say")
     assert play(tmp_path, kind="assert", given="that: 'true'").code == 0
-    assert maint("help", "steps").code == 0
+    assert maint("playbook", "list").code == 0
     assert "greeting" not in sys.modules
+
+
+def test_its_steps_stand_in_the_help_the_schema_and_among_what_may_be_meant(installed, tmp_path: Path) -> None:
+    installed(greeting_say="greeting:Say")
+    assert "did you mean 'greeting.say'?" in play(tmp_path, kind="greeting.sya").err
+    told = maint("help", "steps").out
+    assert "## greeting.say\n\nFrom the package greeting. Greet somebody." in told
+    assert "who is greeted" in told
+    schema = maint("generate", "schema", "playbook").json["$defs"]["StepForm"]
+    assert "greeting.say" in schema["properties"]["do"]["enum"]
+    rule = next(one for one in schema["allOf"] if one["if"]["properties"]["do"]["const"] == "greeting.say")
+    assert "name" in rule["then"]["properties"]["with"]["properties"]
+
+
+def test_steps_that_cannot_be_loaded_leave_help_and_schema_whole(installed) -> None:
+    installed(greeting_say="greeting:Gone")
+    assert "Not usable: step kind greeting.say of the package greeting cannot be loaded" in maint("help", "steps").out
+    assert maint("generate", "schema", "playbook").code == 0
+
+
+def test_its_checks_are_listed_chosen_asked_and_judged_like_those_of_maint(installed, tmp_path: Path) -> None:
+    assert maint("host", "check", "--facts", "none", "--check", "greeting.motd").code != 0
+    installed("maint.checks", greeting="greeting.checks")
+    listed = {one["id"]: one for one in maint("host", "check", "--list", "-o", "json").json["checks"]}
+    assert "/etc/motd" in listed["greeting.motd"]["commands"]["greeting_motd"]
+    assert list(questions_of(named(["greeting.motd"]), "B")) == ["greeting_motd"]
+    facts = SiteFacts(NOW, setting=Setting("cm", 1, 2))
+    host({"greeting_motd": "good day"}, name="wn01", site=facts)
+    host({"greeting_motd": Answered(0, "hello")}, name="wn02", site=facts)
+    kept = tmp_path / "facts.json"
+    kept.write_text(json.dumps(to_json(facts, {"site": "prod", "checks": ["greeting.motd"], "accepted": []})))
+    said = maint("host", "check", "--facts", str(kept), "-o", "json")
+    found = {one["hosts"][0]: (one["state"], one["observed"]) for one in said.json["findings"]}
+    assert found == {"wn01": ("warn", "/etc/motd greets nobody"), "wn02": ("pass", "hello")}
+    said = maint("host", "check", "--facts", str(kept), "--check", "greeting.mtd")
+    assert "did you mean 'greeting.motd'?" in said.err
+
+
+@pytest.mark.parametrize("place", ["greeting.gone", "greeting.checks:motd", "greeting"])
+def test_checks_that_cannot_be_loaded_name_their_package(installed, place: str) -> None:
+    installed("maint.checks", greeting=place)
+    said = maint("host", "check", "--list")
+    assert (said.code, "the package greeting" in said.err) == (3, True)
+    assert [check.id for check in named(["os.thp"])] == ["os.thp"]

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from maint.cli.after_run import planned
 from maint.cli.command import command
 from maint.cli.open_site import opened, settings_of
 from maint.cli.options import CHANGES, STORE_ALONE, Flags, argument, option
@@ -55,8 +56,9 @@ def prune(
     """Remove the snapshots that neither policy, nor floor, nor a hold keeps; tells the reason for each."""
     given: dict[str, Json] = {"thaw": thaw, "damaged": damaged}
     with opened(flags) as (site, screen):
-        plan = make_plan(library().load("prune"), given, site, library())
-        decided = verdict(site, thaw=True, damaged=damaged)
+        with planned(site, screen, "prune", dry_run=flags.dry_run):
+            plan = make_plan(library().load("prune"), given, site, library())
+            decided = verdict(site, thaw=True, damaged=damaged)
         shown = table(["ID", "FATE", "WHY"], [list(line) for line in lines(decided)])
         if flags.dry_run:
             fates: list[Json] = [

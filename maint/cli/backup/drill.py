@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from maint.cli.after_run import after_run
+from maint.cli.after_run import followed
 from maint.cli.backup.rehearsal import LabRehearsal
 from maint.cli.command import command
 from maint.cli.lab.switches import switches_of
@@ -42,7 +42,10 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
             screen.emit({"snapshot": snapshot.id}, words)
             return 0
         rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, switches)
-        with site_lock(site.state, site.settings.name, "backup drill", site.clock):
+        with (
+            site_lock(site.state, site.settings.name, "backup drill", site.clock),
+            followed(site, screen, "backup drill"),
+        ):
             steps = rehearse_restore(site, rehearsal, snapshot)
             while True:
                 try:
@@ -50,14 +53,13 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
                 except StopIteration as end:
                     found: Drilled = end.value
                     break
-            after_run(site, screen)
-        screen.emit({"drill": found.to_json()}, _table(found))
-    if not found.passed:
-        raise WorkFailed(
-            f"the drill of snapshot {found.snapshot} failed: {found.reason}",
-            detail=list(found.detail),
-            hint="this snapshot would not come back as it is: `maint backup create --open-window`, then drill again",
-        )
+            screen.emit({"drill": found.to_json()}, _table(found))
+            if not found.passed:
+                raise WorkFailed(
+                    f"the drill of snapshot {found.snapshot} failed: {found.reason}",
+                    detail=list(found.detail),
+                    hint="it would not come back as it is: `maint backup create --open-window`, then drill again",
+                )
     return 0
 
 

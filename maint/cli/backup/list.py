@@ -14,11 +14,11 @@ from maint.cli.screen import Screen, table
 from maint.cli.site import summary
 from maint.engine.lock import site_lock
 from maint.errors import WorkFailed
-from maint.model.formatting import show_count, show_duration, show_size
+from maint.model.formatting import show_count, show_duration, show_size, show_time
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.snapshots.catalogue import Entry, entries, find, sweep
-from maint.snapshots.manifest import clusters_json, show_time
+from maint.snapshots.manifest import clusters_json
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import Drill, drills, last_good
@@ -119,10 +119,13 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
         Locked: another run works on the site.
         WorkFailed: a snapshot is not sound; the list has been shown.
     """
-    from maint.cli.after_run import after_run  # the list itself is had in half the time without it
+    from maint.cli.after_run import followed  # the list itself is had in half the time without it
 
-    failed = []
-    with site_lock(site.state, site.settings.name, "backup list, rebuilding", site.clock):
+    failed = list[str]()
+    with (
+        site_lock(site.state, site.settings.name, "backup list, rebuilding", site.clock),
+        followed(site, screen, "backup list"),
+    ):
         sweep(site, site.clock.now())
         for entry in entries(site):
             level = 3 if entry.snapshot is not None and entry.snapshot.restorable else 2
@@ -130,14 +133,13 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
             record(site, judged)
             screen.say(f"{entry.id}: {judged.words}")
             failed += [entry.id] if judged.result is Trust.FAILED else []
-        after_run(site, screen)
-    _list(site, screen)
-    if failed:
-        raise WorkFailed(
-            f"{show_count(len(failed), 'snapshot')} not sound",
-            detail=failed,
-            hint="`maint backup verify ID` says what is wrong",
-        )
+        _list(site, screen)
+        if failed:
+            raise WorkFailed(
+                f"{show_count(len(failed), 'snapshot')} not sound",
+                detail=failed,
+                hint="`maint backup verify ID` says what is wrong",
+            )
 
 
 def _cells(entry: Entry) -> list[str]:

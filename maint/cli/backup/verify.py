@@ -1,10 +1,11 @@
 """`maint backup verify`: prove that a snapshot is what it says."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Annotated
 
-from maint.cli.after_run import after_run
+from maint.cli.after_run import followed
 from maint.cli.backup.drill import rehearse
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
@@ -52,9 +53,10 @@ def verify(
             screen.emit({"snapshots" if stale else "snapshot": told, "level": deepest}, words)
             return 0
         levels = {one: deepest if level else min(deepest, _usual(site, one)) for one in chosen}
-        if stale:
-            return _verified_all(site, screen, levels, keep=configured)
-        return _verified(site, screen, chosen[0], levels[chosen[0]], keep=configured)
+        with followed(site, screen, "backup verify") if configured else nullcontext():
+            if stale:
+                return _verified_all(site, screen, levels, keep=configured)
+            return _verified(site, screen, chosen[0], levels[chosen[0]], keep=configured)
 
 
 def _usual(site: ConfiguredSite, found: str) -> int:
@@ -89,8 +91,6 @@ def _verified_all(site: ConfiguredSite, screen: Screen, levels: Mapping[str, int
     words = "\n".join(f"{one.snapshot}: {one.words}" for one in found)
     data: list[Json] = [one.to_json() for one in found]
     screen.emit({"verifications": data}, words or "no snapshot was verified so long ago")
-    if keep:
-        after_run(site, screen)
     failed = [one for one in found if one.result is Trust.FAILED]
     if failed:
         told = f"{show_count(len(failed), 'snapshot')} of {len(found)} failed"
@@ -118,8 +118,6 @@ def _verified(site: ConfiguredSite, screen: Screen, found: str, level: int, *, k
         PartlyDone: it could not be told to that depth.
     """
     judged = _judged(site, found, level, keep=keep)
-    if keep:
-        after_run(site, screen)
     screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
     if judged.result is Trust.FAILED:
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]

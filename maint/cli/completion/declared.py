@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from maint.checks.registry import CHECKS
+from maint.checks.registry import OWN
 from maint.cli.app import COMMANDS, NOUNS
 from maint.cli.boundary import OUTPUTS
 from maint.cli.command import Command, Made, loaded
@@ -73,7 +73,7 @@ def _choices(name: str, command: Command) -> Json:
         "--output": (*OUTPUTS, *command.outputs), "--color": ("auto", "always", "never"), "--form": ("systemd", "cron"),
     }  # fmt: skip
     if name == "--check":
-        return _pairs(dict.fromkeys(CHECKS, ""))
+        return _pairs(dict.fromkeys(OWN, ""))
     return [[one, ""] for one in fixed[name]] if name in fixed else _OPTIONS.get(name, "")
 
 

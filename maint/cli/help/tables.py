@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import get_origin
 
+from maint import plugins
 from maint.cli.app import COMMANDS
 from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, loaded
@@ -12,6 +13,7 @@ from maint.config.precedence import GENERAL, OVERRIDES
 from maint.config.resources import playbooks
 from maint.config.sample import reference
 from maint.engine.load import Library
+from maint.errors import Invalid
 from maint.lab.faults import FAULTS, TARGETS
 from maint.lab.manager.api.routes import ROUTES
 from maint.lab.switches import SWITCHES
@@ -127,7 +129,17 @@ def _bare(value: object) -> str:
 def _steps(_: str, text: str) -> str:
     """The step kinds of which the topic itself says nothing more."""
     others = [kind for kind in STEPS if f"{{{{ step: {kind} }}}}" not in text]
-    return "\n\n".join(f"## {kind}\n\n{STEPS[kind].help}\n\n{_arguments(kind, '')}" for kind in others)
+    return "\n\n".join(f"## {kind}\n\n{_step(kind)}" for kind in others)
+
+
+def _step(kind: str) -> str:
+    """Return what a step kind does and takes; of one that cannot be read in, why not."""
+    try:
+        told = f"{STEPS[kind].help}\n\n{_arguments(kind, '')}"
+    except Invalid as error:
+        return f"Not usable: {error.message}."
+    entry = None if kind in STEPS.own else plugins.offered(plugins.STEPS).get(kind)
+    return f"From the package {plugins.package_of(entry)}. {told}" if entry else told
 
 
 def _playbooks(*_: str) -> str:

@@ -13,11 +13,11 @@ from maint.checks.evaluate import acceptances, judge
 from maint.checks.facts import SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, setting_of
-from maint.checks.registry import CHECKS, QUESTIONS, must_exist, select
+from maint.checks.registry import CHECKS, must_exist, named, select
 from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
 from maint.cli.hosts.inventory import Source, inventory
-from maint.cli.open_site import limit_of, opened
+from maint.cli.open_site import limit_of, opened, settings_of, way_to_lab
 from maint.cli.options import Flags, Several, option
 from maint.cli.screen import Screen, table
 from maint.config.schema import Accepted
@@ -79,11 +79,12 @@ def _show_list(flags: Flags, groups: Sequence[str], phase: str) -> int:
     known = [
         c for c in CHECKS.values() if (not groups or set(groups) & set(c.groups)) and (not phase or phase in c.phases)
     ]
+    asked = CHECKS.questions()
     data: list[Json] = [
         {
             "id": c.id, "groups": list(c.groups), "severity": c.severity.value, "phases": list(c.phases),
             "opt_in": c.opt_in, "needs_manager": c.needs_manager, "expected": c.expected, "why": c.why,
-            "remedy": c.remedy, "source": c.reference, "commands": {name: QUESTIONS[name] for name in c.asks},
+            "remedy": c.remedy, "source": c.reference, "commands": {name: asked[name] for name in c.asks},
         }
         for c in known
     ]  # fmt: skip
@@ -150,11 +151,12 @@ def _kept(request: CheckRequest) -> tuple[SiteFacts, Sequence[Check], Sequence[A
     if request.chosen:
         checks = select(request.ids, request.groups, request.phase or site.setting.phase)
     else:
-        strange = [each for each in kept if each not in list(CHECKS)] if isinstance(kept, list) else []
-        if not isinstance(kept, list) or not kept or strange:
+        listed = kept if isinstance(kept, list) else []
+        strange = [each for each in listed if not (isinstance(each, str) and each in CHECKS)]
+        if not listed or strange:
             what = f"for check {str(strange[0])[:40]!r}, which there is not here" if strange else "for no check"
             raise Invalid(f"{request.facts} was taken {what}", hint="choose with --check, --group or --phase")
-        checks = [check for check in CHECKS.values() if check.id in kept]
+        checks = named([str(each) for each in listed])
     try:
         accepting = acceptances(_listed(accepted))
     except ValueError as error:
@@ -198,6 +200,8 @@ def _gathered(
         fleet = FabricFleet(configured.settings, configured.secrets, heard=tell, stopped=stopped)
         site = ask_site(configured, enquiry, fleet, timeout=limit_of(flags))
         _warn_of_logins(screen, site)
+        if not all(host.reached for host in site.hosts) and (way := way_to_lab(settings_of(flags))):
+            screen.say(f"hint: {way}")
         if request.save and flags.dry_run:
             screen.say(f"would keep in {request.save} what the hosts said")
         elif request.save:
@@ -290,7 +294,9 @@ def _told(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
     troubled = [row for row in reports.by_host(findings, contacts) if any(cell != "0" for cell in row[2:5])]
     heads = ["HOST", "ANSWERED", *(state.value.upper() for state in reports.ORDER)]
     parts = ["\n".join(lines), "\n".join(unreached), table(heads, troubled) if troubled else ""]
-    return "\n\n".join([part for part in parts if part] + [reports.summary(findings, contacts)])
+    skipped = not screen.verbose and any(one.state is State.SKIP for one in findings)
+    summary = reports.summary(findings, contacts) + ("; `-v` shows what was skipped, and why" if skipped else "")
+    return "\n\n".join([part for part in parts if part] + [summary])
 
 
 def _spelled(state: str, check: str, where: str, observed: str, expected: str, remedy: str) -> str:

@@ -12,6 +12,7 @@ from maint.engine import journal
 from maint.engine.journal import Record, RunState
 from maint.engine.lock import is_held
 from maint.errors import Refused
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Action
 from maint.steps.flow.approval import Approval, answer
@@ -37,7 +38,7 @@ def approve(
         if flags.dry_run:
             screen.say(f"would be {said}: {question}")
             return 0
-        answer(site.state, past.id, token, Approval(not reject, actor(), now.isoformat(), note))
+        answer(site.state, past.id, token, Approval(not reject, actor(), show_time(now), note))
         screen.say(f"{said}: {question}")
         if not is_held(site.state):
             screen.say(f"`maint playbook resume {past.id}` goes on")
@@ -48,7 +49,7 @@ def approve(
             "by": actor(),
             "note": note,
         }
-        screen.emit({"approval": {**data, "at": now.isoformat()}}, "")
+        screen.emit({"approval": {**data, "at": show_time(now)}}, "")
         return 0
 
 

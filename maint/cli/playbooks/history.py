@@ -16,6 +16,7 @@ from maint.engine.lock import site_lock
 from maint.errors import UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration
 from maint.model.json import Json
+from maint.steps.services.kept_settings import expire
 
 _LAST, _AGE = 100, 90 * 86400.0  # runs and seconds that stay where neither flags nor config say otherwise
 
@@ -101,16 +102,19 @@ def _prune(flags: Flags, site: ConfiguredSite, screen: Screen, keep: int | None,
         raise UsageError(f"--age: {error}") from None
     old = prunable(site.state, site.clock.now(), last=last, age=seconds)
     rule = f"the newest {last} stay, and what is younger than {show_duration(seconds)}"
-    ids = [past.id for past in old]
-    lines = "\n".join(f"{past.id}  {past.plan.source}, {past.state}" for past in old)
-    if flags.dry_run or not old:
-        screen.emit({"forgotten": [], "would_forget": list(ids)}, lines)
-        screen.say(f"{show_count(len(old), 'run')} would be forgotten: {rule}")
+    ids = [past.id for past in old.runs]
+    lines = "\n".join(f"{past.id}  {past.plan.source}, {past.state}" for past in old.runs)
+    for run, words in old.kept.items():
+        screen.say(f"run {run} stays: {words}")
+    if flags.dry_run or not old.runs:
+        screen.emit({"forgotten": [], "would_forget": list(ids), "kept": dict(old.kept)}, lines)
+        screen.say(f"{show_count(len(ids), 'run')} would be forgotten: {rule}")
         return 0
     screen.say(lines)
-    ask_change(screen, f"forget {show_count(len(old), 'run')}, with journal and report? {rule}", yes=flags.yes)
+    ask_change(screen, f"forget {show_count(len(ids), 'run')}, with journal and report? {rule}", yes=flags.yes)
     with site_lock(site.state, site.settings.name, "forgetting old runs", site.clock):
-        forget(site.state, old)
-    screen.emit({"forgotten": list(ids), "would_forget": []}, "")
-    screen.say(f"{show_count(len(old), 'run')} forgotten: {rule}")
+        expire(site.state, site.undo, site.clock.now())
+        forget(site.state, old.runs)
+    screen.emit({"forgotten": list(ids), "would_forget": [], "kept": dict(old.kept)}, "")
+    screen.say(f"{show_count(len(ids), 'run')} forgotten: {rule}")
     return 0

@@ -284,6 +284,8 @@ def references(site: SiteSettings) -> Mapping[str, str]:
         found |= _s3_keys(backup, store) if backup and store.startswith("s3://") else {}
     for cluster in site.virtual_clusters:
         found[f"virtual_clusters.{cluster.name}.password"] = cluster.login.password
+    for notice in site.notify:
+        found |= notice.references()
     return {key: reference for key, reference in found.items() if reference}
 
 

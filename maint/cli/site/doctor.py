@@ -11,19 +11,21 @@ from typing import Annotated
 
 import msgspec
 
-from maint.cli.after_run import last_drill
+from maint.cli.after_run import tell_age
 from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import opened, settings_of
+from maint.cli.open_site import opened, settings_of, way_to_lab
 from maint.cli.options import LOOKS, Flags, option
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
+from maint.cli.telling.metrics import last_drill
+from maint.cli.telling.outcomes import NOTICE, last
 from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lock import holder
 from maint.engine.session import abandoned_window
-from maint.errors import MaintError, UsageError
+from maint.errors import CannotReach, MaintError, UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration, show_size
 from maint.ports import StoreSight
 from maint.snapshots.catalogue import entries
@@ -57,14 +59,16 @@ class Line(msgspec.Struct, frozen=True):
 @command(example="maint doctor --site prod", several=LOOKS)
 def doctor(
     flags: Flags,
-    max_age: Annotated[str, option("--max-age", "How old the last verified backup may be.")] = "26h",
+    max_age: Annotated[str, option("--max-age", "How old the last verified backup may be; else as configured.")] = "",
     drill_age: Annotated[str, option("--drill-age", "How old the last good drill may be.")] = "35d",
 ) -> int:
-    """Look at config, secrets, state, clock, store, keys, tools, backups and runs; changes nothing.
+    """Look at config, secrets, state, clock, store, keys, tools, backups and runs; changes none of it.
+
+    Tells those who are to be told when the newest backup is stale.
 
     Ends with 0 when all is well, 7 with warnings, 1 when something fails.
     """
-    ages = _age("--max-age", max_age), _age("--drill-age", drill_age)
+    ages = _age("--max-age", max_age) if max_age else None, _age("--drill-age", drill_age)
     screen = flags.screen()
     lines = [*_examined(flags, *ages)]
     found = [{"label": one.label, "state": one.state, "words": one.words, "hint": one.hint or None} for one in lines]
@@ -74,7 +78,7 @@ def doctor(
     return 1 if FAIL in states else 7 if WARN in states else 0
 
 
-def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterator[Line]:
+def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> Iterator[Line]:
     """Yield all lines; one that cannot be told is a failure, and the others are told all the same."""
     try:
         settings = settings_of(flags)
@@ -83,7 +87,10 @@ def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterato
         yield Line("config", FAIL, error.message, error.hint or "maint config validate")
         return
     yield Line("config", OK, str(settings.path))
-    with opened(flags, warn_of_window=False) as (site, _):
+    with opened(flags, warn_of_window=False) as (site, screen):
+        backup = site.settings.backup
+        limit = timedelta(seconds=backup.max_age if backup else 0) if max_age is None else max_age
+        lab = way_to_lab(settings)
         looks: dict[str, Callable[[], Iterator[Line]]] = {
             "secrets": lambda: _secrets(site),
             "state": lambda: _state(site),
@@ -96,20 +103,26 @@ def _examined(flags: Flags, max_age: timedelta, drill_age: timedelta) -> Iterato
             "store": lambda: _store(site),
             "copies": lambda: _copies(site),
             "snapshots": lambda: _snapshots(site),
-            "backup": lambda: _backup(site, max_age),
+            "backup": lambda: _backup(site, limit),
             "recipient": lambda: _escrow(site),
             "drill": lambda: _drill(site, drill_age),
             "leftovers": _leftovers,
             "window": lambda: _window(site),
             "runs": lambda: _runs(site),
+            "notices": lambda: _notices(site),
         }
         for label, look in looks.items():
-            yield from _guarded(label, look)
+            yield from _guarded(label, look, lab)
+        if not flags.dry_run:
+            tell_age(site, screen)
 
 
-def _guarded(label: str, look: Callable[[], Iterator[Line]]) -> Iterator[Line]:
+def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:
+    """Yield what a look shows; `lab`: what is to be done instead of what failed where nothing answered."""
     try:
         yield from look()
+    except CannotReach as error:
+        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), lab or error.hint or "")
     except MaintError as error:
         yield Line(label, FAIL, "; ".join([error.message, *error.detail]), error.hint or "")
     except OSError as error:
@@ -250,7 +263,9 @@ def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
         if one.damage is not None:
             yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {one.damage}", f"maint backup verify {one.id}")
     good = sum(one.good and one.damage is None for one in known)
-    if not any(one.damage is not None for one in known):
+    if not known:
+        yield Line("snapshots", SKIP, "the store holds none yet")
+    elif not any(one.damage is not None for one in known):
         yield Line("snapshots", OK, f"{good} of {len(known)} are verified and restorable")
 
 
@@ -324,6 +339,19 @@ def _runs(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("runs", WARN, words, f"maint playbook resume {past.id}")
     if not unfinished:
         yield Line("runs", OK, "none is unfinished")
+
+
+def _notices(site: ConfiguredSite) -> Iterator[Line]:
+    """Say which notices did not arrive last; nobody is told anything to find out."""
+    for one in site.settings.notify:
+        seen = last(site.state, NOTICE + one.name)
+        if seen is None:
+            yield Line(f"notice {one.name}", OK, "nobody has been told yet; `maint notify test` tries it")
+        elif seen.exit:
+            yield Line(f"notice {one.name}", WARN, f"did not arrive: {seen.words}", "`maint notify test` tries again")
+        else:
+            at = datetime.fromtimestamp(seen.at, UTC)
+            yield Line(f"notice {one.name}", OK, f"arrived at {at:%Y-%m-%d %H:%M} UTC")
 
 
 def _leftovers() -> Iterator[Line]:

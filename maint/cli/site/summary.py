@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from maint import files
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.snapshots.catalogue import Entry
-from maint.snapshots.manifest import show_time
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import Drill
 

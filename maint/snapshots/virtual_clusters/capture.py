@@ -10,14 +10,14 @@ import msgspec
 
 from maint import __version__
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
-from maint.model.formatting import show_count, show_size
+from maint.model.formatting import show_count, show_size, show_time
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Judgement, Purpose, Redaction, Snapshot, StoredFile
 from maint.model.virtual_cluster import File, Job, Object, Resource, joint_signature, part_of, text_of
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.snapshots.catalogue import entries, sweep
 from maint.snapshots.in_progress import storing
-from maint.snapshots.manifest import new_id, show_time
+from maint.snapshots.manifest import new_id
 from maint.snapshots.records import Verification
 from maint.snapshots.replicate import with_failover
 from maint.snapshots.verify import prove_new

@@ -12,7 +12,7 @@ from pydantic import Field
 from maint.config.fields import Duration
 from maint.errors import Refused, TimedOut, Unfinished, WorkFailed
 from maint.files import create
-from maint.model.formatting import show_duration
+from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Person, Sight, Site, Work
@@ -104,7 +104,7 @@ def _asked(site: Site, work: Work, within: float) -> tuple[str, datetime]:
     """Return the token of the open question and when it ends; a new one where the last was settled."""
     token, until = work.noted("token"), work.noted("until")
     if token is None or until is None or work.noted("over") == token:
-        token, until = secrets.token_hex(4), (site.clock.now() + timedelta(seconds=within)).isoformat()
+        token, until = secrets.token_hex(4), show_time(site.clock.now() + timedelta(seconds=within))
         work.note("token", token)
         work.note("until", until)
     return str(token), datetime.fromisoformat(str(until))
@@ -131,7 +131,7 @@ def _ask(
             raise _waits(question, run, end)
         if line is not None and line.strip():
             word, _, note = line.strip().partition(" ")
-            said = Approval(word.lower() in ("y", "yes"), person.name, site.clock.now().isoformat(), note.strip())
+            said = Approval(word.lower() in ("y", "yes"), person.name, show_time(site.clock.now()), note.strip())
             with suppress(Refused):  # somebody answered elsewhere at the same moment: the first answer counts
                 answer(site.state, run, token, said)
             return answered(site.state, run, token) or said

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from maint.config.fields import Duration
 from maint.errors import Invalid
-from maint.model.formatting import show_duration
+from maint.model.formatting import show_duration, show_time
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
@@ -48,7 +48,7 @@ class Pause(Step[PauseArguments]):
         now, noted = site.clock.now(), work.noted("until")
         if noted is None:
             end = _moment(args.until, now) if args.until else now + timedelta(seconds=args.duration)
-            work.note("until", end.isoformat())
+            work.note("until", show_time(end))
         else:
             end = datetime.fromisoformat(str(noted))
         if end <= now:

@@ -8,6 +8,7 @@ import msgspec
 
 from maint import files
 from maint.errors import WorkFailed
+from maint.model.formatting import show_time
 from maint.ports import Site
 
 _RECORD = "host-files.json"
@@ -53,7 +54,7 @@ def keep(site: Site, run: str, found: Mapping[str, bytes | None], name: str, **f
     """
     before = list(records(site.state))
     have = {one.host for one in before if one.run == run and one.name == name}
-    now = site.clock.now().isoformat()
+    now = show_time(site.clock.now())
     for host, content in found.items():
         if host not in have:
             sealed = "" if content is None else site.undo.keep(content)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from maint import files
 from maint.errors import Refused, WorkFailed
+from maint.model.formatting import show_time
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.snapshots.open_windows import OpenedFile, announce, announced, announced_here, close_announced, is_ours
@@ -174,7 +175,7 @@ def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Wi
         )
         for host, content in contents.items()
     }
-    window = Window(work.run, site.clock.now().isoformat(), hosts)
+    window = Window(work.run, show_time(site.clock.now()), hosts)
     _remember(site.state, window)
     return window
 

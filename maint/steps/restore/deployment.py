@@ -1,6 +1,6 @@
 """Put a snapshot's deployment in place of what is there, or add some of its clusters to it."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.preview import meaning, tree_of_server
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.restore.subset import refuse_existing
+from maint.snapshots.verify import verdict_of
 from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
 from maint.steps.manager.server import require_ssh
 from maint.steps.restore.put_outcome import Added, PutOutcome, Replaced, look
@@ -51,10 +52,10 @@ class PutDeployment(Step[PutArguments]):
         put_proof(sight, snapshot.id)
         edit = planned_edit(sight, snapshot, (), args.map_hosts)
         clusters = [cluster.name for cluster in sight.manager.clusters()]
-        lost = f"; what is there now is lost: {', '.join(clusters)}" if clusters else ""
         yield self.action(
             f"manager {sight.settings.manager.host}",
-            f"replace the whole configuration by snapshot {snapshot.id}{_edits(edit)}{lost}{plan_to_keep(sight, args)}",
+            f"replace the whole configuration by snapshot {snapshot.id}{_edits(edit)}"
+            f"{_becomes_of(clusters, verdict_of(sight, snapshot).summary.clusters)}{plan_to_keep(sight, args)}",
             {**args.model_dump(), "snapshot": snapshot.id, "edit": edit.to_json()},
             undo="`maint restore run --snapshot ID` with the safety snapshot, where that is restorable",
             facts={**facts_of(sight, snapshot), "clusters": sorted(clusters)},
@@ -143,6 +144,13 @@ def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[s
 def outgoing_of(action: Action, sight: Sight) -> Outgoing:
     """Return the document that a planned action sends; Refused where its snapshot must never be restored."""
     return outgoing(sight, planned(sight, action), Edit.from_json(action.arguments["edit"]))
+
+
+def _becomes_of(there: Sequence[str], coming: Sequence[str]) -> str:
+    """Return in words what becomes of the clusters that are there, by what the snapshot holds."""
+    kept, lost = [name for name in there if name in coming], [name for name in there if name not in coming]
+    words = f"; it takes the place of what is there now: {', '.join(kept)}" if kept else ""
+    return f"{words}; lost, since the snapshot lacks it: {', '.join(lost)}" if lost else words
 
 
 def _edits(edit: Edit) -> str:

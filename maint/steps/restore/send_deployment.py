@@ -3,6 +3,7 @@
 from collections.abc import Generator
 
 from maint.errors import AnswerMissing, CannotReach, Refused, WorkFailed
+from maint.model.formatting import show_time
 from maint.ports import Body, Site, Work
 from maint.restore.payload import Outgoing
 from maint.steps.manager.server import START_LIMIT, restart_and_wait
@@ -42,7 +43,7 @@ def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float
     work.note("before", baseline(site, evidence))
     work.note("refused", None)
     work.note("restarted since", None)
-    work.note("sent", site.clock.now().isoformat())
+    work.note("sent", show_time(site.clock.now()))
     yield f"sending {out.length} bytes"
     try:
         _put(site, out, limit)

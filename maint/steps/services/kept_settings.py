@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from maint import files
 from maint.errors import WorkFailed
+from maint.model.formatting import show_time
 from maint.model.manager import Place
 from maint.ports import Site, Undo
 
@@ -52,6 +53,19 @@ def kept_settings(state: Path, run: str) -> Sequence[KeptSetting]:
     return found.settings if found else ()
 
 
+def promised(state: Path, now: datetime) -> dict[str, str]:
+    """Return the runs whose settings can be put back still, each with the day until which that was said."""
+    found = {}
+    for path in sorted(_path(state, "x").parent.glob("*.json")):
+        try:
+            record = _read(state, path.stem)
+        except WorkFailed:
+            continue  # its own undo says so
+        if record is not None and datetime.fromisoformat(record.until) >= now:
+            found[path.stem] = record.until[:10]
+    return found
+
+
 def put_back_by(state: Path, run: str) -> str:
     """Return in words how a run's changes are put back, "" where it has kept nothing."""
     found = _read(state, run)
@@ -60,13 +74,13 @@ def put_back_by(state: Path, run: str) -> str:
 
 def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:
     """Seal an old value and write it down, on disk before this returns; doing it again changes nothing."""
-    _expire(site.state, site.undo, site.clock.now())
+    expire(site.state, site.undo, site.clock.now())
     before = kept_settings(site.state, run)
     if any(each.sealed == one.sealed for each in before):
         return
     with suppress(KeyError):  # an earlier attempt sealed it, and was killed before it wrote that down
         site.undo.keep(json.dumps({"value": value}).encode(), one.sealed)
-    until = (site.clock.now() + KEPT_FOR).isoformat(timespec="seconds")
+    until = show_time(site.clock.now() + KEPT_FOR)
     files.replace(_path(site.state, run), msgspec.json.encode(_Kept(until, (*before, one))))
 
 
@@ -104,7 +118,8 @@ def _read(state: Path, run: str) -> _Kept | None:
         ) from None
 
 
-def _expire(state: Path, undo: Undo, now: datetime) -> None:
+def expire(state: Path, undo: Undo, now: datetime) -> None:
+    """Drop the old values of settings that were kept long enough."""
     for path in sorted(_path(state, "x").parent.glob("*.json")):
         try:
             record = _read(state, path.stem)

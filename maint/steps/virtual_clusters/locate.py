@@ -77,7 +77,7 @@ class FindCluster(VcStep[FindArguments]):
             raise missing(settings)
         gone = action.arguments["source_gone"] is True or work.answers.get("source_gone") is True
         self.refuse_living(site, settings.name, source, source_gone=gone, again=True)
-        held, done_already = _held(cluster), work.answers.get("initialised") is True
+        held, done_already = contents_of(cluster), work.answers.get("initialised") is True
         work.note("bare", held is None)
         if held and settings.base_url.rstrip("/") == source.rstrip("/") and work.noted("fresh") is not True:
             words = f"it was not lost: {held} at {settings.base_url} stay as they are"
@@ -153,7 +153,7 @@ def trust_own(site: Site, name: str) -> str:
     return str(path)
 
 
-def _held(cluster: VirtualClusterSight) -> str | None:
+def contents_of(cluster: VirtualClusterSight) -> str | None:
     """Return in words what a virtual cluster holds, None where nobody can look inside yet."""
     try:
         jobs, resources = len(cluster.jobs()), len(cluster.resources())

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from maint import files
 from maint.errors import Refused, WorkFailed
-from maint.model.formatting import show_count
+from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import (
@@ -115,7 +115,7 @@ def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
     now = site.clock.now()
     expire(site.state, site.undo, now)
     before = removed(site.state, run)
-    record = Removed(vc, (now + KEPT_FOR).isoformat(timespec="seconds"), (*(before.objects if before else ()), one))
+    record = Removed(vc, show_time(now + KEPT_FOR), (*(before.objects if before else ()), one))
     _write(site.state, run, record)
     return way_back(site.state, run)
 

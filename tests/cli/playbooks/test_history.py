@@ -2,14 +2,21 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 import maint as product
+from maint.adapters.seal import AgeSeal
+from maint.adapters.undo_store import SealedUndo
 from maint.config.actor import actor
 from maint.engine import history, journal
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
+from maint.model.manager import Place
+from maint.ports import Site
+from maint.steps.services.kept_settings import KeptSetting, expire, keep, kept_settings
 from tests.steps.conftest import FAST
 from tests.steps.operator import Operator
 
@@ -98,13 +105,38 @@ def test_young_runs_stay_however_few_are_to_be_kept(operator: Operator) -> None:
     assert len(listed(operator)) == 3
 
 
+def kept_by(operator: Operator, run_id: str, changed: datetime) -> None:
+    """Let a run have changed a setting at a time."""
+    undo = SealedUndo(operator.state, AgeSeal())
+    site = SimpleNamespace(state=operator.state, undo=undo, clock=SimpleNamespace(now=lambda: changed))
+    place = Place(cluster="base", service="hdfs")
+    keep(cast(Site, site), run_id, KeptSetting(place, "dfs_replication", "0" * 32, "3", "2", "x", False), "3")
+
+
+def test_a_run_whose_settings_can_be_put_back_stays_until_then_and_is_named(operator: Operator) -> None:
+    first = journal.history(operator.state)[0].id
+    began = datetime.now(UTC)
+    kept_by(operator, first, began + timedelta(days=20))
+    found = history.prunable(operator.state, began + timedelta(days=40), last=0, age=86400)
+    day = f"{began + timedelta(days=50):%Y-%m-%d}"
+    assert found.kept == {first: f"`maint playbook undo {first}` puts its settings back until {day}"}
+    assert first not in [past.id for past in found.runs]
+    expire(operator.state, SealedUndo(operator.state, AgeSeal()), began + timedelta(days=40))
+    assert kept_settings(operator.state, first)
+    late = began + timedelta(days=60)
+    assert first in [past.id for past in history.prunable(operator.state, late, last=0, age=86400).runs]
+    expire(operator.state, SealedUndo(operator.state, AgeSeal()), late)
+    assert not kept_settings(operator.state, first)
+    assert operator.kept == []
+
+
 def test_old_runs_go_with_all_that_lies_beside_them_but_what_may_be_taken_up_stays(operator: Operator) -> None:
     runs = journal.history(operator.state)
     later = [past for past in runs if past.plan.source != "second"]
     now = datetime.now(UTC) + timedelta(days=100)
-    assert history.prunable(operator.state, now, last=100, age=0) == []
-    assert history.prunable(operator.state, now, last=0, age=200 * 86400) == []
-    old = history.prunable(operator.state, now, last=0, age=86400)
+    assert history.prunable(operator.state, now, last=100, age=0).runs == []
+    assert history.prunable(operator.state, now, last=0, age=200 * 86400).runs == []
+    old = history.prunable(operator.state, now, last=0, age=86400).runs
     assert [past.id for past in old] == [past.id for past in later]
     history.forget(operator.state, old)
     assert listed(operator) == ["second"]

@@ -1,0 +1,1 @@
+"""Telling those outside how a site fares: outcomes, metrics, notices."""

@@ -1,0 +1,60 @@
+"""`maint notify`: who is told of what, and a test that really tells."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from maint.cli.after_run import tell, trial_notice
+from maint.cli.command import command
+from maint.cli.open_site import opened
+from maint.cli.options import Flags, argument
+from maint.cli.screen import table
+from maint.cli.telling.outcomes import NOTICE, last
+from maint.config.notices import WAYS, NoticeSettings
+from maint.errors import PartlyDone, Refused, UnknownName
+from maint.model.json import Json
+
+
+@command(example="maint notify list")
+def list_notices(flags: Flags) -> None:
+    """List who is told of what, and whether the last notice arrived."""
+    with opened(flags) as (site, screen):
+        found, rows = list[Json](), []
+        for one in site.settings.notify:
+            seen = last(site.state, NOTICE + one.name)
+            at = datetime.fromtimestamp(seen.at, UTC).isoformat(timespec="seconds") if seen else None
+            problem = seen.words if seen else ""
+            ways = _ways(one)
+            found.append({"name": one.name, "ways": ways, "on": list(one.on), "last": at, "problem": problem or None})
+            rows.append([one.name, ", ".join(ways), ", ".join(one.on), at or "never", problem])
+        screen.emit({"notices": found}, table(["NAME", "BY", "ON", "LAST", "PROBLEM"], rows))
+
+
+def _ways(one: NoticeSettings) -> list[str]:
+    return [way for way in WAYS if getattr(one, way) is not None]
+
+
+@command(example="maint notify test night-shift")
+def test(
+    flags: Flags, names: Annotated[list[str] | None, argument("Names of configured notices; else all.")] = None
+) -> None:
+    """Tell a test, and say whether it arrived; a dead man's switch is left alone, since that would reset it.
+
+    Ends with 7 when somebody could not be told.
+    """
+    with opened(flags) as (site, screen):
+        known = [one.name for one in site.settings.notify]
+        if not known:
+            raise Refused("nobody is told anything: the site has no `notify`", hint="`maint help alerts` shows how")
+        for name in names or ():
+            if name not in known:
+                raise UnknownName(f"there is no notice {name!r}", name, detail=[f"configured: {', '.join(known)}"])
+        if flags.dry_run:
+            screen.say(f"would tell a test to {', '.join(names or known)}")
+            return
+        told = tell(site, screen, [trial_notice(site)], names or None)
+        found: list[Json] = [{"name": one.name, "problem": one.problem or None} for one in told]
+        lines = [f"{one.name}: {one.problem or 'told'}" for one in told]
+        screen.emit({"told": found}, "\n".join(lines))
+        if failed := [one for one in told if one.problem]:
+            words = f"{len(failed)} of {len(told)} could not be told"
+            raise PartlyDone(words, detail=[f"{one.name}: {one.problem}" for one in failed], hint="correct the config")

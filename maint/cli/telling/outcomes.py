@@ -1,0 +1,83 @@
+"""How each verb of a site ended last, kept in the state folder: what came back, and what was told, is judged by it."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from maint.files import make_folder, remove, replace
+from maint.model.notice import Kind
+
+# What people call the playbooks of a schedule; any other playbook is called by its own name.
+_VERBS = {"export": "backup create", "export-unredacted": "backup create", "prune": "backup prune"}
+SCHEDULED = ("backup create", "backup prune", "backup verify", "backup drill")
+FRESHNESS = "backup age"  # not a verb: whether the newest verified restorable backup is older than it may be
+NOTICE = "notice "  # not a verb either, before the name of a notice: whether it arrived
+_FOLDER = "outcomes"
+_AGAIN = 86_400.0  # seconds after which something stale is told again
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a verb ended last."""
+
+    verb: str
+    exit: int
+    at: float  # when it ended, seconds since 1970
+    seconds: float = 0.0  # how long it took
+    run: str = ""  # empty for what keeps no journal
+    words: str = ""  # why, where the exit code is not 0
+
+
+def verb_of(playbook: str) -> str:
+    """Return what people call a playbook's run."""
+    return _VERBS.get(playbook, playbook)
+
+
+def _place(state: Path, verb: str) -> Path:
+    return state / _FOLDER / f"{quote(verb, safe='')}.json"
+
+
+def keep(state: Path, outcome: Outcome) -> None:
+    """Keep how a verb ended, in place of how it ended before; raises OSError."""
+    make_folder(state / _FOLDER)
+    replace(_place(state, outcome.verb), msgspec.json.encode(outcome) + b"\n")
+
+
+def last(state: Path, verb: str) -> Outcome | None:
+    """Return how a verb ended last, None where that is not known."""
+    return _read(_place(state, verb))
+
+
+def kept(state: Path) -> Sequence[Outcome]:
+    """Return how each verb ended last, by name."""
+    found = [_read(path) for path in sorted((state / _FOLDER).glob("*.json"))]
+    return [one for one in found if one is not None]
+
+
+def forget_run(state: Path, run: str) -> None:
+    """Forget the outcome of a run that was given up: nothing is to be raised about it any more."""
+    for one in kept(state):
+        if one.run == run:
+            remove(_place(state, one.verb))
+
+
+def _read(path: Path) -> Outcome | None:
+    with suppress(OSError, msgspec.DecodeError):  # one that is lost or damaged is told anew
+        return msgspec.json.decode(path.read_bytes(), type=Outcome)
+    return None
+
+
+def ended(before: Outcome | None, now: Outcome) -> Sequence[Kind]:
+    """Return what an end may be told as, the most telling first."""
+    if now.exit:
+        return (Kind.FAILURE,)
+    return (Kind.RECOVERED, Kind.SUCCESS) if before is not None and before.exit else (Kind.SUCCESS,)
+
+
+def aged(before: Outcome | None, now: Outcome) -> Sequence[Kind]:
+    """Return what the age of the newest backup is to be told as: going stale, still stale a day later, fresh again."""
+    if not now.exit:
+        return (Kind.RECOVERED,) if before is not None and before.exit else ()
+    return (Kind.STALE,) if before is None or not before.exit or now.at - before.at >= _AGAIN else ()
