@@ -266,6 +266,8 @@ OUTPUTS: Mapping[str, Output] = {
         ]
     ),
     "vc drift": Output([{"virtual_cluster": TEXT, "snapshot": TEXT, "differences": a_list(ANY)}]),
+    "notify list": Output([{"notices": _OBJECTS}]),
+    "notify test": Output([{"told": _OBJECTS}]),
     "config show": Output([{"values": a_list(an_object({"key": TEXT, "value": ANY}, origin=TEXT))}]),
     "config validate": Output([{"path": TEXT, "sites": TEXTS}]),
     "config path": Output([{"path": TEXT, "looked": TEXTS}]),
@@ -274,6 +276,8 @@ OUTPUTS: Mapping[str, Output] = {
     "generate man": Output([{"man": TEXT}, {"written": TEXTS}]),
     "generate alerts": Output([{"rules": TEXT}]),
     "generate constraints": Output([{"constraints": TEXT}]),
+    "generate bundle": Output([{"path": TEXT, "sha256": TEXT, "packages": TEXTS}, {"path": TEXT}]),
+    "generate container": Output([{"containerfile": TEXT}]),
     "generate completion": Output([{"script": TEXT}]),
 }
 # This prints no object of ours: what it prints is a schema.
