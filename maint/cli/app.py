@@ -141,6 +141,7 @@ COMMANDS = {
     "generate constraints": ("supply.constraints:constraints", "Print the versions that were tested, for pip."),
     "generate bundle": ("supply.bundle:bundle", "Write this version and all it needs into one file."),
     "generate container": ("supply.container:container", "Print a Containerfile: rootless, read-only root."),
+    "generate airflow": ("help.airflow:airflow", "Print a DAG for Apache Airflow: all sites of a config."),
     "generate completion": ("help.generate:completion", "Print the completion script for a shell."),
 }
 

@@ -1,11 +1,14 @@
-"""Who is told of what: by real HTTP, a real mail server and a real program, after whatever worked on a site."""
+"""Who is told of what, after whatever worked on a site: a real program writes it down."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
+from maint.adapters.clock import SystemClock
+from maint.engine.lock import site_lock
 from tests.steps.conftest import PASSWORD
-from tests.steps.operator import Operator
+from tests.steps.operator import SITE, Operator
 
 TOLD = """
 import json, os, sys
@@ -71,3 +74,58 @@ def test_a_program_that_is_told_inherits_no_secret(loaded: Operator) -> None:
         "TZ",
         "TMPDIR",
     }
+
+
+def test_a_run_that_cannot_begin_is_told_and_a_dismissed_one_raises_nothing(loaded: Operator) -> None:
+    told = listening(loaded)
+    configured(loaded, "    metrics: m/maint.prom\n")
+    metrics = loaded.lab.folder / "m/maint.prom"
+    loaded.lab.break_("export", "cut-body")
+    loaded("backup", "create")
+    assert re.search(r'maint_verb_exit_code\{site="lab",verb="backup create"\} [1-9]', metrics.read_text())
+    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    assert loaded("playbook", "dismiss", run, "--reason", "looked at").code == 0
+    assert loaded("backup", "verify", "--level", "1").code == 0
+    assert 'verb="backup create"' not in metrics.read_text()
+    loaded.lab.stop()
+    refused = loaded("backup", "create", "--open-window", "--yes")
+    assert refused.code == 4
+    assert events(told)[-1] == ("failure", "backup create", 4)
+
+
+def test_another_run_at_work_and_wrong_usage_are_not_told(loaded: Operator) -> None:
+    told = listening(loaded)
+    with site_lock(loaded.state, SITE, "something", SystemClock()):
+        assert loaded("backup", "create").code == 6
+        assert loaded("backup", "verify").code == 6
+    assert loaded("cluster", "stop", "nowhere", "--yes").code == 2
+    assert events(told) == []
+
+
+def test_doctor_tells_a_stale_backup_once_and_that_it_is_fresh_again(loaded: Operator) -> None:
+    told = listening(loaded)
+    path = loaded.lab.folder / "config.yaml"
+    fresh = path.read_text()
+    path.write_text(fresh.replace("    backup:\n", "    backup:\n      max_age: 0s\n", 1))
+    assert loaded("doctor", "--dry-run").code != 1 and events(told) == []
+    for _ in range(2):
+        loaded("doctor")
+    assert events(told) == [("stale", "backup create", 1)]
+    path.write_text(fresh)
+    loaded("doctor")
+    assert events(told)[1:] == [("recovered", "backup create", 0)]
+
+
+def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(loaded: Operator) -> None:
+    configured(loaded, "    notify: [{name: pager, on: [success], exec: {command: [/bin/false]}}]\n")
+    said = loaded("backup", "verify", "--level", "1")
+    assert said.code == 0
+    assert "notice pager was not told: exec: /bin/false ended with status 1" in said.err
+    assert (
+        loaded("notify", "list", "-o", "json").json["notices"][0]["problem"] == "exec: /bin/false ended with status 1"
+    )
+    line = next(one for one in loaded("doctor", "-o", "json").json["checks"] if one["label"] == "notice pager")
+    assert line["state"] == "warn"
+    assert loaded("notify", "test").code == 7
+    assert loaded("notify", "test", "nobody").code == 2
+    assert loaded("notify", "test", "--dry-run").code == 0

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "lab": {*GROUND, "files", "model"},
     "report": {*GROUND, "files", "model", "render"},
     "help": set(),
+    "airflow": set(),  # it stands by itself: `maint generate airflow --program` prints it into a DAG
 }
 HTTP = ("maint.adapters.http", "maint.adapters.manager", "maint.adapters.virtual_clusters")
 HOMES = {
@@ -47,6 +48,7 @@ HOMES = {
     "pyrage": ("maint.adapters.seal", "maint.lab.pki"),
     "zstandard": ("maint.adapters.seal",),
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
+    "airflow": ("maint.airflow",),
     "botocore": ("maint.adapters.stores.s3",),
 }
 

@@ -17,6 +17,7 @@ from maint.cli.open_site import settings_of
 from maint.cli.options import Flags, argument, option
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
+from maint.cli.telling.outcomes import SCHEDULED
 from maint.errors import UsageError, WorkFailed
 from maint.files import replace
 from maint.model.formatting import parse_duration, show_count, show_duration
@@ -100,7 +101,7 @@ def alert_rules(max_age: str, drill_age: str) -> str:
     """
     ages = {"max_age": _age("--max-age", max_age), "drill_age": _age("--drill-age", drill_age)}
     shown = {f"{name}_words": show_duration(seconds) for name, seconds in ages.items()}
-    return from_file("alerts.yml.j2", {**ages, **shown})
+    return from_file("alerts.yml.j2", {**ages, **shown, "scheduled": "|".join(SCHEDULED)})
 
 
 def _age(flag: str, text: str) -> int:

@@ -47,6 +47,7 @@ TOPICS = {
     "playbooks": "the shipped runbooks, and how to write one",
     "steps": "the step kinds of playbooks, with their arguments",
     "schedule": "backups that run by themselves",
+    "airflow": "all sites on Apache Airflow: a DAG, an operator, a sensor",
     "alerts": "metrics, alert rules, and `maint doctor`",
     "security": "where secrets are, and who can read what",
     "files": "what is kept on disk, and where",

@@ -7,18 +7,31 @@ import msgspec
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.screen import Screen
+from maint.cli.telling import outcomes
+from maint.cli.telling.outcomes import Outcome
 from maint.engine import journal
 from maint.errors import MaintError
 from maint.files import replace
 from maint.model.snapshot import Purpose
+from maint.ports import Store
 from maint.render import from_file
 from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.open_windows import announced
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import drills, last_good
+from maint.snapshots.replicate import SiteWithStore
 from maint.steps.manager.window import remembered
 
-STATES = ("done", "failed", "interrupted", "refused", "unfinished")
+STATES = ("done", "partly", "failed", "interrupted", "refused", "unfinished")
+
+
+class CopyFigures(msgspec.Struct, frozen=True):
+    """The figures of one further store."""
+
+    name: str  # its address, as a label takes it
+    reached: bool
+    last_verified: float | None = None  # seconds since 1970, None: never, or it is not known
+    snapshots: int = 0
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -32,6 +45,10 @@ class Figures(msgspec.Struct, frozen=True):
     runs: list[tuple[str, str, float]]
     unfinished: int
     window: bool
+    verbs: Sequence[Outcome]  # how each ended last
+    told: Sequence[tuple[str, bool]]  # each notice, and whether it failed
+    copies: Sequence[CopyFigures]
+    newest_bytes: int | None  # of the newest restorable snapshot
 
 
 def publish(site: ConfiguredSite, screen: Screen) -> None:
@@ -52,16 +69,46 @@ def gathered(site: ConfiguredSite) -> Figures:
     newest = newest_good(known, now)
     runs = journal.history(site.state)
     latest = {past.plan.source: past for past in runs}
+    ends = outcomes.kept(site.state)
     return Figures(
         site=site.settings.name,
         written=now.timestamp(),
         last_verified=newest.taken_at.timestamp() if newest else None,
         last_drill=_seconds(last_drill(site)),
         snapshots=_counts(known),
-        runs=[(name, past.state, _ended(past)) for name, past in sorted(latest.items())],
+        runs=[(_label(name), _state(past), _ended(past)) for name, past in sorted(latest.items())],
         unfinished=sum(past.state == "unfinished" for past in runs),
         window=remembered(site.state) is not None or bool(announced(site).open),
+        verbs=[msgspec.structs.replace(one, verb=_label(one.verb)) for one in ends if outcomes.is_verb(one.verb)],
+        told=[(one.name, _failed(ends, one.name)) for one in site.settings.notify],
+        copies=[_copy(site, copy, now) for copy in site.copies] if site.settings.backup else [],
+        newest_bytes=sum(part.bytes for part in newest.parts) if newest else None,
     )
+
+
+def _failed(ends: Sequence[Outcome], notice: str) -> bool:
+    return any(one.exit for one in ends if one.verb == outcomes.NOTICE + notice)
+
+
+def _label(text: str) -> str:
+    """Return a text as the value of a label."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+
+
+def _state(past: journal.RunState) -> str:
+    """Return the state of a run, `partly` for one that was done and left something out."""
+    partly = any(record.result is not None and record.result.partly for record in past.records.values())
+    return "partly" if past.state == "done" and partly else past.state
+
+
+def _copy(site: ConfiguredSite, copy: Store, now: datetime) -> CopyFigures:
+    name = _label(copy.location)
+    try:
+        known = entries(SiteWithStore(site, copy))
+    except (OSError, MaintError):
+        return CopyFigures(name, reached=False)
+    newest = newest_good(known, now)
+    return CopyFigures(name, True, newest.taken_at.timestamp() if newest else None, len(known))
 
 
 def last_drill(site: ConfiguredSite) -> datetime | None:

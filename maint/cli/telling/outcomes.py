@@ -30,6 +30,11 @@ class Outcome(msgspec.Struct, frozen=True):
     words: str = ""  # why, where the exit code is not 0
 
 
+def is_verb(name: str) -> bool:
+    """Whether an outcome is a verb's own, and not how old the newest backup is or whether a notice arrived."""
+    return name != FRESHNESS and not name.startswith(NOTICE)
+
+
 def verb_of(playbook: str) -> str:
     """Return what people call a playbook's run."""
     return _VERBS.get(playbook, playbook)

@@ -1,0 +1,100 @@
+"""`maint` as a child process: its words are passed on as they come, and it is asked to end, never killed."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+_KEPT = 200  # lines of standard error
+_MOST = 4_000_000  # characters of standard output
+
+
+class Child:
+    """One command that runs.
+
+    It has a session of its own: Airflow kills a task's whole process group a few seconds after its SIGTERM, and closing
+    a redaction window takes longer.
+
+    Args:
+        words: the program and its arguments.
+        more: variables beside those of this process; Airflow's own, which hold its passwords, are left out.
+        tell: receives each line of its standard error.
+    """
+
+    def __init__(self, words: Sequence[str], more: Mapping[str, str], tell: Callable[[str], None]) -> None:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW_", "_AIRFLOW_"))}
+        self._process = subprocess.Popen(
+            list(words),
+            env={**kept, **more},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+        self._tell = tell
+        self.lines: deque[str] = deque(maxlen=_KEPT)
+        self._out: list[str] = []
+        # Waited for in a thread: whoever is interrupted by a signal while it waits for a process cannot wait again.
+        self._threads = [
+            threading.Thread(target=target, daemon=True) for target in (self._process.wait, self._listen, self._collect)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def wait(self) -> int:
+        """Wait for its end, and return its exit code; below zero: ended by that signal."""
+        self._threads[0].join()
+        for thread in self._threads[1:]:
+            thread.join(10)  # something that it started may hold the pipes open
+        return self._process.returncode
+
+    def stop(self, grace: float) -> bool:
+        """Ask it to end in order, as SIGTERM does, and wait so many seconds; return whether it has ended."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+        self._threads[0].join(grace)
+        return not self._threads[0].is_alive()
+
+    @property
+    def result(self) -> Any:  # Any: as JSON has it
+        """What it printed, read as JSON; None where it printed none, or too much for a database."""
+        text = "".join(self._out)
+        try:
+            return json.loads(text) if len(text) <= _MOST else None
+        except ValueError:
+            return None
+
+    def _listen(self) -> None:
+        for line in _stream(self._process.stderr):
+            self.lines.append(line)
+            self._tell(line)
+
+    def _collect(self) -> None:
+        size = 0
+        for line in _stream(self._process.stdout):
+            size += len(line)
+            if size <= _MOST + len(line):
+                self._out.append(line)
+
+
+def _stream(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None  # it was asked for
+    return pipe
+
+
+def report_in(result: object) -> str:
+    """Return the report that a run wrote, as text; "" where it wrote none, or on another machine."""
+    report = result.get("report") if isinstance(result, dict) else None
+    path = report.get("md") if isinstance(report, dict) else None
+    try:
+        return Path(path).read_text(errors="replace") if isinstance(path, str) else ""
+    except OSError:
+        return ""

@@ -1,0 +1,104 @@
+"""`MaintOperator`: one command of maint as a task of Airflow."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from maint.airflow.child import Child, report_in
+from maint.airflow.hook import MaintHook
+from maint.airflow.outcome import Outcome, outcome_of, reason, told
+
+
+class MaintOperator(BaseOperator):
+    """Runs one command: plan and report in the task's log, its JSON as XCom.
+
+    Exit codes 2, 3, 5 and 70 fail the task for good, 7 does so with what is left, all others (1, 4, 6, 143) and a lost
+    worker are tried again. A further try goes on with the run of the one before, by `--run-key`. Killed, the task asks
+    the command to end, which closes a redaction window first.
+
+    Args:
+        command: the words after `maint`, such as `["backup", "create", "--yes"]`.
+        site: the site of the config; None where there is but one.
+        maint_conn_id: the connection that has the config; see `MaintHook`.
+        config: the path of a config on the workers.
+        program: the path of a `maint` outside Airflow's environment.
+        grace: seconds to wait for a command that was asked to end; closing a window takes up to 15 minutes.
+    """
+
+    template_fields: Sequence[str] = ("command", "site", "config", "maint_conn_id")
+
+    def __init__(
+        self,
+        *,
+        command: Sequence[str],
+        site: str | None = None,
+        maint_conn_id: str | None = None,
+        config: str | None = None,
+        program: str | None = None,
+        grace: float = 1200.0,
+        **kwargs: Any,  # Any: whatever a task of Airflow takes
+    ) -> None:
+        super().__init__(**kwargs)
+        self.command = command
+        self.site = site
+        self.maint_conn_id = maint_conn_id
+        self.config = config
+        self.program = program
+        self.grace = grace
+        self._child: Child | None = None
+
+    def execute(self, context: Any) -> Any:  # Any: as Airflow hands it over; as JSON has it
+        """Run the command, and return what it printed.
+
+        Raises:
+            AirflowFailException: another try would end the same way.
+            AirflowException: another try may go on.
+        """
+        hook = MaintHook(self.maint_conn_id, self.config, self.program)
+        with hook.call() as call:
+            site = ["--site", self.site] if self.site else []
+            words = [*call.words, *site, "--run-key", key_of(context["ti"]), "-v", "-o", "json", *self.command]
+            self.log.info("maint %s", " ".join(words[len(call.words) :]))
+            self._child = self._start(words, call.variables)
+            try:
+                code = self._child.wait()
+            except BaseException:  # the task's time is up: the config is needed until a window is closed
+                self._end()
+                raise
+        return self._ended(context, code, self._child)
+
+    def on_kill(self) -> None:
+        """Ask the command to end, and wait until it has closed what it had opened."""
+        self._end()
+
+    def _start(self, words: Sequence[str], variables: Mapping[str, str]) -> Child:
+        try:
+            return Child(words, variables, self._tell)
+        except OSError as error:
+            raise AirflowFailException(f"{words[0]} cannot be run: {error.strerror}") from error
+
+    def _tell(self, line: str) -> None:
+        words, warns = told(line)
+        (self.log.warning if warns else self.log.info)("%s", words)
+
+    def _end(self) -> None:
+        if self._child is not None and not self._child.stop(self.grace):
+            self.log.warning("it has not ended in %s s; it goes on, and the next try waits for its lock", self.grace)
+
+    def _ended(self, context: Any, code: int, child: Child) -> Any:  # Any: as above
+        result, outcome = child.result, outcome_of(code)
+        if report := report_in(result):
+            self.log.info("%s", report)
+        if outcome is Outcome.DONE:
+            return result
+        if result is not None:
+            context["ti"].xcom_push(key="result", value=result)
+        kind = AirflowException if outcome is Outcome.AGAIN else AirflowFailException
+        raise kind(reason(code, child.lines))
+
+
+def key_of(task: Any) -> str:  # Any: a running task of Airflow
+    """Return the key of a task's run, the same for each of its tries."""
+    return f"{task.dag_id}/{task.run_id}/{task.task_id}/{task.map_index}"

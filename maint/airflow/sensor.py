@@ -1,0 +1,59 @@
+"""`BackupFreshSensor`: waits until the newest verified restorable backup of a site is young enough."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.exceptions import AirflowFailException
+
+from maint.airflow.child import Child
+from maint.airflow.hook import MaintHook
+from maint.airflow.outcome import Outcome, outcome_of, reason
+
+
+class BackupFreshSensor(BaseSensorOperator):
+    """Waits for a verified restorable backup that is young enough; its id, time and age are the XCom.
+
+    Args:
+        max_age: how old it may be.
+        site, maint_conn_id, config, program: as for `MaintOperator`.
+    """
+
+    template_fields: Sequence[str] = ("site", "config", "maint_conn_id")
+
+    def __init__(
+        self,
+        *,
+        max_age: timedelta = timedelta(hours=26),
+        site: str | None = None,
+        maint_conn_id: str | None = None,
+        config: str | None = None,
+        program: str | None = None,
+        **kwargs: Any,  # Any: whatever a sensor of Airflow takes
+    ) -> None:
+        super().__init__(**kwargs)
+        self.max_age = max_age
+        self.site = site
+        self.maint_conn_id = maint_conn_id
+        self.config = config
+        self.program = program
+
+    def poke(self, context: Any) -> PokeReturnValue:  # noqa: ARG002  # as Airflow calls it
+        """Look once; a store that cannot be reached may be there the next time.
+
+        Raises:
+            AirflowFailException: what is asked makes no sense.
+        """
+        with MaintHook(self.maint_conn_id, self.config, self.program).call() as call:
+            site = ["--site", self.site] if self.site else []
+            child = Child([*call.words, *site, "-o", "json", "backup", "list"], call.variables, self.log.info)
+            code = child.wait()
+        if outcome_of(code) is Outcome.NEVER:
+            raise AirflowFailException(reason(code, child.lines))
+        newest = (child.result or {}).get("last_verified")
+        if newest is None:
+            self.log.info("no verified restorable backup yet, or none that can be seen (exit %s)", code)
+            return PokeReturnValue(False)
+        self.log.info("%s is %.0f s old", newest["id"], newest["age"])
+        return PokeReturnValue(newest["age"] <= self.max_age.total_seconds(), newest)

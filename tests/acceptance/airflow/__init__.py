@@ -1,0 +1,1 @@
+"""Real Airflow runs what maint prints for it."""

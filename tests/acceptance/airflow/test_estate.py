@@ -1,0 +1,151 @@
+"""Real Airflow runs the printed DAG against a lab: `MAINT_TESTS_AIRFLOW` names the Python of an Airflow 3."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from maint.lab.manager.load import Options
+from maint.lab.running import Lab
+from maint.lab.siteconfig import SITE
+from tests.steps.conftest import FAST
+from tests.steps.operator import Operator
+
+PYTHON = os.environ.get("MAINT_TESTS_AIRFLOW", "")
+pytestmark = pytest.mark.skipif(not PYTHON, reason="MAINT_TESTS_AIRFLOW names no Python with Airflow")
+MAINT = str(Path(sys.executable).parent / "maint")
+GONE = """
+  gone:
+    manager: {host: 127.0.0.1, plain_port: 1, tls_port: 2, password: "env:PATH"}
+    backup: {store: STORE, recipients: ["RECIPIENT"]}
+"""
+SENSED = """
+from datetime import datetime, timedelta
+from airflow.sdk import DAG
+from maint.airflow.operator import MaintOperator
+from maint.airflow.sensor import BackupFreshSensor
+with DAG("sensed", start_date=datetime(2026, 1, 1), schedule=None):
+    fresh = BackupFreshSensor(task_id="fresh", maint_conn_id="prod", max_age=timedelta(hours=1))
+    old = BackupFreshSensor(task_id="old", maint_conn_id="prod", max_age=timedelta(0), timeout=0, poke_interval=1)
+    wrong = MaintOperator(task_id="wrong", maint_conn_id="prod", command=["backup", "list", "--nonsense"], retries=5)
+    fresh >> [old, wrong]
+"""
+
+Test = Callable[[str, str], tuple[str, dict[str, str]]]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """An operator at a lab whose backups go through the window."""
+    with Lab(tmp_path_factory.mktemp("estate") / "lab", Options(switches=FAST)) as made:
+        operator = Operator(made)
+        path = Path(operator.config)
+        path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      on_redacted: window\n"))
+        yield operator
+
+
+@pytest.fixture(scope="module")
+def dags_test(lab: Operator, tmp_path_factory: pytest.TempPathFactory) -> Test:
+    """A function that runs a DAG's text, and returns what was said and how each task ended."""
+    home = tmp_path_factory.mktemp("home of airflow, with spaces")
+    (home / "dags").mkdir()
+    content = Path(lab.config).read_text()
+    content = re.sub(r'password: "file:[^"]*/password"', 'password: "file:password"', content, count=1)
+    extra = {"config_content": content, "state": str(lab.state.parent)}
+    password = (lab.lab.folder / "password").read_text().strip()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DEFAULT_TIMEZONE": "Pacific/Chatham",
+        "AIRFLOW_CONN_PROD": json.dumps({"conn_type": "maint", "password": password, "extra": extra}),
+    }
+
+    def airflow(*words: str) -> str:
+        called = [PYTHON, "-m", "airflow", *words]
+        done = subprocess.run(called, env=environment, cwd=home, capture_output=True, text=True, timeout=600)
+        return done.stdout + done.stderr
+
+    def test(name: str, text: str) -> tuple[str, dict[str, str]]:
+        path = home / "dags" / f"{name}.py"
+        path.write_text(text.replace('"retries": 3', '"retries": 0'))
+        said = airflow("dags", "test", name, "-f", str(path))
+        states = {}
+        current = ""
+        for line in said.splitlines():
+            if found := re.search(r"running task <TaskInstance: \S+?\.(\S+) \S+(?: map_index=(\d+))?", line):
+                current = f"{found[1]}/{found[2]}" if found[2] else found[1]
+            if found := re.search(r"new_state=(\w+)", line):
+                states[current] = found[1]
+        return said, states
+
+    airflow("db", "migrate")
+    return test
+
+
+def has_maint() -> bool:
+    """Whether that environment has maint too."""
+    return subprocess.run([PYTHON, "-I", "-c", "import maint.airflow.operator"], capture_output=True).returncode == 0
+
+
+def printed(lab: Operator, *words: str) -> str:
+    """Return the DAG for the lab; the drill's day is every day."""
+    said = lab("generate", "airflow", *words)
+    assert said.code == 0, said.err
+    text: str = re.sub(r"weekday\(\) == \d", "weekday() >= 0", said.out)
+    return text
+
+
+WELL = {"backup", "verify", "copy", "drill_day", "drill"}
+
+
+@pytest.mark.parametrize("way", ["package", "program"])
+def test_the_printed_dag_backs_up_verifies_copies_and_drills(lab: Operator, dags_test: Test, way: str) -> None:
+    if way == "package" and not has_maint():
+        pytest.skip("that Airflow has no maint beside it")
+    words = ("--program", MAINT) if way == "program" else ()
+    before = len(lab("backup", "list", "-o", "json").json["snapshots"])
+    said, states = dags_test(f"estate_{way}", printed(lab, *words, "--dag-id", f"estate_{way}"))
+    assert {f"keep.{one}/0": "success" for one in WELL}.items() <= states.items(), said[-6000:]
+    listed = lab("backup", "list", "-o", "json").json
+    assert len(listed["snapshots"]) == before + 1
+    assert listed["snapshots"][-1]["proven"]["level"] >= 3
+    assert lab.window is False
+    assert "plan export-unredacted for site" in said  # the plan, and the report
+    assert "| 1 | Open the redaction window |" in said
+
+
+def test_one_site_that_is_gone_fails_by_itself_and_is_told_once(lab: Operator, dags_test: Test) -> None:
+    path = Path(lab.config)
+    before = path.read_text()
+    [recipient] = re.findall(r'"(age1[^"]*)"', before)
+    more = GONE.replace("RECIPIENT", recipient).replace("STORE", str(lab.lab.folder / "gone"))
+    path.write_text(before.rstrip() + "\n" + more.lstrip("\n"))
+    try:
+        index = [site["name"] for site in lab("site", "list", "-o", "json").json["sites"]].index(SITE)
+        said, states = dags_test("two", printed(lab, "--program", MAINT, "--dag-id", "two"))
+    finally:
+        path.write_text(before)
+    assert states[f"keep.drill/{index}"] == "success", said[-6000:]
+    assert states[f"keep.backup/{1 - index}"] == "failed"
+    assert f"keep.verify/{1 - index}" not in states
+    assert states["estate"] == "failed"
+    assert said.count("ALERT: ") == 1
+
+
+def test_a_sensor_reads_the_config_from_a_connection_and_wrong_usage_is_not_tried_again(
+    lab: Operator, dags_test: Test
+) -> None:
+    if not has_maint():
+        pytest.skip("that Airflow has no maint beside it")
+    assert lab("backup", "create", "--yes").code == 0
+    said, states = dags_test("sensed", SENSED)
+    assert states == {"fresh": "success", "old": "failed", "wrong": "failed"}, said[-6000:]
+    assert "No such option" in said
+    assert not list(Path("/tmp").glob("maint-airflow-*/config.yaml"))

@@ -1,0 +1,1 @@
+"""What runs on Apache Airflow, as far as it needs none."""

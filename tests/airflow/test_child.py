@@ -1,0 +1,65 @@
+"""A command as a child: its words come as it says them, and it ends in order when it is asked to."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from maint.airflow.child import Child, report_in
+
+SLOW = """
+import os, signal, sys, time
+def close(*_):
+    time.sleep(0.2); print("closed", file=sys.stderr); sys.exit(143)
+signal.signal(signal.SIGTERM, close)
+print("opened", os.getsid(0) == os.getpid(), file=sys.stderr, flush=True)
+time.sleep(60)
+"""
+
+
+def child(program: str, told: list[str], **more: str) -> Child:
+    return Child([sys.executable, "-c", program], more, told.append)
+
+
+def test_its_words_come_line_by_line_and_its_json_is_read() -> None:
+    told: list[str] = []
+    made = child("import sys; print('a\\nb', file=sys.stderr); print('{\"x\":\\n 1}'); sys.exit(7)", told)
+    assert (made.wait(), made.result, told) == (7, {"x": 1}, ["a\n", "b\n"])
+    assert list(made.lines) == told
+
+
+def test_what_is_no_json_or_too_much_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = child("print('words')", [])
+    assert (made.wait(), made.result) == (0, None)
+    monkeypatch.setattr("maint.airflow.child._MOST", 10)
+    made = child("print('[' + '1,' * 20 + '1]')", [])
+    assert (made.wait(), made.result) == (0, None)
+
+
+def test_asked_to_end_it_is_waited_for_until_it_has_closed() -> None:
+    told: list[str] = []
+    made = child(SLOW, told)
+    while not told:
+        time.sleep(0.01)
+    assert made.stop(0.0) is False
+    assert made.stop(20.0) is True
+    assert (made.wait(), told) == (143, ["opened True\n", "closed\n"])  # a session of its own
+    assert made.stop(1.0) is True  # nothing is left to be asked
+
+
+def test_airflows_own_variables_stay_with_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SECRET", "x")
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "x")
+    made = child("import os, json; print(json.dumps(dict(os.environ)))", [], MAINT_STATE="/s")
+    made.wait()
+    assert made.result["MAINT_STATE"] == "/s"
+    assert made.result["PATH"] == os.environ["PATH"]
+    assert [name for name in made.result if name.startswith("AIRFLOW")] == []
+
+
+def test_the_report_of_a_run_is_found_where_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / "run.md").write_text("# Report\n")
+    assert report_in({"report": {"md": str(tmp_path / "run.md")}}) == "# Report\n"
+    assert report_in({"report": {"md": "/gone"}}) == report_in([1]) == report_in({"report": {}}) == ""

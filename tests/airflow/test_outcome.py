@@ -1,0 +1,37 @@
+"""What becomes of a task by its command's exit code; no Airflow is needed to say so."""
+
+import json
+
+import pytest
+
+from maint.airflow import get_provider_info
+from maint.airflow.outcome import Outcome, outcome_of, reason, told
+from maint.cli.boundary import EXIT_CODES
+
+FOR_GOOD = {2, 3, 5, 70}
+
+
+@pytest.mark.parametrize("code", [*EXIT_CODES, -9, -15, 126, 255])
+def test_only_what_would_end_the_same_way_is_never_tried_again(code: int) -> None:
+    wanted = {0: Outcome.DONE, 7: Outcome.PARTLY, 8: Outcome.PARTLY, **dict.fromkeys(FOR_GOOD, Outcome.NEVER)}
+    assert outcome_of(code) is wanted.get(code, Outcome.AGAIN)
+
+
+def test_the_reason_is_the_error_that_the_command_told() -> None:
+    error = {"message": "the plan is stale", "detail": ["it had 1, now 2"], "hint": "make it again", "exit": 5}
+    lines = ["[1/3] something …\n", json.dumps({"schema": "maint/1", "error": error}) + "\n"]
+    assert reason(5, lines) == "maint: the plan is stale; it had 1, now 2; hint: make it again (exit 5)"
+    assert reason(-9, ["Killed\n"]) == "maint: Killed (signal 9)"
+    assert reason(1, []) == "maint: it said nothing (exit 1)"
+
+
+def test_a_warning_is_told_as_one() -> None:
+    assert told('{"schema": "maint/1", "warning": "no TLS"}\n') == ("no TLS", True)
+    assert told("plan export for site lab\n") == ("plan export for site lab", False)
+    assert told("[1, 2]\n") == ("[1, 2]", False)
+
+
+def test_airflow_finds_what_the_provider_names() -> None:
+    told_of = get_provider_info()
+    assert told_of["package-name"] == "maint"
+    assert told_of["connection-types"][0]["hook-class-name"] == "maint.airflow.hook.MaintHook"

@@ -1,0 +1,84 @@
+"""The alert rules over our metrics, tried by Prometheus' own tool."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.steps.operator import Operator, maint
+
+PROMTOOL = shutil.which("promtool")
+NEED = pytest.mark.skipif(
+    PROMTOOL is None and not os.environ.get("MAINT_TESTS_NEED_REAL_PARTS"), reason="promtool is not installed"
+)
+# Alert → series that raise it (with the labels of the alert), and what else it says.
+RAISED = {
+    "MaintBackupTooOld": ("maint_last_verified_backup_timestamp_seconds{site='prod'}", "0x200", {}),
+    "MaintLastRunFailed": (
+        "maint_verb_exit_code{site='prod',verb='backup create'}",
+        "4x200",
+        {"verb": "backup create"},
+    ),
+    "MaintPartlyDone": ("maint_verb_exit_code{site='prod',verb='backup drill'}", "7x200", {"verb": "backup drill"}),
+    "MaintCopyUnreachable": ("maint_copy_reached{site='prod',copy='/b'}", "0x200", {"copy": "/b"}),
+    "MaintRedactionWindowOpen": ("maint_redaction_window_open{site='prod'}", "1x200", {}),
+    "MaintNoticeFailed": ("maint_notice_failed{site='prod',notice='chat'}", "1x200", {"notice": "chat"}),
+}
+QUIET = """
+      - {series: "maint_verb_exit_code{site='prod',verb='backup verify'}", values: "0x200"}
+      - {series: "maint_verb_exit_code{site='prod',verb='vc job run'}", values: "1x200"}
+      - {series: "maint_copy_reached{site='prod',copy='/c'}", values: "1x200"}
+      - {series: "maint_copy_last_verified_backup_timestamp_seconds{site='prod',copy='/c'}", values: "6000+60x200"}
+"""
+
+
+def promtool(*words: str, folder: Path, given: str | None = None) -> str:
+    ended = subprocess.run(
+        [PROMTOOL or "promtool", *words], cwd=folder, input=given, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout + ended.stderr
+
+
+@NEED
+def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(maint("generate", "alerts", "--max-age", "2h").out)
+    promtool("check", "rules", "rules.yml", folder=tmp_path)
+    tests = ["rule_files: [rules.yml]", "evaluation_interval: 1m", "tests:"]
+    series = [f'      - {{series: "{name}", values: "{values}"}}' for name, values, _ in RAISED.values()]
+    copy = "maint_copy_last_verified_backup_timestamp_seconds{site='prod',copy='/d'}"
+    old = f'      - {{series: "{copy}", values: "0x200"}}\n'
+    old += "      - {series: \"maint_copy_reached{site='prod',copy='/d'}\", values: \"1x200\"}"
+    tests += ["  - interval: 1m", "    input_series:", *series, old, QUIET.strip("\n"), "    promql_expr_test:"]
+    labels = {**{alert: more for alert, (_, _, more) in RAISED.items()}, "MaintCopyTooOld": {"copy": "/d"}}
+    for alert, more in labels.items():
+        severity = {"MaintBackupTooOld", "MaintCopyTooOld", "MaintRedactionWindowOpen"}
+        said = {"alertname": alert, "alertstate": "firing", "severity": "critical" if alert in severity else "warning"}
+        shown = ", ".join(f'{key}="{value}"' for key, value in {**said, "site": "prod", **more}.items())
+        tests += [f"      - expr: ALERTS{{alertname='{alert}',alertstate='firing'}}", "        eval_time: 180m"]
+        tests += [f"        exp_samples: [{{labels: 'ALERTS{{{shown}}}', value: 1}}]"]
+    (tmp_path / "tests.yml").write_text("\n".join(tests) + "\n")
+    promtool("test", "rules", "tests.yml", folder=tmp_path)
+
+
+@NEED
+def test_what_a_site_writes_is_what_prometheus_reads(loaded: Operator) -> None:
+    path = loaded.lab.folder / "config.yaml"
+    copies, blocked = loaded.lab.folder / "copy", loaded.lab.folder / "blocked"
+    blocked.write_text("in the way")
+    text = path.read_text().replace("    backup:\n", f"    backup:\n      copies: [{copies}, {blocked}]\n", 1)
+    path.write_text(
+        text.rstrip() + "\n    metrics: m/maint.prom\n    notify: [{name: off, exec: {command: [/bin/false]}}]\n"
+    )
+    said = loaded("backup", "create")
+    assert said.code == 7
+    assert "notice off was not told" in said.err
+    written = (loaded.lab.folder / "m/maint.prom").read_text()
+    promtool("check", "metrics", folder=loaded.lab.folder, given=written)
+    assert 'verb="backup create"} 7' in written
+    assert 'notice="off"} 1' in written
+    assert f'copy="{copies}"}} 1' in written
+    assert 'maint_copy_reached{site="' in written
+    assert f'copy="{blocked}"}} 0' in written

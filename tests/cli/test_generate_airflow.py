@@ -1,0 +1,47 @@
+"""The DAG that is printed: Python that says what was asked for, with no Airflow at hand."""
+
+import ast
+
+import pytest
+
+from tests.steps.operator import maint
+
+
+def dag(*words: str) -> str:
+    said = maint("generate", "airflow", *words)
+    assert said.code == 0, said.err
+    ast.parse(said.out, feature_version=(3, 10))
+    return said.out
+
+
+def test_it_says_when_where_and_how_many_at_once() -> None:
+    text = dag("--at", "03:40", "--timezone", "Europe/Berlin", "--drill", "Wed", "--pool", "p", "--at-once", "5")
+    assert 'CronTriggerTimetable("40 3 * * *", timezone="Europe/Berlin")' in text
+    assert 'ZoneInfo("Europe/Berlin")).weekday() == 2' in text
+    assert "airflow pools set p 5" in text
+    assert "WHERE = {}" in text
+    assert '"restore"' not in text
+    assert "WHERE = {'config': '/etc/c.yaml'}" in dag("--config", "/etc/c.yaml")
+    assert "WHERE = {'maint_conn_id': 'prod'}" in dag("--connection", "prod")
+
+
+def test_without_maint_beside_airflow_it_holds_all_that_it_needs() -> None:
+    text = dag("--program", "/opt/maint/bin/maint")
+    imported = {node.module for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)}
+    assert not any((name or "").startswith("maint") for name in imported)
+    assert "class MaintOperator(BaseOperator):" in text
+    assert "class MaintOperator" not in dag()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--drill", "Someday"),
+        ("--timezone", "Mars/Base"),
+        ("--limit-each", "soon"),
+        ("--connection", "a", "--config", "b"),
+        ("--at", "25"),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_usage(words: tuple[str, ...]) -> None:
+    assert maint("generate", "airflow", *words).code == 2
