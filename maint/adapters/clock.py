@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import FrameType
@@ -15,20 +15,34 @@ from maint.model.formatting import show_duration
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
 
 
+class _Limit:
+    """An open limit; another thread may put its deadline off, and the timer that rings too early is set anew."""
+
+    def __init__(self, deadline: float, of: float) -> None:
+        self.deadline = deadline
+        self.of = of  # as it was set, in seconds
+
+    def put_off(self, until: float) -> None:
+        """Set the deadline anew, in the seconds of the monotonic clock."""
+        self.deadline = until
+
+
 class _Alarm:
     """The process's one interval timer, for the nearest open limit; an earlier user gets its timer back at the end."""
 
     def __init__(self) -> None:
-        self._open: list[tuple[float, float]] = []  # (deadline, the limit as it was set), the outermost first
+        self._open: list[_Limit] = []  # the outermost first
         self._before: tuple[Any, float, float] = (signal.SIG_DFL, 0.0, 0.0)  # Any: what getsignal returns
 
-    def push(self, seconds: float, of: float) -> None:
+    def push(self, seconds: float, of: float) -> _Limit:
         now = time.monotonic()
         if not self._open:
             left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
             self._before = (signal.signal(signal.SIGALRM, self._ring), left, now)
-        self._open.append((now + seconds, of))
+        limit = _Limit(now + seconds, of)
+        self._open.append(limit)
         self._arm()
+        return limit
 
     def pop(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -42,19 +56,19 @@ class _Alarm:
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - since), _SOON))
 
     def left(self) -> float | None:
-        deadlines = [deadline for deadline, _ in list(self._open)]
+        deadlines = [limit.deadline for limit in list(self._open)]
         return max(min(deadlines) - time.monotonic(), 0.0) if deadlines else None
 
     def _arm(self) -> None:
-        nearest = min(deadline for deadline, _ in self._open)
+        nearest = min(limit.deadline for limit in self._open)
         signal.setitimer(signal.ITIMER_REAL, max(nearest - time.monotonic(), _SOON))
 
     def _ring(self, _signal: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
-        passed = [seconds for deadline, seconds in self._open if deadline <= now]
+        passed = [limit.of for limit in self._open if limit.deadline <= now]
         if passed:
             raise DeadlinePassed(f"the limit of {show_duration(passed[0])} has passed")
-        if self._open:  # the timer's clock ran a hair ahead of ours
+        if self._open:  # it was put off, or the timer's clock ran a hair ahead of ours
             self._arm()
 
 
@@ -64,6 +78,10 @@ _ALARM = _Alarm()
 def seconds_left() -> float | None:
     """Return the seconds until the nearest open limit, or None; for waits in threads, which no signal interrupts."""
     return _ALARM.left()
+
+
+def _nowhere(until: float) -> None:
+    """Put off nothing: there is no limit."""
 
 
 class SystemClock:
@@ -82,19 +100,20 @@ class SystemClock:
             time.sleep(seconds)
 
     @contextmanager
-    def limit(self, seconds: float | None, of: float | None = None) -> Iterator[None]:
+    def limit(self, seconds: float | None, of: float | None = None) -> Iterator[Callable[[float], None]]:
         """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit.
 
-        Limits nest; outside the main thread, which alone gets signals, the block runs without one of its own.
+        Limits nest; outside the main thread, which alone gets signals, the block runs without one of its own. What is
+        yielded puts the limit off, from any thread, until a time of the monotonic clock.
 
         Args:
             of: the whole limit of which the seconds are what is left, for the message.
         """
         if seconds is None or threading.current_thread() is not threading.main_thread():
-            yield
+            yield _nowhere
             return
-        _ALARM.push(seconds, of or seconds)
+        limit = _ALARM.push(seconds, of or seconds)
         try:
-            yield
+            yield limit.put_off
         finally:
             _ALARM.pop()

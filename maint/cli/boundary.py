@@ -48,7 +48,9 @@ EXIT_CODES = {
         "no, or only what earlier steps did",
         "do what the hint says, then run it again",
     ),
-    6: ExitCode("another run holds the lock", "no", "the message names user, host, process and since when; wait"),
+    6: ExitCode(
+        "another run holds the lock, or another machine the lease", "no", "the message names user, host and run; wait"
+    ),
     7: ExitCode(
         "partly done",
         "yes",

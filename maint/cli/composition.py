@@ -126,11 +126,21 @@ class ConfiguredSite:
         """Further stores, into which every snapshot is copied."""
         return [self.store_at(location) for location in self._backup.copies]
 
+    @cached_property
+    def shared(self) -> "Store | None":
+        """The state that all machines see, None where there is none."""
+        if self.settings.shared_state is None:
+            return None
+        return self._opened(self.settings.shared_state, self.settings.backup or BackupSettings.model_construct())
+
     def store_at(self, location: str) -> "Store":
         """Return another store, reached as the config says."""
+        return self._opened(location, self._backup)
+
+    def _opened(self, location: str, how: BackupSettings) -> "Store":
         from maint.adapters.stores.open import Access, open_store
 
-        store = open_store(location, Access(self._backup, self.settings.ssh, self.secrets))
+        store = open_store(location, Access(how, self.settings.ssh, self.secrets))
         self._closing.callback(getattr(store, "close", lambda: None))  # only some kinds hold a connection
         return store
 

@@ -32,6 +32,7 @@ def broken_rules(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
     yield from _twice([one.name for one in site.notify], (*path, "notify"))
     yield from (BrokenRule(*broken) for broken in notices.broken_rules(site.notify, (*path, "notify")))
     yield from _strangers(site, path)
+    yield from _shared(site, path)
     if site.backup and not (site.backup.recipients or site.backup.identity):
         yield BrokenRule(
             (*path, "backup"), "needs recipients, or an identity", "maint config init shows how a key pair is made"
@@ -52,3 +53,16 @@ def _strangers(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
             if name not in known:
                 hint = meant(name, known, "list it under hosts, or leave it out here")
                 yield BrokenRule((*path, "accepted", number, "hosts", index), f"there is no host {name!r}", hint)
+
+
+def _shared(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
+    """A shared state is reached as the backups are, and lies beside them."""
+    if site.shared_state is None:
+        return
+    here = (*path, "shared_state")
+    if site.backup is None and site.shared_state.startswith("s3:"):
+        yield BrokenRule(here, "needs backup.s3, which says how it is reached", "add `backup`, or use a folder")
+    if site.backup and site.shared_state.rstrip("/") in [
+        one.rstrip("/") for one in (site.backup.store, *site.backup.copies)
+    ]:
+        yield BrokenRule(here, "must differ from the stores of the backups", "use another folder, such as …/state")

@@ -403,6 +403,12 @@ class Site(Strict):
     backup: BackupSettings | None = Field(default=None, description="backups")
     virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
     notify: tuple[NoticeSettings, ...] = Field(default=(), description="who is told of what")
+    shared_state: StoreAddress | None = Field(
+        default=None,
+        description="a path that several machines mount, sftp://HOST/PATH or s3://BUCKET/PREFIX, that tells"
+        " them which one works on the site; left out where one machine works on it",
+        examples=["s3://maint-state/sites"],
+    )
     history: HistorySettings | None = Field(
         default=None, description="old runs are forgotten after each run; left out, by `playbook history --prune` alone"
     )

@@ -1,6 +1,7 @@
 """Carry a plan out: intent on disk, then the act, then its outcome on disk; everything else follows from that."""
 
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 
 from msgspec.structs import replace
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from maint.engine.branches import entered, held_up, left_out, together
 from maint.engine.hosts import LOST, LostHosts, told
 from maint.engine.journal import Journal, NullJournal, Record, RunState
+from maint.engine.lease import Lease, LeaseLost
 from maint.engine.plan import render
 from maint.engine.repeat import repeated
 from maint.errors import (
@@ -26,6 +28,7 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan
 from maint.ports import Site
 from maint.render import holds
+from maint.steps.manager.window import CloseWindow
 from maint.steps.registry import STEPS
 from maint.steps.step import skipped
 
@@ -67,6 +70,7 @@ class Runner:
     Args:
         limit: seconds for the steps themselves; those that put things back and clean up have their own limits.
         limit_of: the operator's limit of which those seconds are left.
+        lease: what must be ours before each act, None where no other machine works on the site.
     """
 
     def __init__(
@@ -77,8 +81,10 @@ class Runner:
         past: RunState | None = None,
         limit: float | None = None,
         limit_of: float | None = None,
+        lease: Lease | None = None,
     ) -> None:
         self._limit = (limit, limit_of)
+        self._lease = lease
         self._plan = plan
         self._site = site
         self._journal = journal
@@ -129,7 +135,7 @@ class Runner:
                 if not self._settled(index, action, needed=needed):
                     yield from self._carry_out(index, action)
             except MaintError as error:
-                if not action.lane or isinstance(error, Interrupted | DeadlinePassed):
+                if not action.lane or isinstance(error, Interrupted | DeadlinePassed | LeaseLost):
                     raise
                 held[action.lane] = error
         if held:
@@ -186,6 +192,23 @@ class Runner:
         return failure
 
     def _carry_out(self, index: int, action: Action) -> Iterator[Event]:
+        with self._under_lease(action):
+            yield from self._act(index, action)
+
+    def _under_lease(self, action: Action) -> AbstractContextManager[None]:
+        """Make sure that no other machine works on the site, before an act is even written down as begun.
+
+        Reading needs no lease, and a window that this machine opened it closes even where the lease is lost.
+        """
+        if self._lease is None or action.effect is Effect.READ:
+            return nullcontext()
+        if action.kind != CloseWindow.kind or action.arguments.get("others"):
+            return self._lease.acting(action.summary)
+        with suppress(LeaseLost):
+            self._lease.renew(action.summary)
+        return nullcontext()
+
+    def _act(self, index: int, action: Action) -> Iterator[Event]:
         work = self._work(index, action)
         yield from self._write(index, action, "intent")
         self._begun.add(index)

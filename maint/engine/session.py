@@ -8,6 +8,7 @@ from pathlib import Path
 from maint.config.actor import actor
 from maint.engine import journal as journals
 from maint.engine.journal import Journal, NullJournal, RunState
+from maint.engine.lease import Lease
 from maint.engine.lock import is_held, site_lock
 from maint.engine.run import Runner
 from maint.engine.run_conflicts import refuse_conflicting
@@ -17,6 +18,7 @@ from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Plan
 from maint.ports import Site
+from maint.snapshots.in_progress import owner
 from maint.snapshots.records import begin_restore, end_restore
 from maint.steps.manager.window import Window, close, remembered
 from maint.steps.snapshots.retention import RESTORING
@@ -50,6 +52,7 @@ class RunSession:
         self._options = options
         self._past = past
         self._limit = (limit, limit_of)
+        self._lease: Lease | None = None
         self.run_id = past.id if past else ""
 
     def events(self) -> Generator[Event | str, None, None]:
@@ -70,8 +73,22 @@ class RunSession:
             else:
                 _refuse_begun(self._site.state, str(self._options.get("run_key") or ""))
             refuse_conflicting(self._plan, self._site.state, self.run_id)
+            yield from self._leased(doing)
+
+    def _leased(self, doing: str) -> Generator[Event | str, None, None]:
+        """Go on as the only one of all machines, where they share their state."""
+        if self._site.shared is not None:
+            owned = owner(self._site)
+            self._lease = Lease(self._site.shared, self._plan.site, self._site.clock, owned, doing)
+        try:
+            if self._lease is not None:
+                yield from self._lease.take()
             yield from self._close_window()
             yield from self._run(stored=True)
+        finally:
+            problem = self._lease.give_back() if self._lease else ""
+        if problem:
+            yield problem
 
     def _close_window(self) -> Generator[str, None, None]:
         window = remembered(self._site.state)
@@ -83,7 +100,10 @@ class RunSession:
     def _run(self, *, stored: bool) -> Iterator[Event | str]:
         with closing(self._journal(stored=stored)) as journal:
             self.run_id = journal.id
-            runner = Runner(self._plan, self._site, journal, self._past, *self._limit)
+            if self._lease is not None:
+                self._lease.works_on(journal.id)
+                _tell_of_takeover(journal, self._lease, self._site)
+            runner = Runner(self._plan, self._site, journal, self._past, *self._limit, lease=self._lease)
             if needed := self._needed() if stored else ():
                 yield from _hold(self._site, needed, journal.id)
             try:
@@ -117,6 +137,11 @@ class RunSession:
                 self._past.apply_answers(lane, values)
             return journal
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
+
+
+def _tell_of_takeover(journal: Journal | NullJournal, lease: Lease, site: Site) -> None:
+    if (row := lease.taken_over) is not None:
+        journal.write("lease", time=site.clock.now().isoformat(), taken_over=str(row.claim), number=row.number)
 
 
 def _hold(site: Site, snapshots: Collection[str], run: str) -> Iterator[str]:

@@ -50,8 +50,11 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None:
         """Wait."""
 
-    def limit(self, seconds: float | None, of: float | None = None) -> AbstractContextManager[None]:
-        """Raise `DeadlinePassed` inside the block once the seconds, left `of` a limit, have passed; they nest."""
+    def limit(self, seconds: float | None, of: float | None = None) -> AbstractContextManager[Callable[[float], None]]:
+        """Raise `DeadlinePassed` inside the block once the seconds, left `of` a limit, have passed; they nest.
+
+        What it gives puts the limit off, from any thread, until a time of `monotonic`.
+        """
 
 
 class Secrets(Protocol):
@@ -212,6 +215,9 @@ class StoreSight(Protocol):
 
     def size(self, name: str) -> int | None:
         """Return the bytes of a file, None where there is none."""
+
+    def written(self, name: str) -> datetime | None:
+        """Return when a file was written, UTC, by the store's clock, to the second; None where there is none."""
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Read a file as a stream; `FileNotFoundError` where there is none."""
@@ -398,6 +404,10 @@ class Site(Sight, Protocol):
     @property
     def copies(self) -> Sequence[Store]:
         """Further stores, into which every snapshot is copied."""
+
+    @property
+    def shared(self) -> Store | None:
+        """The state that all machines see, None where there is none."""
 
     def virtual_cluster(self, name: str) -> VirtualCluster:
         """Return a virtual cluster, acting."""

@@ -229,6 +229,11 @@ class SiteWithStore:
         return ()
 
     @property
+    def shared(self) -> Store | None:
+        """The site's own."""
+        return self._site.shared
+
+    @property
     def settings(self) -> SiteSettings:
         """The site's own."""
         return self._site.settings

@@ -7,7 +7,10 @@ import shutil
 
 import pytest
 
+from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
+from maint.adapters.stores.local import LocalStore
+from maint.engine.lease import Lease, Terms
 from tests.steps.conftest import PASSWORD
 
 
@@ -65,6 +68,24 @@ def test_a_key_that_others_can_read_fails(loaded):
     (loaded.state / "keys/fingerprint").chmod(0o640)
     said = loaded("doctor", "-o", "json")
     assert (said.code, states(said)["keys"]) == (1, "FAIL")
+
+
+def test_who_holds_the_lease_is_told_and_only_where_a_state_is_shared(loaded):
+    assert "lease" not in states(loaded("doctor", "-o", "json"))
+    path, shared = loaded.lab.folder / "config.yaml", loaded.lab.folder / "shared"
+    path.write_text(path.read_text().replace("    backup:\n", "    shared_state: shared\n    backup:\n"))
+    assert checks(loaded("doctor", "-o", "json"))["lease"]["words"].endswith("free")
+    assert not shared.exists()
+    held = Lease(LocalStore(shared), "lab", SystemClock(), "elsewhere", "playbook restore", Terms(beat=0.0))
+    list(held.take())
+    held.renew("stop cluster c1")
+    line = checks(loaded("doctor", "-o", "json"))["lease"]
+    assert line["state"] == "warn"
+    assert "playbook restore (stop cluster c1), renewed at" in line["words"]
+    assert "playbook restore" in json.loads(loaded("site", "status", "-o", "json").out)["lease"]
+    refused = loaded("backup", "create", "--yes")
+    assert (refused.code, "playbook restore" in refused.err) == (6, True)
+    held.give_back()
 
 
 def test_a_held_lock_is_told(loaded):

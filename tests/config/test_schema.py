@@ -50,6 +50,7 @@ sites:
       fingerprint_key: file:/etc/maint/fingerprint
       trusted_keys: ["{PUBLIC_KEY}"]
     metrics: metrics/maint.prom
+    shared_state: sftp://maint@state.example.internal/srv/state
     notify:
       - name: night-shift
         on: [failure, recovered]
@@ -103,6 +104,7 @@ def test_every_key_of_the_promised_sample_reaches_the_settings(tmp_path: Path) -
     assert site.ssh.sudo_password == "env:SUDO"
     assert site.accepted[0].until.isoformat() == "2027-06-30"
     assert site.metrics == tmp_path / "metrics/maint.prom"
+    assert site.shared_state == "sftp://maint@state.example.internal/srv/state"
     (notice,) = site.notify
     assert notice.webhook and notice.mail and notice.ping and notice.exec
     assert (notice.on, notice.verbs, notice.timeout) == (("failure", "recovered"), ("backup create",), 5.0)
@@ -149,6 +151,11 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
         ("host: cm.example", "^hots: cm.example", "unknown key 'hots'"),
         ("plain_port: 7180", "plain_port: ^71800", "65535 or less"),
         ("plain_port: 7180", "plain_port: ^'7180'", "must be a whole number, not text"),
+        (
+            "sftp://maint@state.example.internal/srv/state",
+            "^s3://bucket/maint/",
+            "must differ from the stores of the backups",
+        ),
         ("tls_port: 7183", "tls_port: ^7180", "must differ from plain_port"),
         ("host: cm.example.internal\n", "host: ^https://cm.example.internal\n", "must be a host name"),
         ("clusters: v45", "clusters: ^45", "must be an API version"),

@@ -8,6 +8,7 @@ import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -47,13 +48,13 @@ class LocalStore:
 
     def size(self, name: str) -> int | None:
         """Return the bytes of a file, None where there is none."""
-        *folders, last = split_name(name)
-        try:
-            with self._failing(f"cannot look at {name}"), self._folder(folders) as folder:
-                found = os.stat(last, dir_fd=folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        return found.st_size if stat.S_ISREG(found.st_mode) else None
+        found = self._facts(name)
+        return found.st_size if found else None
+
+    def written(self, name: str) -> datetime | None:
+        """Return when a file was written, by the clock of whoever holds the folder; None where there is none."""
+        found = self._facts(name)
+        return datetime.fromtimestamp(found.st_mtime, UTC) if found else None
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
@@ -113,6 +114,15 @@ class LocalStore:
                 swept += _sweep_one(folder, name.rpartition("/")[2])
         self._tidy(split_prefix(prefix))
         return swept
+
+    def _facts(self, name: str) -> os.stat_result | None:
+        *folders, last = split_name(name)
+        try:
+            with self._failing(f"cannot look at {name}"), self._folder(folders) as folder:
+                found = os.stat(last, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        return found if stat.S_ISREG(found.st_mode) else None
 
     def _tidy(self, folders: Sequence[str]) -> None:
         # A killed writer may have left empty folders below this one.

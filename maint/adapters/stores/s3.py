@@ -81,10 +81,13 @@ class S3Store:
 
     def size(self, name: str) -> int | None:
         """Return the bytes of a file, None where there is none."""
-        key = self._key(name)
-        with self._failing(f"cannot look at {name}"):
-            found = self._head(key)
+        found = self._facts(name)
         return None if found is None else int(found["ContentLength"])
+
+    def written(self, name: str) -> datetime | None:
+        """Return when a file was written, by the service's clock; None where there is none."""
+        found = self._facts(name)
+        return None if found is None else cast(datetime, found["LastModified"])
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
@@ -173,6 +176,11 @@ class S3Store:
 
     def _key(self, name: str) -> str:
         return self._prefix + "/".join(split_name(name))
+
+    def _facts(self, name: str) -> Mapping[str, Any] | None:
+        key = self._key(name)
+        with self._failing(f"cannot look at {name}"):
+            return self._head(key)
 
     def _head(self, key: str) -> Mapping[str, Any] | None:
         return _head(self._client, self._bucket, key)

@@ -52,6 +52,15 @@ class SftpStore:
         with self._failing(f"cannot look at {name}"), self._sessions.session() as session:
             return _size(session, path)
 
+    def written(self, name: str) -> datetime | None:
+        """Return when a file was written, by that host's clock; None where there is none."""
+        path = self._path(split_name(name))
+        with self._failing(f"cannot look at {name}"), self._sessions.session() as session:
+            facts = session.facts(path)
+        if facts is None or not stat.S_ISREG(facts.st_mode or 0):
+            return None
+        return datetime.fromtimestamp(facts.st_mtime or 0, UTC)
+
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
         """Read a file as a stream; `FileNotFoundError` where there is none."""

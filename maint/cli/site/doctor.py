@@ -23,6 +23,7 @@ from maint.cli.telling.metrics import last_drill
 from maint.cli.telling.outcomes import NOTICE, last
 from maint.deployment.judge import broken
 from maint.engine import journal
+from maint.engine.lease import newest
 from maint.engine.lock import holder
 from maint.engine.session import abandoned_window
 from maint.errors import CannotReach, MaintError, UsageError
@@ -95,6 +96,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "secrets": lambda: _secrets(site),
             "state": lambda: _state(site),
             "lock": lambda: _lock(site),
+            "lease": lambda: _lease(site),
             "keys": lambda: _keys(site),
             "known hosts": lambda: _known_hosts(site),
             "tools": _tools,
@@ -169,6 +171,18 @@ def _lock(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("lock", WARN, f"held by {holder(site.state) or 'somebody'}", "wait until it has ended")
     finally:
         os.close(handle)
+
+
+def _lease(site: ConfiguredSite) -> Iterator[Line]:
+    """Look who works on the site on any machine; nothing where no state is shared."""
+    if site.shared is None:
+        return
+    row = newest(site.shared, site.settings.name)
+    if row is None or not row.claim.token:
+        yield Line("lease", OK, f"{site.shared.location}: free")
+    else:
+        words = f"{site.shared.location}: {row.words}"
+        yield Line("lease", WARN, words, "wait until it has ended; of a dead machine the next run takes it over")
 
 
 def _keys(site: ConfiguredSite) -> Iterator[Line]:

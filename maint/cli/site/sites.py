@@ -8,6 +8,7 @@ from maint.cli.open_site import opened, settings_of
 from maint.cli.options import LOOKS, Flags
 from maint.cli.screen import cell, table
 from maint.cli.site.summary import Summary, kept
+from maint.engine.lease import newest
 from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.manager import Door
@@ -79,6 +80,9 @@ def _facts(site: ConfiguredSite) -> dict[str, Json]:
     facts["clusters"] = [cluster.name for cluster in site.manager.clusters()]
     facts["active_commands"] = [f"{command.name} ({command.id})" for command in site.manager.active_commands()]
     facts["redaction_window"] = _window(site)
+    if site.shared is not None:
+        row = newest(site.shared, site.settings.name)
+        facts["lease"] = row.words if row is not None and row.claim.token else "free"
     return facts
 
 

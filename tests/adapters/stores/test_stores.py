@@ -4,6 +4,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,15 @@ def test_what_is_written_is_read_back(store: Store) -> None:
     put(store, "prod/1/part.age", b"\0" * 300_000 + b"end")
     assert get(store, "prod/1/part.age") == b"\0" * 300_000 + b"end"
     assert store.size("prod/1/part.age") == 300_003
+
+
+def test_a_store_tells_when_a_file_was_written_by_one_clock_for_all_its_files(store: Store) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=1)  # a store may know no more than the second
+    put(store, "prod/1")
+    first = store.written("prod/1")
+    assert first is not None
+    assert before <= first <= datetime.now(UTC)
+    assert store.written("prod/2") is store.written("prod") is None
 
 
 def test_an_empty_file_is_a_file(store: Store) -> None:

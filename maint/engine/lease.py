@@ -1,0 +1,332 @@
+"""The lease of a shared state: a row of numbered files; the highest says which machine works on the site.
+
+Each number is created exclusively, so of two machines one gets it. No clocks of machines are compared: the age of a row
+follows from two times of the store, and its holder counts from before it wrote it, by a clock that never goes back.
+"""
+
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+
+import msgspec
+
+from maint.config.actor import user
+from maint.errors import DeadlinePassed, Locked, MaintError, Refused, StoreFailed, WorkFailed
+from maint.model.formatting import show_duration
+from maint.ports import Clock, Store, StoreSight
+from maint.retry import delays
+
+_KEPT = 3  # numbers; a reader that has just listed them finds the highest
+_SLACK = 5.0  # seconds; stores tell their time to the second, and clocks of machines do not tick alike
+_DIGITS = 12
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """How long a lease holds, in seconds after its newest row was written."""
+
+    lapses: float = 60.0  # without a further row anybody may take it
+    ends: float = 300.0  # the act under way has ended by then, whatever became of its machine
+    beat: float = 20.0  # between two rows while the holder lives
+
+
+TERMS = Terms()
+
+
+class LeaseLost(WorkFailed):
+    """The lease went to another machine, or cannot be renewed: nothing further may be begun."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What a row says."""
+
+    token: str  # of one taking; "" where the lease was given back
+    owner: str  # tells the holder's state folder from all others
+    host: str
+    user: str
+    run: str
+    doing: str
+    act: str  # what is under way; "" between two acts
+    lapses: float
+    ends: float
+
+    def __str__(self) -> str:
+        run = f", run {self.run}" if self.run else ""
+        return f"{self.user}@{self.host}: {self.doing}{run}"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A numbered file of the lease."""
+
+    number: int
+    claim: Claim
+    written: datetime  # by the store's clock
+
+    @property
+    def words(self) -> str:
+        """Who holds it, and since when without a further row."""
+        act = f" ({self.claim.act})" if self.claim.act else ""
+        return f"held by {self.claim}{act}, renewed at {self.written:%Y-%m-%d %H:%M:%S} UTC"
+
+    def held_for(self, now: datetime) -> float:
+        """Return the seconds until anybody may take the lease; 0.0 or less: now. `now` is the store's."""
+        return self.claim.lapses + _SLACK - self._age(now) if self.claim.token else 0.0
+
+    def acts_for(self, now: datetime) -> float:
+        """Return the seconds until the act under way has ended at the latest; 0.0 or less: it has, or there is none."""
+        return self.claim.ends + _SLACK - self._age(now) if self.claim.token and self.claim.act else 0.0
+
+    def _age(self, now: datetime) -> float:
+        return (now - self.written).total_seconds()
+
+
+def folder_of(site: str) -> str:
+    """Return where the lease of a site lies in a shared state."""
+    return f"{site}/lease"
+
+
+def newest(store: StoreSight, site: str) -> Row | None:
+    """Return the row that counts, None where nobody ever held the lease; Refused where it is none of ours."""
+    while True:
+        number = _highest(store, site)
+        if not number:
+            return None
+        name = _name(site, number)
+        with suppress(FileNotFoundError):  # the holder has gone on, and removed it
+            with store.open(name) as file:
+                content = file.read()
+            written = store.written(name)
+            if written is not None:
+                return Row(number, _claim(content, f"{store.location}/{name}"), written)
+
+
+def _highest(store: StoreSight, site: str) -> int:
+    return max(_numbers(store, site), default=0)
+
+
+def _numbers(store: StoreSight, site: str) -> list[int]:
+    found = [name.rpartition("/")[2] for name in store.names(folder_of(site))]
+    return [int(one) for one in found if len(one) == _DIGITS and one.isascii() and one.isdigit()]
+
+
+def _name(site: str, number: int) -> str:
+    return f"{folder_of(site)}/{number:0{_DIGITS}}"
+
+
+def _claim(content: bytes, where: str) -> Claim:
+    try:
+        return msgspec.json.decode(content, type=Claim)
+    except msgspec.DecodeError as error:
+        raise Refused(
+            f"{where} says nothing of who works on the site: {error}",
+            hint="find out who wrote it; where no run is at work on any machine, remove that file",
+        ) from None
+
+
+class Lease:
+    """The lease of one site, as one run takes, renews and gives it back.
+
+    Args:
+        owner: what tells this state folder from all others; who has that folder's lock may take over its lease at once.
+        doing: what for, in the words of a machine that finds it taken.
+    """
+
+    def __init__(
+        self, store: Store, site: str, clock: Clock, owner: str, doing: str, terms: Terms | None = None
+    ) -> None:
+        self._store, self._site, self._clock = store, site, clock
+        self._terms = terms = terms or TERMS
+        host = socket.gethostname()
+        self._mine = Claim(secrets.token_hex(8), owner, host, user(), "", doing, "", terms.lapses, terms.ends)
+        self._number = 0  # of the newest row of ours
+        self._until = 0.0  # when an act has to end, by `monotonic`, unless another row is written
+        self._put_off: Callable[[float], None] = _nowhere
+        self._lost = False
+        self._mutex = threading.Lock()
+        self._over = threading.Event()
+        self.taken_over: Row | None = None  # of a holder that did not give it back
+
+    def take(self) -> Generator[str, None, None]:
+        """Take the lease and renew it beside the work from now on; yield what is waited for, and what was found.
+
+        Raises:
+            Locked: another machine holds it.
+            StoreFailed: the store cannot be used, or does not create exclusively.
+        """
+        while True:
+            row = newest(self._store, self._site)
+            if row is not None and row.claim.owner != self._mine.owner and (wait := self._wait(row)):
+                yield (
+                    f"the lease of {row.claim} has lapsed; waiting {show_duration(wait)} until its act has ended at the"
+                    f" latest: {row.claim.act}"
+                )
+                self._clock.sleep(wait)
+            elif self._took(row.number if row else 0):
+                break
+        if row is not None and row.claim.token:
+            self.taken_over = row
+            yield f"taking over the lease of {row.claim}, which was not given back"
+        if self._terms.beat:
+            threading.Thread(target=self._beat, daemon=True, name="lease").start()
+
+    def _wait(self, row: Row) -> float:
+        now = self._store_time()
+        if (left := row.held_for(now)) > 0:
+            raise Locked(
+                f"another machine works on site {self._site}",
+                detail=[f"the lease in {self._store.location} is held by {row.claim}"],
+                hint=f"wait until it has ended; where that machine is dead, its lease lapses in {show_duration(left)}",
+            )
+        return max(row.acts_for(now), 0.0)
+
+    def _store_time(self) -> datetime:
+        name = f"{folder_of(self._site)}/time-{secrets.token_hex(8)}"
+        with self._store.create(name):
+            pass
+        try:
+            found = self._store.written(name)
+        finally:
+            self._store.remove(name)
+        if found is None:
+            raise StoreFailed(f"{self._store.location} does not keep what is written", hint="is something cleaning it?")
+        return found
+
+    def _took(self, number: int) -> bool:
+        """Create the next number, twice at once: where both come about the store is none for a lease."""
+        name, began, taken = _name(self._site, number + 1), self._clock.monotonic(), False
+        try:
+            with self._store.create(name):
+                taken = self._created(name)
+        except FileExistsError:
+            return taken and self._is_ours(number + 1, began)
+        raise StoreFailed(
+            f"{self._store.location} cannot hold a lease: it let one file be created twice",
+            hint="a lease needs exclusive creation: a POSIX folder, OpenSSH's sftp, or S3 that honours If-None-Match",
+        )
+
+    def _created(self, name: str) -> bool:
+        try:
+            with self._store.create(name) as file:
+                file.write(msgspec.json.encode(self._mine))
+        except FileExistsError:
+            return False
+        return True
+
+    def _is_ours(self, number: int, began: float) -> bool:
+        # A number that was removed long ago can be created again: what counts is that none is higher.
+        if max(numbers := _numbers(self._store, self._site), default=0) != number:
+            return False
+        self._number, self._until = number, began + self._terms.ends
+        self._put_off(self._until)
+        for old in numbers:
+            if old <= number - _KEPT:
+                self._store.remove(_name(self._site, old))
+        return True
+
+    def works_on(self, run: str) -> None:
+        """Name the run from the next row on."""
+        self._mine = msgspec.structs.replace(self._mine, run=run)
+
+    @contextmanager
+    def acting(self, act: str) -> Iterator[None]:
+        """Renew the lease, then let the block go on for as long as the lease is renewed beside it.
+
+        Raises:
+            LeaseLost: nothing may be begun; or, within the block, it went on for too long without being renewed.
+        """
+        self.renew(act)
+        try:
+            with self._clock.limit(max(self._until - self._clock.monotonic(), 0.001)) as self._put_off:
+                self._put_off(self._until)
+                yield
+        except DeadlinePassed as passed:
+            if self._clock.monotonic() < self._until:
+                raise
+            raise LeaseLost(
+                f"{act}: stopped, since the lease was not renewed for {show_duration(self._terms.ends)}",
+                detail=["what was sent before that may have been done"],
+                hint="look at the network, the shared state and this machine's clock and load",
+            ) from passed
+        finally:
+            self._put_off = _nowhere
+            self._mine = msgspec.structs.replace(self._mine, act="")
+
+    def renew(self, act: str) -> None:
+        """Write the next row, which names the act; LeaseLost where that cannot be done."""
+        failure: StoreFailed | None = None
+        for pause in (0.0, *delays(1.0, 2.0, times=2)):
+            self._clock.sleep(pause)
+            try:
+                with self._mutex:
+                    self._mine = msgspec.structs.replace(self._mine, act=act)
+                    self._renew()
+                return
+            except StoreFailed as failed:
+                failure = failed
+        raise LeaseLost(
+            "the lease cannot be renewed, so nothing further is begun",
+            detail=[failure.message, *failure.detail] if failure else [],
+            hint="mend the way to the shared state",
+        )
+
+    def _renew(self) -> None:
+        while not self._lost:
+            number, began = self._number + 1, self._clock.monotonic()
+            name = _name(self._site, number)
+            if self._created(name):
+                self._lost = not self._is_ours(number, began)
+                break
+            # An earlier try may have come about though its answer was lost; it is as old as it is, so go on from there.
+            self._lost = not self._wrote(name)
+            self._number = number
+        if self._lost:
+            raise self._gone()
+
+    def _wrote(self, name: str) -> bool:
+        # Its answer may have been lost: only looking tells.
+        with suppress(FileNotFoundError), self._store.open(name) as file:
+            return _claim(file.read(), name).token == self._mine.token
+        return False
+
+    def _gone(self) -> LeaseLost:
+        by: list[str] = []
+        with suppress(MaintError):
+            row = newest(self._store, self._site)
+            by = [f"it is held by {row.claim}"] if row and row.claim.token else []
+        return LeaseLost(
+            f"the lease of site {self._site} went to another machine, so nothing further is begun",
+            detail=by,
+            hint="this machine was away for too long; look what the other one does before you go on",
+        )
+
+    def _beat(self) -> None:
+        while not self._over.wait(self._terms.beat):
+            with suppress(StoreFailed), self._mutex:
+                if self._over.is_set():
+                    return
+                try:
+                    self._renew()
+                except LeaseLost:
+                    return
+
+    def give_back(self) -> str:
+        """Let others take it at once; return why that failed, "" where it did not, or where it was lost before."""
+        self._over.set()
+        if not self._number:
+            return ""
+        try:
+            with self._mutex:
+                self._mine = msgspec.structs.replace(self._mine, token="")
+                self._renew()
+        except LeaseLost:
+            return ""
+        except StoreFailed as failure:
+            lapses = show_duration(self._terms.lapses + _SLACK)
+            return f"the lease could not be given back, and lapses in {lapses}: {failure.message}"
+        return ""
+
+
+def _nowhere(until: float) -> None:
+    """Put off nothing."""
