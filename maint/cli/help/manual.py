@@ -114,4 +114,5 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _text(words: str) -> str:
     """Return words as roff takes them: no escape, dash or leading dot means anything."""
     words = words.replace("\\", r"\e").replace("-", r"\-")
+    words = "".join(one if one.isascii() else rf"\[u{ord(one):04X}]" for one in words)
     return rf"\&{words}" if words.startswith((".", "'")) else words
