@@ -11,6 +11,7 @@ class MaintError(Exception):
     exit_code = 1
     needs: Sequence[str] = ()  # what `maint playbook resume --set` may answer, by key
     hosts: Sequence[str] = ()  # on which of several hosts it failed; empty: not a matter of hosts
+    otherwise = ""  # what helps where a failure of this class has no hint of its own
     lane = ""  # which of several things that a plan is to bring about it is about; empty: the plan as a whole
 
     def __init__(self, message: str, *, detail: Sequence[str] = (), hint: str | None = None) -> None:
@@ -18,6 +19,11 @@ class MaintError(Exception):
         self.message = message
         self.detail = tuple(detail)
         self.hint = hint
+
+    @property
+    def way_on(self) -> str | None:
+        """What to do next: its own hint, else what is said for its class."""
+        return self.hint or self.otherwise or None
 
 
 class WorkFailed(MaintError):
@@ -30,6 +36,8 @@ class TimedOut(WorkFailed):
 
 class DeadlinePassed(MaintError):
     """A limit set by the operator or the playbook has passed; nobody catches this to go on."""
+
+    otherwise = "give it more time with `--timeout`, or with `timeout` in the playbook"
 
 
 class Transient(WorkFailed):
@@ -106,6 +114,9 @@ class Invalid(MaintError):
     ) -> None:
         super().__init__(f"{at}: {message}" if at else message, detail=detail, hint=hint)
         self.at = at
+        self.otherwise = (
+            f"correct {at.file} at that place, then run it again" if at else "correct it, then run it again"
+        )
 
 
 class CannotReach(MaintError):
@@ -144,6 +155,8 @@ class Differences(MaintError):
 
 class Interrupted(MaintError):
     """A signal, SIGHUP (1), SIGINT (2) or SIGTERM (15), ended the run; the exit code is 128 more."""
+
+    otherwise = "`maint playbook history` shows whether a run was stopped on its way"
 
     def __init__(self, signal_number: int, *, hint: str | None = None) -> None:
         super().__init__("interrupted", hint=hint)

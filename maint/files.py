@@ -143,7 +143,9 @@ def read_private(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Invalid(f"cannot read {path}", detail=[error.strerror or str(error)]) from None
+        raise Invalid(
+            f"cannot read {path}", detail=[error.strerror or str(error)], hint="correct its path, or its permissions"
+        ) from None
     with os.fdopen(handle, "rb") as file:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):

@@ -276,7 +276,9 @@ class _Guard:
 
     def _translate(self, error: Exception) -> NoReturn:
         if isinstance(error, jinja2.TemplateNotFound):
-            raise Invalid(f"there is no template {error.name}") from None
+            raise Invalid(
+                f"there is no template {error.name}", hint="it ships with maint: install maint anew"
+            ) from None
         if isinstance(error, jinja2.TemplateSyntaxError):
             where = error.name or "the text"
             raise Invalid(f"line {error.lineno} of {where}: {error.message}", at=self._at) from None

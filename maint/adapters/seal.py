@@ -13,6 +13,7 @@ from maint.errors import Invalid, NoKeyFits, WorkFailed
 from maint.model.secret import Secret
 
 _BLOCK = 256 * 1024
+_ANOTHER = "take another copy of it; `maint backup verify` tells which snapshots and copies are whole"
 _LEVEL = 3
 _MAX_WINDOW = 128 << 20  # what stock zstd accepts without being asked
 _RLE = 1  # the one block type whose content is a single byte, whatever size it states
@@ -177,7 +178,11 @@ def _encrypt(read: Read, target: BinaryIO, recipients: Sequence[object]) -> None
     try:
         pyrage.encrypt_io(calls, calls, recipients)
     except Exception as error:
-        raise calls.failure or WorkFailed("cannot encrypt", detail=[str(error)]) from None
+        raise calls.failure or WorkFailed(
+            "cannot encrypt",
+            detail=[str(error)],
+            hint="each of backup.recipients is a public key of age (age1…) or of ssh: `age-keygen -y` prints one",
+        ) from None
     calls.insist()
 
 
@@ -205,7 +210,11 @@ def _decrypt(read: Read, pipe: Pipe, identities: Sequence[_Identity]) -> None:
 def _undecryptable(error: Exception) -> WorkFailed:
     if "No matching keys" in str(error):
         return NoKeyFits("none of the private keys at hand opens it", hint="give a recipient's identity")
-    return WorkFailed("it cannot be decrypted: damaged, cut short, or no age file", detail=[str(error)])
+    return WorkFailed(
+        "it cannot be decrypted: damaged, cut short, or no age file",
+        detail=[str(error)],
+        hint=_ANOTHER,
+    )
 
 
 class _Source(io.RawIOBase):
@@ -234,7 +243,11 @@ def _decompress(read: Read, pipe: Pipe) -> None:
         for block in _frame(io.BufferedReader(_Source(read), _BLOCK)):
             pipe.write(block)
     except zstandard.ZstdError as error:
-        raise WorkFailed("it cannot be decompressed: damaged, or no zstd file", detail=[str(error)]) from None
+        raise WorkFailed(
+            "it cannot be decompressed: damaged, or no zstd file",
+            detail=[str(error)],
+            hint=_ANOTHER,
+        ) from None
     pipe.end()
 
 
@@ -269,13 +282,22 @@ def _frame(source: io.BufferedReader) -> Iterator[bytes]:
         tail = 4 if last and frame.has_checksum else 0
         yield decompressor.decompress(header + _exactly(source, (1 if kind == _RLE else size) + tail))
     if not decompressor.eof:
-        raise WorkFailed("it cannot be decompressed: it has no proper end")
+        raise WorkFailed(
+            "it cannot be decompressed: it has no proper end",
+            hint=_ANOTHER,
+        )
     if source.read(1):
-        raise WorkFailed("it cannot be believed: something follows its end")
+        raise WorkFailed(
+            "it cannot be believed: something follows its end",
+            hint=_ANOTHER,
+        )
 
 
 def _exactly(source: io.BufferedReader, size: int) -> bytes:
     block = source.read(size)
     if len(block) < size:
-        raise WorkFailed("it cannot be decompressed: cut short")
+        raise WorkFailed(
+            "it cannot be decompressed: cut short",
+            hint=_ANOTHER,
+        )
     return block

@@ -55,6 +55,7 @@ class SshSigner:
             raise WorkFailed(
                 "the signature does not fit the content",
                 detail=["what was signed has been changed since, or the signature belongs to something else"],
+                hint="it is not used: take another snapshot or copy, and find out who changed this one",
             ) from None
         return _show_public(public)
 
@@ -181,5 +182,6 @@ def _dissect(armored: bytes) -> tuple[bytes, bytes]:
         raise WorkFailed(
             "the signature is not in the form that ssh-keygen -Y sign writes",
             detail=[f"expected: an Ed25519 signature in the namespace {NAMESPACE}, hash sha512, byte for byte"],
+            hint="it is not used: take another snapshot or copy, and find out who wrote this one",
         )
     return public, signature

@@ -38,7 +38,10 @@ class SealedUndo:
             raise KeyError(name)
         identity = self._load_identity()
         if identity is None:
-            raise Invalid(f"{self._key} is gone, and {self._path(name)} cannot be opened without it")
+            raise Invalid(
+                f"{self._key} is gone, and {self._path(name)} cannot be opened without it",
+                hint="put the key back from where a copy of it is kept; without it these copies are lost",
+            )
         with self._seal.unwrap(io.BytesIO(sealed), [identity]) as stream:
             return stream.read()
 

@@ -54,7 +54,11 @@ def matrix_of(data: object, name: str) -> Mapping[str, Json]:
         raise Invalid(f"{name} is not a support matrix: a mapping is expected", hint=hint)
     for subject, releases in data.items():
         if subject not in SUBJECTS:
-            raise Invalid(f"{name}: a support matrix knows no {subject!r}", detail=[f"it has {', '.join(SUBJECTS)}"])
+            raise Invalid(
+                f"{name}: a support matrix knows no {subject!r}",
+                detail=[f"it has {', '.join(SUBJECTS)}"],
+                hint="correct the name, or leave it out; `maint help checks` describes the file",
+            )
         if not isinstance(releases, Sequence) or isinstance(releases, str) or not releases:
             raise Invalid(f"{name}: {subject} is not a list of releases", hint=hint)
         for release in releases:

@@ -131,7 +131,7 @@ COMMANDS = {
     "config show": ("site.config:show", "Show the configuration; secrets as their references."),
     "config validate": ("site.config:validate", "Check the configuration without touching anything it names."),
     "config path": ("site.config:path", "Print the path of the configuration file in force."),
-    "config init": ("site.config:init", "Write a commented sample configuration."),
+    "config init": ("site.first_config:init", "Ask for a configuration, try each answer, and write it with comments."),
     "notify list": ("telling.notify:list_notices", "List who is told of what, and whether the last notice arrived."),
     "notify test": ("telling.notify:test", "Tell a test, and say whether it arrived."),
     "generate systemd": ("help.generate:systemd", "Print the units that `maint schedule install` would write."),

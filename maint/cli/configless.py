@@ -99,7 +99,7 @@ def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
     home = state_home() / "bare"
     path = home / f"{site}.yaml"
     if "/" in site or site.startswith("."):
-        raise UsageError(f"{site!r} is no name of a site")
+        raise UsageError(f"{site!r} is no name of a site", hint="small letters, digits and dashes, such as prod-1")
     document: Mapping[str, Json] = {"state": str(home), "sites": {site: _site(connection)}}
     if flags.dry_run:  # nothing is written but into a private temporary folder
         with TemporaryDirectory() as temporary:

@@ -16,7 +16,7 @@ from maint.cli.screen import Screen
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import CannotReach, MaintError, UsageError
+from maint.errors import CannotReach, DeadlinePassed, MaintError, UsageError
 from maint.model.formatting import parse_duration
 
 
@@ -76,6 +76,17 @@ def way_to_lab(settings: Settings) -> str:
     return f"the lab is down: `maint lab up{where}` brings it up"
 
 
+@contextmanager
+def limited(flags: Flags, site: ConfiguredSite, doing: str) -> Iterator[None]:
+    """Hold `--timeout` over what only reads; where it passes, `doing` says during what."""
+    try:
+        with site.clock.limit(limit_of(flags)):
+            yield
+    except DeadlinePassed as error:
+        error.detail = error.detail or (f"it passed during: {doing}", "it only read: nothing goes on without maint")
+        raise
+
+
 def limit_of(flags: Flags) -> float | None:
     """Return `--timeout` in seconds, None where it was not given.
 
@@ -87,7 +98,7 @@ def limit_of(flags: Flags) -> float | None:
     try:
         return parse_duration(flags.timeout)
     except ValueError as error:
-        raise UsageError(f"--timeout: {error}") from None
+        raise UsageError(f"--timeout: {error}", hint="such as 90s, 10m or 2h") from None
 
 
 def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:

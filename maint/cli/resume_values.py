@@ -150,7 +150,7 @@ def _read(name: str, texts: Mapping[str, str]) -> dict[str, Json]:
 def _value(key: str, field: str, text: str) -> Json:
     if field in _SWITCHES:
         if text.lower() not in _WORDS:
-            raise Invalid(f"--set {key}={text}: write true or false")
+            raise Invalid(f"--set {key}={text}: write true or false", hint=f"such as --set {key}=true")
         return _WORDS[text.lower()]
     if field == "ca":
         if not Path(text).is_file():

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from maint.cli import run_key
 from maint.cli.after_run import Ending, after_run, planned, tell_start
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import limit_of, opened
+from maint.cli.open_site import limit_of, limited, opened
 from maint.cli.options import Flags
 from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import command_to_resume, report_of, show_output
@@ -117,7 +117,7 @@ def prepared(
     if past := run_key.earlier(site, key):
         return _again(flags, site, screen, past)
     limit, begun = limit_of(flags), site.clock.monotonic()
-    with site.clock.limit(limit):
+    with limited(flags, site, "making the plan"):
         plan = make()
         more, words = beside(site, plan) if beside else ({}, "")
         if clear := site.in_clear():
@@ -201,7 +201,7 @@ def _taken_up(
     """Return the session that goes on with a run; None with `--dry-run`, where what is left is shown."""
     journal.refuse_unreadable(past)
     site.works_on({action.kind for action in past.plan.actions}, resumed=True)
-    with site.clock.limit(limit_of(flags)):
+    with limited(flags, site, "looking whether the run can be taken up"):
         answers = checked(site, past, said)
     if flags.dry_run:
         _show_left(screen, past)

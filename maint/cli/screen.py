@@ -102,14 +102,14 @@ class Screen:
             body: dict[str, Json] = {
                 "message": failure.message,
                 "detail": list(failure.detail),
-                "hint": failure.hint,
+                "hint": failure.way_on,
                 "exit": failure.exit_code,
             }
             self._line(printable_json(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False)))
             return
         lines = [f" {failure.message}", *(f"  {line}" for line in failure.detail)]
-        if failure.hint:
-            lines.append(f"hint: {failure.hint}")
+        if failure.way_on:
+            lines.append(f"hint: {failure.way_on}")
         self._line(self._paint("31", "error:") + printable("\n".join(lines)))
 
     def event(self, plan: Plan, event: Event) -> None:

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
-from typing import get_origin
+from collections.abc import Iterator, Mapping
+from typing import cast, get_origin
 
 import msgspec
 from pydantic import BaseModel
@@ -23,6 +23,12 @@ _HEAD = f"""\
 ## A secret is always a reference, never a value: {FORMS}.
 ## An encryption key pair is made with age-keygen: its public key goes to recipients, its private key into a file
 ## that identity names and only its owner reads (chmod 600).
+"""
+
+_HEAD_FILLED = f"""\
+## The configuration of maint, as `maint config init` has tried it. `maint help configuration` describes every key,
+## and `maint config init --sample` writes a file that shows them all.
+## A secret is always a reference, never a value: {FORMS}.
 """
 
 
@@ -115,3 +121,30 @@ def _spelled(value: Json) -> str:
     if isinstance(value, str) and _PLAIN.fullmatch(value) and isinstance(resolve(value), str):
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+def filled(site: str, values: Mapping[str, Json]) -> str:
+    """Return a configuration of one site with these values, each key with what it means.
+
+    Args:
+        values: keys below `sites.NAME`, nested as in the file.
+    """
+    meant = {key.name: key.description for key in reference()}
+    return _HEAD_FILLED + "\n".join(_entries({"sites": {site: values}}, "", 0, meant)) + "\n"
+
+
+def _entries(values: Mapping[str, Json], path: str, indent: int, meant: Mapping[str, str]) -> list[str]:
+    lines: list[str] = []
+    for name, value in values.items():
+        here = "sites.NAME" if path == "sites" else f"{path}.{name}".lstrip(".")
+        if isinstance(value, Mapping):
+            lines.append(_line(f"{name}:", indent, None, meant.get(here)))
+            lines += _entries(value, here, indent + 2, meant)
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            lines.append(_line(f"{name}:", indent, None, meant.get(f"{here}[]")))
+            for one in value:
+                inner = _entries(cast("Mapping[str, Json]", one), f"{here}[]", indent + 4, meant)
+                lines += [f"{inner[0][: indent + 2]}- {inner[0][indent + 4 :]}", *inner[1:]]
+        else:
+            lines.append(_line(f"{name}: {_spelled(value)}", indent, None, meant.get(here)))
+    return lines

@@ -169,11 +169,20 @@ class ReferencedSecrets:
         try:
             ended = run_program(argv, environ=environ, folder=self._folder, timeout=self._command_timeout)
         except TimeoutError as error:
-            raise Invalid(f"{what} {error}") from None
+            raise Invalid(
+                f"{what} {error}", hint="run it by hand: it may wait for an answer, which nobody gives it here"
+            ) from None
         except OSError as error:
-            raise Invalid(f"{what} cannot be started: {error.strerror}") from None
+            raise Invalid(
+                f"{what} cannot be started: {error.strerror}",
+                hint="is it installed, and may the user who runs maint run it?",
+            ) from None
         if ended.status:
-            raise Invalid(f"{what} ended with status {ended.status}", detail=_harmless(ended.err, ended.out))
+            raise Invalid(
+                f"{what} ended with status {ended.status}",
+                detail=_harmless(ended.err, ended.out),
+                hint="run it by hand as the user who runs maint; its first line must be the secret",
+            )
         return ended.out, f"the output of {what}"
 
     def _keyring(self, rest: str) -> Secret:
@@ -185,7 +194,10 @@ class ReferencedSecrets:
         try:
             value = library.get_password(service, user)
         except Exception as error:  # a boundary: every backend has failures of its own, whose words we do not know
-            raise Invalid(f"the keyring refused {service}/{user}: {type(error).__name__}") from None
+            raise Invalid(
+                f"the keyring refused {service}/{user}: {type(error).__name__}",
+                hint="unlock it for the user who runs maint; where nobody logs in, use file: or credential:",
+            ) from None
         if not value:
             raise Invalid(f"the keyring has no password for {service}/{user}", hint=f"keyring set {service} {user}")
         return Secret(str(value))
@@ -217,11 +229,17 @@ def _read_private(path: Path) -> bytes:
     """Read a file that nobody but its owner can read; the open file is judged, so it cannot be exchanged meanwhile."""
     try:
         if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
-            raise Invalid(f"the secret file {path} is a link that somebody else made")
+            raise Invalid(
+                f"the secret file {path} is a link that somebody else made",
+                hint="name the file itself, or make the link as the user who runs maint",
+            )
         # Without O_NONBLOCK, opening a pipe would wait for its writer for ever.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise Invalid(f"cannot read the secret file {path}: {error.strerror}") from None
+        raise Invalid(
+            f"cannot read the secret file {path}: {error.strerror}",
+            hint="correct its path, or make it readable for the user who runs maint alone (chmod 600)",
+        ) from None
     try:
         _refuse_shared(path, os.fstat(handle))
         return os.read(handle, MAX_BYTES)
@@ -231,7 +249,10 @@ def _read_private(path: Path) -> bytes:
 
 def _refuse_shared(path: Path, facts: os.stat_result) -> None:
     if not stat.S_ISREG(facts.st_mode):
-        raise Invalid(f"the secret file {path} is not a regular file")
+        raise Invalid(
+            f"the secret file {path} is not a regular file",
+            hint="name a file that holds the secret and nothing else, with mode 0600",
+        )
     if facts.st_uid not in (os.geteuid(), 0):
         raise Invalid(f"the secret file {path} belongs to somebody else", hint=f"chown {os.geteuid()} {path}")
     if facts.st_mode & 0o077:
@@ -240,7 +261,10 @@ def _refuse_shared(path: Path, facts: os.stat_result) -> None:
             f"the secret file {path} is open to others (mode {mode:04o})", hint=f"chmod 600 {shlex.quote(str(path))}"
         )
     if facts.st_size > MAX_BYTES:
-        raise Invalid(f"the secret file {path} is larger than {MAX_BYTES} bytes")
+        raise Invalid(
+            f"the secret file {path} is larger than {MAX_BYTES} bytes",
+            hint="name a file that holds the secret and nothing else",
+        )
 
 
 def _harmless(err: bytes, out: bytes) -> list[str]:

@@ -13,6 +13,7 @@ Object: TypeAlias = dict[str, Any]  # a JSON object of which only parts are know
 BLOCK = 256 * 1024  # bytes
 DEEPEST = 64  # objects and lists inside each other; an export has a dozen
 ITEM = "[]"
+EXPORT_AGAIN = "take the export again; a file must be the answer to GET /cm/deployment as the manager sent it"
 _CUT = 12  # characters; what seems broken this near to the end may only be cut: `\ud83d\ude00`, `-Infinity`, `1e+`
 _PROBLEMS = (ValueError, ArithmeticError, RecursionError)
 _blanks = re.compile(r"[ \t\n\r]*").match
@@ -124,7 +125,10 @@ class Reader:
             self._at = at
             return False
         if len(self._frames) == 1 and not frame.empty:
-            raise WorkFailed(f"something follows the end of the JSON document near byte {self._byte(at)}")
+            raise WorkFailed(
+                f"something follows the end of the JSON document near byte {self._byte(at)}",
+                hint=EXPORT_AGAIN,
+            )
         if text[at] == frame.close:
             self._leave(at + 1)
             return True
@@ -159,7 +163,10 @@ class Reader:
                 return True
             found = whole
         if len(self._frames) == 1 and bracket != "{":
-            raise Misshapen("the document is JSON, but no deployment: its outermost value is not an object")
+            raise Misshapen(
+                "the document is JSON, but no deployment: its outermost value is not an object",
+                hint=EXPORT_AGAIN,
+            )
         value, end = found
         frame.empty = False
         self._tell(lambda: self._target.value(key, value), at, end)
@@ -192,7 +199,10 @@ class Reader:
 
     def _enter(self, frame: _Frame, path: tuple[str, ...], key: str, bracket: str, at: int, final: bool) -> None:
         if len(self._frames) == 1 and bracket != "{":
-            raise Misshapen("the document is JSON, but no deployment: its outermost value is not an object")
+            raise Misshapen(
+                "the document is JSON, but no deployment: its outermost value is not an object",
+                hint=EXPORT_AGAIN,
+            )
         if len(self._frames) > DEEPEST:
             raise too_deep()
         if final and path not in self._apart:  # all of it is there, so it is broken: only where is to be found yet
@@ -213,7 +223,7 @@ class Reader:
             act()
         except Misshapen as failure:
             within = f"between byte {self._byte(begin)} and byte {self._byte(end)}"
-            raise Misshapen(f"{failure.message}, {within}") from None
+            raise Misshapen(f"{failure.message}, {within}", hint=failure.hint) from None
 
     def _byte(self, at: int) -> int:
         return self._passed + len(self._text[:at].encode())
@@ -277,7 +287,10 @@ def members(value: Object) -> Iterable[tuple[str, Any]]:
 
 def too_deep() -> Misshapen:
     """Return the error for a document in which too many objects and lists are inside each other."""
-    return Misshapen(f"the document is JSON, but no deployment: nested deeper than {DEEPEST} times")
+    return Misshapen(
+        f"the document is JSON, but no deployment: nested deeper than {DEEPEST} times",
+        hint=EXPORT_AGAIN,
+    )
 
 
 def _object(pairs: list[tuple[str, object]]) -> Object:

@@ -3,7 +3,17 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from maint.deployment.reader import CONTAINERS, DEEPEST, ITEM, Misshapen, Object, Repeating, read_into, too_deep
+from maint.deployment.reader import (
+    CONTAINERS,
+    DEEPEST,
+    EXPORT_AGAIN,
+    ITEM,
+    Misshapen,
+    Object,
+    Repeating,
+    read_into,
+    too_deep,
+)
 
 # The values of an object are what the rules below returned for them: they are told apart where they are used.
 Fields: TypeAlias = Object
@@ -135,7 +145,10 @@ def _ruled(fields: Fields, place: _Place) -> object:
         return fields if place.rule is None else place.rule(fields)
     except (AttributeError, LookupError, TypeError, ValueError):  # what a rule meets in a wrong shape
         near = _spell(place.path) or "its outermost object"
-        raise Misshapen(f"the document is JSON, but no deployment: unexpected values near {near}") from None
+        raise Misshapen(
+            f"the document is JSON, but no deployment: unexpected values near {near}",
+            hint=EXPORT_AGAIN,
+        ) from None
 
 
 def reduced(blocks: Iterable[bytes], rules: Rules) -> object:

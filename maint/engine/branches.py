@@ -39,6 +39,7 @@ def together(errors: Sequence[MaintError]) -> MaintError:
             "; ".join(error.message for error in waiting),
             needs=[key for error in waiting for key in error.needs],
             detail=list(dict.fromkeys(line for error in waiting for line in error.detail)),
+            hint="do what is listed, then take the run up again with `maint playbook resume`",
         )
     first, more = failed[0], [*failed[1:], *waiting]
     first.detail = (*first.detail, *(f"also: {error.message}" for error in more))

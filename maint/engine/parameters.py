@@ -23,7 +23,11 @@ def convert(kind: ParameterType, value: object, at: Position | None = None) -> J
     try:
         return readers[kind](value)
     except (ValueError, TypeError) as error:
-        raise Invalid(f"{value!r} is not of type {kind.value}: {error}", at=at) from None
+        raise Invalid(
+            f"{value!r} is not of type {kind.value}: {error}",
+            at=at,
+            hint="`maint playbook show NAME` lists the parameters with their types",
+        ) from None
 
 
 def _string(value: object) -> Json:

@@ -15,7 +15,7 @@ from maint.engine.read_step import is_template
 from maint.engine.run_conflicts import refuse_conflicting
 from maint.errors import Invalid, MaintError, Position, UnknownName
 from maint.model.json import Json
-from maint.model.plan import Action, Phase, Plan, Playbook, StepText
+from maint.model.plan import Action, Effect, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
 from maint.render import expression, holds, template
 from maint.steps.guards import WAIVER
@@ -47,11 +47,33 @@ def make_plan(
     values = planner.filled(playbook, given)
     actions = list(planner.steps(playbook, values, _Frame()))
     planner.limit.refuse_nothing(playbook.name)
-    ordered = [action for phase in Phase for action in actions if action.phase is phase]
+    ordered = _as_earlier_steps_leave_it([one for phase in Phase for one in actions if one.phase is phase])
     locks = any(STEPS[action.kind].locks for action in ordered)
     plan = Plan(playbook.name, sight.settings.name, values, tuple(ordered), locks)
     refuse_conflicting(plan, sight.settings.state)
     return plan
+
+
+_IDLE = "(nothing to do)"
+
+
+def _as_earlier_steps_leave_it(actions: Sequence[Action]) -> list[Action]:
+    """Return the actions; none says that nothing is to be done where an earlier one changes what it is about."""
+
+    def said(index: int, action: Action) -> Action:
+        for number, earlier in enumerate(actions[:index], 1):
+            if _IDLE in action.summary and earlier.effect > Effect.READ and _within(action.target, earlier.target):
+                words = action.summary.replace(_IDLE, f"(as step {number} leaves it)")
+                return replace(action, summary=words)
+        return action
+
+    return [said(index, action) for index, action in enumerate(actions)]
+
+
+def _within(target: str, other: str) -> bool:
+    """Whether a target is another one, or a part of it, such as a service of a cluster."""
+    inner, outer = target.rpartition(" ")[2], other.rpartition(" ")[2]
+    return inner == outer or inner.startswith(f"{outer}/")
 
 
 def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]:

@@ -51,7 +51,11 @@ def up(folder: Path, options: Options | None = None) -> Status:
             if existed:
                 raise WorkFailed("the lab did not come up", detail=words, hint=f"see {folder / OUTPUT}")
             shutil.rmtree(folder)
-            raise WorkFailed("the lab did not come up, and nothing of it is left", detail=words)
+            raise WorkFailed(
+                "the lab did not come up, and nothing of it is left",
+                detail=words,
+                hint="run it again; `maint lab up` in another folder shows whether it is this deployment",
+            )
         time.sleep(0.02)
     return status(folder)
 

@@ -95,7 +95,10 @@ class _Rehearsed:
         with self._phase("verify"):
             verification = verify(self._site, self._snapshot.id, 3)
         if verification.result is not Trust.VERIFIED:
-            raise WorkFailed(f"it does not pass level 3: {verification.words}")
+            raise WorkFailed(
+                f"it does not pass level 3: {verification.words}",
+                hint="drill another snapshot (`maint backup list`), and take a new backup",
+            )
         for one in escrow(self._site, self._snapshot):
             # A key that does not fit says nothing of the snapshot: it is told, and brands no good backup.
             yield f"{'' if one.opens else 'WARNING: '}recipient {one.recipient}: {one.words}"
@@ -153,7 +156,10 @@ class _Rehearsed:
             stage.admit()
         account = stage.manager.log_in()
         if account.bootstrap:
-            raise LoginRefused(f"{self._site.settings.manager.login.username} is not let in after the restore")
+            raise LoginRefused(
+                f"{self._site.settings.manager.login.username} is not let in after the restore",
+                hint="the account in the config must be one that the snapshot holds, with the password of that time",
+            )
 
     def _compare(self, stage: Stage) -> Comparison:
         fingerprint = site_fingerprint(self._site)
@@ -169,6 +175,7 @@ class _Rehearsed:
             raise WorkFailed(
                 f"what came back differs in {len(comparison.differences)} places",
                 detail=[one.path for one in comparison.differences[:_SHOWN]],
+                hint="do not rely on this snapshot: take a new backup, and drill that",
             )
 
     @contextmanager
@@ -184,6 +191,12 @@ class _Rehearsed:
 def _insist_on_tls(stage: Stage) -> None:
     presence = stage.manager.presence()
     if presence.door is not Door.TLS:
-        raise WorkFailed(f"TLS did not come up: plain port {presence.plain}, TLS port {presence.tls}")
+        raise WorkFailed(
+            f"TLS did not come up: plain port {presence.plain}, TLS port {presence.tls}",
+            hint="`maint backup show` says which files of TLS the snapshot keeps; drill another one",
+        )
     if presence.chain is not None:
-        raise CannotReach(f"the certificate on the TLS port is not to be trusted: {presence.chain}")
+        raise CannotReach(
+            f"the certificate on the TLS port is not to be trusted: {presence.chain}",
+            hint="`manager.ca` must hold the certificate that signed the manager's",
+        )

@@ -213,7 +213,10 @@ def _take_license(site: Site, writer: SnapshotWriter) -> None:
     try:
         content = path.read_bytes()
     except OSError as problem:
-        raise Invalid(f"{path} cannot be read: {problem.strerror}") from None
+        raise Invalid(
+            f"{path} cannot be read: {problem.strerror}",
+            hint="correct its path in the config, or make it readable for the user who runs maint",
+        ) from None
     writer.sealed(LICENSE, content)
 
 

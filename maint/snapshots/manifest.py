@@ -26,6 +26,8 @@ from maint.model.snapshot import (
 )
 
 MANIFEST = "manifest.json"
+# What to do about one that is damaged.
+ANOTHER = "`maint backup verify` tells which snapshots and copies are whole: take one of those"
 SIGNATURE = "manifest.json.sig"
 LARGEST = 16 * 1024 * 1024  # bytes of a manifest that are read; thousands of parts fit
 
@@ -208,11 +210,20 @@ def decode(content: bytes) -> Snapshot:
         json.loads(content, object_pairs_hook=_no_key_twice)  # decoding would take the last one silently
         read = msgspec.json.decode(content, type=_Manifest)
     except msgspec.ValidationError as problem:
-        raise WorkFailed(f"the manifest is damaged: {_words(problem)}") from None
+        raise WorkFailed(
+            f"the manifest is damaged: {_words(problem)}",
+            hint=ANOTHER,
+        ) from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise WorkFailed("the manifest is damaged: it is not JSON") from None
+        raise WorkFailed(
+            "the manifest is damaged: it is not JSON",
+            hint=ANOTHER,
+        ) from None
     if len({part.name for part in read.parts}) != len(read.parts):
-        raise WorkFailed("the manifest is damaged: a part is listed twice")
+        raise WorkFailed(
+            "the manifest is damaged: a part is listed twice",
+            hint=ANOTHER,
+        )
     return _snapshot(read)
 
 
@@ -257,5 +268,8 @@ def _snapshot(read: _Manifest) -> Snapshot:
 def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
     keys = [key for key, _ in pairs]
     if len(set(keys)) != len(keys):
-        raise WorkFailed("the manifest is damaged: a key stands in it twice")
+        raise WorkFailed(
+            "the manifest is damaged: a key stands in it twice",
+            hint=ANOTHER,
+        )
     return dict(pairs)

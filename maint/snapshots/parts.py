@@ -13,6 +13,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Sight, Store
+from maint.snapshots.manifest import ANOTHER
 
 DEPLOYMENT = "deployment.json.zst.age"
 REDACTED_COPY = "deployment.redacted.json.zst"
@@ -121,9 +122,15 @@ def _read_small(sight: Sight, name: str, largest: int) -> bytes:
         with sight.store.open(name) as file:
             content = b"".join(_bounded(file, largest + 1))
     except FileNotFoundError:
-        raise WorkFailed(f"{name.rpartition('/')[2]} is missing") from None
+        raise WorkFailed(
+            f"{name.rpartition('/')[2]} is missing",
+            hint=ANOTHER,
+        ) from None
     if len(content) > largest:
-        raise WorkFailed(f"{name.rpartition('/')[2]} is too large to be one of ours")
+        raise WorkFailed(
+            f"{name.rpartition('/')[2]} is too large to be one of ours",
+            hint=ANOTHER,
+        )
     return content
 
 

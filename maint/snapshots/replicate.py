@@ -32,7 +32,7 @@ from maint.ports import (
 )
 from maint.snapshots.catalogue import Entry, entries, files, sweep
 from maint.snapshots.in_progress import storing
-from maint.snapshots.manifest import MANIFEST, SIGNATURE
+from maint.snapshots.manifest import ANOTHER, MANIFEST, SIGNATURE
 from maint.snapshots.parts import Tally, object_name
 from maint.snapshots.records import Record, Verification, read_records, write_record
 from maint.snapshots.verify import record, verify
@@ -171,11 +171,17 @@ def _copy_file(source: Site, target: Site, name: str, part: Part | StoredFile | 
             while block := tally.read(BLOCK):
                 copy.write(block)
             if part is not None and (tally.bytes, tally.sha256) != (part.bytes, part.sha256):
-                raise WorkFailed(f"{name} in {source.store.location} is not what was stored")
+                raise WorkFailed(
+                    f"{name} in {source.store.location} is not what was stored",
+                    hint=ANOTHER,
+                )
     except FileExistsError:
         return
     except FileNotFoundError:
-        raise WorkFailed(f"{name} is missing in {source.store.location}") from None
+        raise WorkFailed(
+            f"{name} is missing in {source.store.location}",
+            hint=ANOTHER,
+        ) from None
 
 
 def _copy_objects(source: Site, target: Site, snapshot: Snapshot) -> None:

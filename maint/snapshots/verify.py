@@ -23,7 +23,7 @@ from maint.snapshots.archive import paths
 from maint.snapshots.catalogue import files, load
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.in_progress import remember_seen
-from maint.snapshots.manifest import MANIFEST, SIGNATURE, time_of
+from maint.snapshots.manifest import ANOTHER, MANIFEST, SIGNATURE, time_of
 from maint.snapshots.parts import (
     DEPLOYMENT,
     LICENSE,
@@ -221,15 +221,24 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
             return replace(content, verdict=verdict, findings=(*content.findings, counted))
         if part.name == REDACTED_COPY:
             if wrong := _differing(snapshot, _judged(stream.read, Judge()), but="redacted"):
-                raise WorkFailed(f"it is not a copy of the deployment: {wrong}")
+                raise WorkFailed(
+                    f"it is not a copy of the deployment: {wrong}",
+                    hint=ANOTHER,
+                )
         elif part.name == LICENSE:
             return replace(content, license=stream.read())
         elif part.name == TRUSTSTORE:
             if not usable(stream.read()):
-                raise WorkFailed("it holds no password")
+                raise WorkFailed(
+                    "it holds no password",
+                    hint=ANOTHER,
+                )
         elif part.name == MANAGER_FILES:
             if paths(stream.read) != tuple(snapshot.manager_files):
-                raise WorkFailed("it holds other files than the manifest lists")
+                raise WorkFailed(
+                    "it holds other files than the manifest lists",
+                    hint=ANOTHER,
+                )
         else:
             drain(stream.read)
     return content

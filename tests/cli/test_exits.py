@@ -6,11 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from maint.adapters.clock import SystemClock
 from maint.cli import boundary
+from maint.cli.open_site import limited
+from maint.cli.options import Flags
 from maint.cli.screen import Screen
+from maint.errors import DeadlinePassed
 from maint.lab.hosts.ssh.connection import COMMANDS
 from maint.lab.siteconfig import SITE
 from tests.steps.operator import environment, maint
@@ -366,3 +371,11 @@ def test_the_timeout_bounds_a_whole_command(loaded):
     assert said.code == 1
     assert "the limit of 1s has passed" in said.err
     assert states(loaded) != ["STOPPED"]
+
+
+def test_a_limit_that_passes_while_something_is_read_says_during_what():
+    site = SimpleNamespace(clock=SystemClock())
+    with pytest.raises(DeadlinePassed) as caught, limited(Flags(timeout="1s"), site, "reading virtual cluster etl"):
+        time.sleep(5)
+    assert "it passed during: reading virtual cluster etl" in caught.value.detail
+    assert "--timeout" in caught.value.way_on

@@ -45,3 +45,13 @@ def test_without_maint_beside_airflow_it_holds_all_that_it_needs() -> None:
 )
 def test_what_makes_no_sense_is_wrong_usage(words: tuple[str, ...]) -> None:
     assert maint("generate", "airflow", *words).code == 2
+
+
+def test_one_playbook_is_a_dag_too_with_its_parameters_agreed_to() -> None:
+    words = ("--set", "cluster=base", "--at", "Sun 03:30", "--airflow", "--config", "/etc/c.yaml")
+    said = maint("playbook", "schedule", "start-cluster", *words)
+    assert said.code == 0, said.err
+    ast.parse(said.out, feature_version=(3, 10))
+    assert "['playbook', 'run', 'start-cluster', '--set', 'cluster=base', '--yes']" in said.out
+    assert 'CronTriggerTimetable("30 3 * * Sun"' in said.out
+    assert maint("playbook", "schedule", "retire-cluster", "--set", "cluster=base", "--airflow").code == 5

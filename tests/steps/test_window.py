@@ -100,6 +100,15 @@ def test_an_export_that_does_not_hang_together_is_not_blamed_on_another_server(l
     assert not loaded.window
 
 
+def test_a_server_that_was_not_restarted_is_named_when_the_export_is_redacted_all_the_same(loaded, monkeypatch):
+    monkeypatch.setattr(window, "restart_servers", lambda site, hosts: iter(()))
+    said = export(loaded)
+    assert said.code == 1
+    assert "still runs with redaction: it has not read its options since" in said.err
+    assert "systemctl restart cloudera-scm-server" in said.err
+    assert "another" not in said.err
+
+
 def test_a_lost_terminal_closes_the_window(loaded):
     before = loaded.options.read_bytes()
     master, slave = pty.openpty()

@@ -95,7 +95,10 @@ def read_reply(answer: requests.Response, most: int = MOST) -> Reply:
         cut = "the answer did not end in time" if late else "the answer was cut off"
     if cut:  # raised here, since the frames below hold the credentials
         answer.close()
-        failure = NoAnswer(f"{answer.url.partition('?')[0]}: {cut}")
+        failure = NoAnswer(
+            f"{answer.url.partition('?')[0]}: {cut}",
+            hint="`maint site status` shows whether it answers now; where a proxy stands between, look at its limits",
+        )
         failure.words, failure.late = cut, late
         raise failure
     answer.raw.release_conn()
@@ -192,7 +195,10 @@ class Streamed:
         self._count += len(block)
         if self._count > self._most:
             self.close()
-            raise WorkFailed(f"{self._what} is longer than {show_size(self._most)}, and was not read to its end")
+            raise WorkFailed(
+                f"{self._what} is longer than {show_size(self._most)}, and was not read to its end",
+                hint="is this the right server? no answer of this kind is so long",
+            )
         if self._is_object:
             self._look(block)
         return block

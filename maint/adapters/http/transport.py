@@ -133,7 +133,10 @@ class Transport:
             return self._untrusted(root, call)
         words = _words(root, call.read if connected else self.timeouts.connect)
         if connected:
-            lost = NoAnswer(f"{call.origin}: {words}")
+            lost = NoAnswer(
+                f"{call.origin}: {words}",
+                hint="`maint site status` shows who answers now; a change that was sent may have been carried out",
+            )
             lost.words, lost.late = words, isinstance(root, TimeoutError)
             return lost
         unsent = NotSent(f"{call.origin}: {words}", hint=_tls_hint(call, root) or self.peer.unreachable(root))

@@ -25,7 +25,10 @@ _PASSING = (400, 401, 500, 502, 503, 504)  # go away by themselves while polling
 def segment(name: str) -> str:
     """Return a name as one path segment (M2.3); UsageError for an empty one, `.` and `..`, which are other paths."""
     if name in ("", ".", ".."):
-        raise UsageError(f"{name!r} cannot be the name of anything in the manager")
+        raise UsageError(
+            f"{name!r} cannot be the name of anything in the manager",
+            hint="names are neither empty nor a dot or two, and have no control characters",
+        )
     return quote(name, safe="", errors="surrogatepass")
 
 

@@ -40,7 +40,9 @@ def _address(said: str, secrets: Secrets, key: str) -> str:
     try:
         return url(secrets.resolve(said).reveal())
     except ValueError as error:
-        raise Invalid(f"what {key} refers to {error}") from None
+        raise Invalid(
+            f"what {key} refers to {error}", hint="it is one line, an address that begins with https://"
+        ) from None
 
 
 def _sent(call: Call, ca: Path | None, auth: Bearer | None = None) -> None:
@@ -58,4 +60,7 @@ def _sent(call: Call, ca: Path | None, auth: Bearer | None = None) -> None:
         transport.close()
     if not reply.good:
         where = ", which is not followed" if reply.redirects else ""
-        raise WorkFailed(f"{call.origin} answered {reply.title}{where}")
+        raise WorkFailed(
+            f"{call.origin} answered {reply.title}{where}",
+            hint="look at what that address takes; `maint notify test` tries it again",
+        )

@@ -29,16 +29,30 @@ def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
                 server.login(mail.username, say.secrets.resolve(mail.password).reveal())
             refused = server.send_message(_written(mail, notice, say), mail.sender, list(mail.to))
     except ssl.SSLCertVerificationError as error:
-        raise CannotReach(f"{place} cannot be trusted: {tls.reason(error, mail.host)}") from None
+        raise CannotReach(
+            f"{place} cannot be trusted: {tls.reason(error, mail.host)}",
+            hint="name the authority of its certificate under `ca:` of this way",
+        ) from None
     except smtplib.SMTPResponseException as error:
-        raise WorkFailed(f"{place} answered {error.smtp_code} {_text(error.smtp_error)}") from None
+        raise WorkFailed(
+            f"{place} answered {error.smtp_code} {_text(error.smtp_error)}",
+            hint="correct what it names: account, password or sender in the config",
+        ) from None
     except smtplib.SMTPRecipientsRefused as error:
-        raise WorkFailed(f"{place} takes no mail for {', '.join(error.recipients)}") from None
+        raise WorkFailed(
+            f"{place} takes no mail for {', '.join(error.recipients)}",
+            hint="correct `to` in the config, or ask whoever runs that server",
+        ) from None
     except (smtplib.SMTPException, OSError) as error:
         words = "no answer in time" if isinstance(error, TimeoutError) else getattr(error, "strerror", "") or str(error)
-        raise CannotReach(f"{place}: {words}") from None
+        raise CannotReach(
+            f"{place}: {words}", hint="correct host and port in the config; is a firewall in between?"
+        ) from None
     if refused:
-        raise WorkFailed(f"{place} takes no mail for {', '.join(refused)}")
+        raise WorkFailed(
+            f"{place} takes no mail for {', '.join(refused)}",
+            hint="correct `to` in the config, or ask whoever runs that server",
+        )
 
 
 def _connected(mail: Mail, timeout: float) -> smtplib.SMTP:

@@ -24,9 +24,18 @@ def run(one: NoticeSettings, notice: Notice, say: Say) -> None:
             given=say.body("json", notice),
         )
     except TimeoutError as error:
-        raise WorkFailed(f"{words[0]} {error}") from None
+        raise WorkFailed(
+            f"{words[0]} {error}", hint="run it by hand as the user who runs maint: it may wait for an answer"
+        ) from None
     except OSError as error:
-        raise WorkFailed(f"{words[0]} cannot be started: {error.strerror}") from None
+        raise WorkFailed(
+            f"{words[0]} cannot be started: {error.strerror}",
+            hint="is it installed, and may the user who runs maint run it?",
+        ) from None
     if ended.status:
         said = ended.err.decode(errors="replace").strip().splitlines()
-        raise WorkFailed(f"{words[0]} ended with status {ended.status}", detail=said[-1:])
+        raise WorkFailed(
+            f"{words[0]} ended with status {ended.status}",
+            detail=said[-1:],
+            hint="run it by hand as the user who runs maint",
+        )

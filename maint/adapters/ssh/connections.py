@@ -245,7 +245,10 @@ class KeptConnection:
         except BROKEN as error:
             if not self.gave_up(connection, error) or not reused:
                 words = reason(error, self.connections.settings.connect_timeout)
-                raise CannotReach(f"{self.address}: no session: {words}") from None
+                raise CannotReach(
+                    f"{self.address}: no session: {words}",
+                    hint="`maint host check` looks at it; sshd there may refuse further sessions (MaxSessions)",
+                ) from None
         return self.session()
 
     def gave_up(self, connection: Connection, error: BaseException) -> bool:

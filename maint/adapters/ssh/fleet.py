@@ -180,7 +180,10 @@ class FabricFleet:
                 status = command.begin(SHELL).finish().status
             except BROKEN as error:
                 words = reason(error, connections.settings.connect_timeout)
-                raise CannotReach(f"{address}: no session: {words}") from None
+                raise CannotReach(
+                    f"{address}: no session: {words}",
+                    hint="sshd there may refuse further sessions (MaxSessions); look at its log",
+                ) from None
             except CannotReach as failure:
                 raise connections.blamed(address, failure) from None
             finally:

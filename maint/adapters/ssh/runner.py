@@ -102,7 +102,11 @@ class Command:
                 self._deadline = self._monotonic() + self._timeout
         if not self._out and not (ran := self._ended()).ok:
             words = f"{self._host}: a command whose output was read ended with status {ran.status}"
-            raise WorkFailed(words, detail=ran.err.decode("utf-8", "replace").splitlines()[:5])
+            raise WorkFailed(
+                words,
+                detail=ran.err.decode("utf-8", "replace").splitlines()[:5],
+                hint="look at that host; what was read before the end is not used",
+            )
         block = bytes(self._out[: len(self._out) if size < 0 else size])
         del self._out[: len(block)]
         return block
@@ -182,4 +186,7 @@ class Command:
         # Without a status: killed by a signal, after which the host closes the channel; or the connection is gone.
         if self._channel.get_transport().is_active():
             return KILLED
-        raise Lost(f"{self._host}: the connection was lost while a command ran")
+        raise Lost(
+            f"{self._host}: the connection was lost while a command ran",
+            hint="what it did is not known: look at that host before it is run again",
+        )

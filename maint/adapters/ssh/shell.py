@@ -195,12 +195,20 @@ class FabricShell:
             if host.name == name:
                 return host
         known = ", ".join(host.name for host in self._settings.hosts) or "none"
-        raise Invalid(f"site {self._settings.name} has no host {name!r}", detail=[f"hosts: {known}"])
+        raise Invalid(
+            f"site {self._settings.name} has no host {name!r}",
+            detail=[f"hosts: {known}"],
+            hint="add it below `hosts`, or name one of these",
+        )
 
 
 def _failed(what: str, ran: Ran) -> WorkFailed:
     lines = ran.err.decode("utf-8", "replace").splitlines()
-    return WorkFailed(what, detail=lines[:5] or [f"exit status {ran.status}"])
+    return WorkFailed(
+        what,
+        detail=lines[:5] or [f"exit status {ran.status}"],
+        hint="look at that host: its disk, its permissions, and whether sudo works there without a password",
+    )
 
 
 def read_script(path: str) -> str:

@@ -36,7 +36,11 @@ def open_store(location: str, access: Access | None = None) -> Store:
         )
     if scheme not in OPENERS:
         known = ", ".join(sorted(OPENERS))
-        raise Invalid(f"no store is known for {scheme!r}", detail=[f"known: an absolute path, or {known}:"])
+        raise Invalid(
+            f"no store is known for {scheme!r}",
+            detail=[f"known: an absolute path, or {known}:"],
+            hint="`maint help stores` describes each",
+        )
     return OPENERS[scheme](location, access)
 
 
@@ -96,7 +100,9 @@ def _split(location: str, access: Access | None) -> tuple[SplitResult, Access]:
         parts = urlsplit(location)
         port = parts.port  # looked at here, since it is what may be no number
     except ValueError as error:
-        raise Invalid(f"{location!r} is not a URL", detail=[str(error)]) from None
+        raise Invalid(
+            f"{location!r} is not a URL", detail=[str(error)], hint="`maint help stores` shows how each is written"
+        ) from None
     if access is None or parts.password is not None or port == 0:
         raise Invalid(f"{location!r} cannot be opened so", hint="keys and passwords go into the config, under backup")
     return parts, access

@@ -23,7 +23,10 @@ def split_name(name: str) -> tuple[str, ...]:
     """Return the folders and the file name of a relative name such as `prod/1/manifest.json`; Invalid for any other."""
     parts = tuple(name.split("/"))
     if any(not part or part.startswith(".") or "\0" in part or "\\" in part for part in parts):
-        raise Invalid(f"{name!r} is not a name for a stored file")
+        raise Invalid(
+            f"{name!r} is not a name for a stored file",
+            hint="where the config does not say it, a manifest does: `maint backup verify` names which",
+        )
     return parts
 
 

@@ -13,6 +13,7 @@ from maint.model.formatting import show_count
 from maint.model.snapshot import Snapshot
 from maint.snapshots.archive import Kind, members
 from maint.snapshots.catalogue import find
+from maint.snapshots.manifest import ANOTHER
 from maint.snapshots.parts import MANAGER_FILES, open_part
 
 
@@ -55,7 +56,10 @@ def _content(site: ConfiguredSite, snapshot: Snapshot, path: str) -> bytes:
                 raise Invalid(f"{path} is a link to {member.target}", hint=f"extract {member.target}")
             found = content if member.path == path else found
     if found is None:
-        raise WorkFailed(f"{path} is not in {MANAGER_FILES}, although the manifest lists it")
+        raise WorkFailed(
+            f"{path} is not in {MANAGER_FILES}, although the manifest lists it",
+            hint=ANOTHER,
+        )
     return found
 
 
@@ -65,6 +69,8 @@ def _write(target: Path, content: bytes) -> None:
     try:
         made = create(target, content)
     except OSError as error:
-        raise WorkFailed(f"{target} cannot be written: {error.strerror}") from error
+        raise WorkFailed(
+            f"{target} cannot be written: {error.strerror}", hint="name another place, or mend its permissions"
+        ) from error
     if not made:
         raise Refused(f"{target} is there already", hint="name a new file; nothing is overwritten")

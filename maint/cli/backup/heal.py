@@ -98,12 +98,14 @@ def _from_file(site: ConfiguredSite, path: Path) -> tuple[Values, str]:
 def _unsealed(site: ConfiguredSite, path: Path) -> str:
     content = read_private(path)
     if content is None:
-        raise Invalid(f"there is no file {path}")
+        raise Invalid(f"there is no file {path}", hint="correct the path that `--secrets` was given")
     with site.seal.decrypt(BytesIO(content), site.identities()) as stream:
         try:
             return stream.read().decode()
         except UnicodeDecodeError:
-            raise Invalid(f"what {path} holds is no text") from None
+            raise Invalid(
+                f"what {path} holds is no text", hint="it is YAML, in UTF-8: `maint help heal` shows one"
+            ) from None
 
 
 def _mapping(text: str, name: str) -> Mapping[str, Scalar]:
@@ -137,5 +139,9 @@ def _told(screen: Screen, redacted: str, healed: Healed) -> int:
     if healed.verification.result is Trust.FAILED or not snapshot.restorable:
         found = (*healed.verification.failures, *snapshot.judgement.findings)
         broken = [one.words for one in found if one.passed is False]
-        raise WorkFailed(f"snapshot {snapshot.id} is healed, and is not sound", detail=list(dict.fromkeys(broken)))
+        raise WorkFailed(
+            f"snapshot {snapshot.id} is healed, and is not sound",
+            detail=list(dict.fromkeys(broken)),
+            hint=f"`maint backup show {snapshot.id}` names each broken rule; heal it from another source",
+        )
     return 0

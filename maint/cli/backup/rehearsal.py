@@ -36,7 +36,10 @@ class LabStage:
         """Restart its server; returns once it answers."""
         self._lab.server.restart()
         if not self._lab.server.wait():
-            raise WorkFailed("the throw-away manager did not come up again")
+            raise WorkFailed(
+                "the throw-away manager did not come up again",
+                hint="run the drill again; where it ends so each time, the machine may lack memory or free ports",
+            )
 
     def admit(self) -> None:
         """Let the site's account in by its configured password; the deployment itself is not touched."""
@@ -95,7 +98,10 @@ class LabRehearsal:
             try:
                 lab = simulator.create(folder / "lab", options).simulator
             except (OSError, ValueError) as problem:
-                raise WorkFailed(f"no throw-away manager can be made of this deployment: {problem}") from None
+                raise WorkFailed(
+                    f"no throw-away manager can be made of this deployment: {problem}",
+                    hint="`maint backup verify --level 2` says whether it is whole; else make room in the temp folder",
+                ) from None
             with lab:
                 yield LabStage(lab, self._client(lab, api), self._settings.manager.login, self._secrets)
 

@@ -70,7 +70,7 @@ def _age(text: str) -> timedelta:
     try:
         return timedelta(seconds=parse_duration(text))
     except ValueError as error:
-        raise UsageError(f"--stale: {error}") from None
+        raise UsageError(f"--stale: {error}", hint="such as 7d or 30d") from None
 
 
 def _stale(site: ConfiguredSite, age: timedelta) -> list[str]:

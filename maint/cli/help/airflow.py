@@ -48,12 +48,26 @@ def airflow(
     """Print a DAG for Apache Airflow: all sites, backup → verify → copy, a weekly drill, host checks."""
     if drill not in _DAYS:
         raise UsageError(f"--drill {drill!r} is no day", hint=", ".join(_DAYS))
-    more = {"drill_day": drill, "weekday": _DAYS.index(drill), "at_once": at_once}
-    text = from_file("airflow-estate.py.j2", {**values(flags, dag, "maint_estate"), **more})
+    more = {"drill_day": drill, "weekday": _DAYS.index(drill), "at_once": at_once, "words": ()}
+    text = from_file("airflow.py.j2", {**_values(flags, dag, "maint_estate"), **more})
     flags.screen().emit({"dag": text}, text.rstrip())
 
 
-def values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
+def print_one(flags: Flags, dag: Dag, title: str, words: Sequence[str]) -> None:
+    """Print a DAG that carries one command out.
+
+    Args:
+        flags: the flags; a site that is named is named in the DAG too.
+        dag: when and where.
+        title: what the DAG is about, and its name.
+        words: the command after `maint`.
+    """
+    more = {"title": title, "words": repr(list(words)), "site": repr(flags.site), "at_once": 8}
+    text = from_file("airflow.py.j2", {**_values(flags, dag, f"maint_{title}".replace("-", "_")), **more})
+    flags.screen().emit({"dag": text}, text.rstrip())
+
+
+def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
     """Return what a template of a DAG is filled with.
 
     Args:

@@ -108,4 +108,4 @@ def _age(flag: str, text: str) -> int:
     try:
         return round(parse_duration(text))
     except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
+        raise UsageError(f"{flag}: {error}", hint="such as 90s, 10m, 26h or 7d") from None

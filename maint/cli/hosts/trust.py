@@ -92,7 +92,10 @@ def _emit(screen: Screen, seen: Sequence[Presented], recorded: Sequence[Presente
 def _recorded(site: ConfiguredSite, wanted: Sequence[Presented]) -> list[Presented]:
     ssh = site.settings.ssh
     if ssh is None:
-        raise Invalid(f"site {site.settings.name} has no ssh section")
+        raise Invalid(
+            f"site {site.settings.name} has no ssh section",
+            hint="add `ssh:` with its `user` to the site; `maint help hosts` shows one",
+        )
     path = ssh.known_hosts or Path.home() / ".ssh/known_hosts"
     with site_lock(site.state, site.settings.name, "host trust", site.clock):
         record(path, wanted)

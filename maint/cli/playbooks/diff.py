@@ -31,7 +31,10 @@ def diff(
     same = f"both plans of {second.source} would do the same"
     flags.screen().emit({"differences": list(found)}, "\n".join(lines) or same)
     if found and exit_code:
-        raise Differences(f"{show_count(len(found), 'difference')} between the plans")
+        raise Differences(
+            f"{show_count(len(found), 'difference')} between the plans",
+            hint="look at what is listed, and save a new plan where they should be the same",
+        )
 
 
 def _line(one: Mapping[str, Json]) -> str:

@@ -99,7 +99,7 @@ def _prune(flags: Flags, site: ConfiguredSite, screen: Screen, keep: int | None,
     try:
         seconds = parse_duration(age) if age else configured.age if configured else _AGE
     except ValueError as error:
-        raise UsageError(f"--age: {error}") from None
+        raise UsageError(f"--age: {error}", hint="such as 26h or 90d") from None
     old = prunable(site.state, site.clock.now(), last=last, age=seconds)
     rule = f"the newest {last} stay, and what is younger than {show_duration(seconds)}"
     ids = [past.id for past in old.runs]

@@ -92,7 +92,11 @@ def _show(screen: Screen, checked: Sequence[str], mistakes: Sequence[Invalid]) -
     if mistakes:
         files = {mistake.at.file for mistake in mistakes if mistake.at}
         lines = [f"{one.message}{f' ({one.hint})' if one.hint else ''}" for one in mistakes]
-        raise Invalid(f"{len(mistakes)} mistakes in {show_count(len(files), 'playbook')}", detail=lines)
+        raise Invalid(
+            f"{len(mistakes)} mistakes in {show_count(len(files), 'playbook')}",
+            detail=lines,
+            hint="correct each at its place, then lint again",
+        )
 
 
 def _json(mistake: Invalid) -> Mapping[str, Json]:
@@ -102,5 +106,5 @@ def _json(mistake: Invalid) -> Mapping[str, Json]:
         "line": at.line if at else None,
         "column": at.column if at else None,
         "message": mistake.message.removeprefix(f"{at}: "),
-        "hint": mistake.hint,
+        "hint": mistake.way_on,
     }

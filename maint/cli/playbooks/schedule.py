@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from maint.cli.command import command
+from maint.cli.help.airflow import Dag, print_one
 from maint.cli.open_site import settings_of
 from maint.cli.options import Flags, argument, option
 from maint.cli.run_playbook import library
@@ -33,6 +34,7 @@ def schedule(
     form: Annotated[str, option("--form", "systemd or cron; else what runs this machine.")] = "",
     user: User = False,
     folder: Folder = "",
+    airflow: Annotated[bool, option("--airflow", "Print a DAG for Apache Airflow instead.")] = False,
     remove: Annotated[bool, option("--remove", "Take the schedule of this playbook away.")] = False,
 ) -> int:
     """Write a timer, or a line for cron, that carries a playbook out; --dry-run shows the files.
@@ -41,9 +43,9 @@ def schedule(
     """
     shipped = library()
     playbook, word = _found(name, shipped)
-    settings, place = settings_of(flags), Path(folder).expanduser().absolute() if folder else None
-    job = f"playbook-{playbook.name}"
+    place, job = Path(folder).expanduser().absolute() if folder else None, f"playbook-{playbook.name}"
     if remove:
+        settings = settings_of(flags)
         found = own(settings.site(), user, place, (job,))
         return take_away(flags, settings.site(), found, user=user, folder=place)
     given = dict(_pair(text) for text in values or ())
@@ -51,6 +53,10 @@ def schedule(
     words = ["playbook", "run", word, *(part for text in values or () for part in ("--set", text))]
     words += ["--limit", limit] if limit else []
     words += ["--yes", *_confirmed(flags, playbook, shipped)]
+    if airflow:
+        print_one(flags, Dag(at, every), playbook.name, words)
+        return 0
+    settings = settings_of(flags)
     rhythm = calendar(at, every, jitter)
     run = Job(job, rhythm, f"Playbook {playbook.name}", [words])
     request = ScheduleRequest(rhythm, form_of(form), user, folder=place, own=run)

@@ -83,7 +83,7 @@ def _seconds(flag: str, text: str) -> float:
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
+        raise UsageError(f"{flag}: {error}", hint="such as 15m, 26h or 7d") from None
 
 
 class Job(msgspec.Struct, frozen=True):

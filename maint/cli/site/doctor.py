@@ -85,7 +85,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
         settings = settings_of(flags)
         settings.site()
     except MaintError as error:
-        yield Line("config", FAIL, error.message, error.hint or "maint config validate")
+        yield Line("config", FAIL, error.message, error.way_on or "maint config validate")
         return
     yield Line("config", OK, str(settings.path))
     with opened(flags, warn_of_window=False) as (site, screen):
@@ -126,7 +126,7 @@ def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> I
     except CannotReach as error:
         yield Line(label, FAIL, "; ".join([error.message, *error.detail]), lab or error.hint or "")
     except MaintError as error:
-        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), error.hint or "")
+        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), error.way_on or "")
     except OSError as error:
         yield Line(label, FAIL, f"{error.filename or label}: {error.strerror}")
 
@@ -387,4 +387,4 @@ def _age(flag: str, text: str) -> timedelta:
     try:
         return timedelta(seconds=parse_duration(text))
     except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
+        raise UsageError(f"{flag}: {error}", hint="such as 26h or 35d") from None

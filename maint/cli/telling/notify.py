@@ -47,7 +47,12 @@ def test(
             raise Refused("nobody is told anything: the site has no `notify`", hint="`maint help alerts` shows how")
         for name in names or ():
             if name not in known:
-                raise UnknownName(f"there is no notice {name!r}", name, detail=[f"configured: {', '.join(known)}"])
+                raise UnknownName(
+                    f"there is no notice {name!r}",
+                    name,
+                    detail=[f"configured: {', '.join(known)}"],
+                    hint="name one of these, or add it to the config",
+                )
         if flags.dry_run:
             screen.say(f"would tell a test to {', '.join(names or known)}")
             return

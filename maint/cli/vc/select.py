@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec.structs import replace
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import limit_of, opened
+from maint.cli.open_site import limited, opened
 from maint.cli.options import Flags, option
 from maint.cli.run_playbook import follow, prepared
 from maint.cli.screen import Screen, table
@@ -65,7 +65,7 @@ def ready(flags: Flags) -> Flags:
 def reading(flags: Flags) -> Iterator[tuple["VirtualClusterClient", Screen]]:
     """Yield a virtual cluster to look at, and the screen; `--timeout` bounds the whole command."""
     name = chosen(flags)
-    with opened(ready(flags)) as (site, screen), site.clock.limit(limit_of(flags)):
+    with opened(ready(flags)) as (site, screen), limited(flags, site, f"reading virtual cluster {name}"):
         yield site.virtual_cluster(name), screen
 
 

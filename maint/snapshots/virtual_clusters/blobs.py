@@ -162,7 +162,10 @@ class _Arriving:
         found = self._hash.hexdigest()
         if (found, self._size) != (file.signature, file.size):
             got = f"{self._size} bytes of signature {found}, not {file.size} of {file.signature}"
-            raise WorkFailed(f"{what} is not what its signature says: {got}")
+            raise WorkFailed(
+                f"{what} is not what its signature says: {got}",
+                hint="changed or damaged on its way: take the backup again; where it stays so, upload that file anew",
+            )
 
 
 _TIMES = 9

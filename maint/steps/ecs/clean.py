@@ -154,7 +154,10 @@ def _removed(
         run_script(site.shell, host, removing, timeout=work.timeout or _REMOVING)
         left = judge_paths(survey_host(site.shell, host, list(dict.fromkeys(paths))).found, surveys[host].mounts)[0]
         if standing := [one.words for one in left if not one.volume]:
-            raise WorkFailed(f"{host}: still there: {', '.join(standing)}")
+            raise WorkFailed(
+                f"{host}: still there: {', '.join(standing)}",
+                hint="see what still uses them (`fuser -vm`, `mount`), then `maint playbook resume`",
+            )
 
     yield from map_hosts(site, [host for host in hosts if now[host]], remove, "removing the cluster's folders")
     return sum(len(listed) for listed in now.values())
@@ -219,7 +222,11 @@ def _reboot(site: Site, host: str) -> None:
     except (CannotReach, TimedOut):
         return  # the connection goes down with the host; whether it is back is looked at
     if not ran.ok and ran.status != 255:
-        raise WorkFailed(f"{host} could not be rebooted", detail=[ran.err.decode("utf-8", "replace").strip()[-200:]])
+        raise WorkFailed(
+            f"{host} could not be rebooted",
+            detail=[ran.err.decode("utf-8", "replace").strip()[-200:]],
+            hint="reboot it by hand, then `maint playbook resume`",
+        )
 
 
 def _await(site: Site, before: Mapping[str, str], limit: float) -> Generator[str, None, None]:

@@ -74,7 +74,10 @@ class FlushFirewall(Step[ClusterArguments]):
         def flush(host: str) -> None:
             run_script(site.shell, host, script("ecs-firewall-flush"), timeout=_LIMIT)
             if left := beyond_policies(rules_of(site.shell, host)):
-                raise WorkFailed(f"{host}: {len(left)} rules are left, such as {left[0]}")
+                raise WorkFailed(
+                    f"{host}: {len(left)} rules are left, such as {left[0]}",
+                    hint="something on that host puts its rules back: stop it, then `maint playbook resume`",
+                )
 
         yield from map_hosts(site, closed, flush, "flushing firewall rules")
         if not closed:
@@ -125,7 +128,10 @@ class RestoreFirewall(Step[RestoreArguments]):
         def restore(host: str) -> None:
             found = undo.newest(site.state, host, NAME)
             if found is None:
-                raise WorkFailed(f"{host}: its rules are not kept any more")
+                raise WorkFailed(
+                    f"{host}: its rules are not kept any more",
+                    hint="the copy in the state folder is gone: set its rules by hand",
+                )
             rules = site.undo.fetch(found.sealed)
             output_of(host, site.shell.run(host, "iptables-restore", stdin=rules, timeout=_LIMIT))
 

@@ -104,7 +104,10 @@ class RemoveRegistry(Step[DeleteArguments]):
             removing = script("ecs-registry-remove", docker=DOCKER, containers=[one.to_json() for one in found[host]])
             run_script(site.shell, host, removing, timeout=_LIMIT)
             if registries(site.shell, host):
-                raise WorkFailed(f"{host}: docker still shows the registry")
+                raise WorkFailed(
+                    f"{host}: docker still shows the registry",
+                    hint="remove the container by hand (`docker rm -f`), then `maint playbook resume`",
+                )
 
         yield from map_hosts(site, list(found), remove, "removing the registry")
 

@@ -215,7 +215,10 @@ def survey_host(shell: ShellSight, host: str, paths: Sequence[str]) -> Survey:
     _, begun, rest = answer.partition(_BEGIN)
     words = rest.removesuffix(_END).split(b"\0")
     if not begun or not rest.endswith(_END) or len(words) != len(paths) * 3 + 5:
-        raise WorkFailed(f"{host}: what it says about its folders is not whole")
+        raise WorkFailed(
+            f"{host}: what it says about its folders is not whole",
+            hint="run it again; where it stays so, look at that host by hand",
+        )
     texts = [word.decode("utf-8", "backslashreplace") for word in words]
     found = [Found(path, *texts[3 * n : 3 * n + 3]) for n, path in enumerate(paths)]
     table, scripts, package, iscsid = texts[3 * len(paths) : -1]

@@ -94,7 +94,11 @@ class Approve(Step[ApproveArguments]):
             )
         if not said.yes:
             work.note("over", token)
-            raise Refused(f"{said.by} said no{f': {said.note}' if said.note else ''}", detail=[f"asked: {question}"])
+            raise Refused(
+                f"{said.by} said no{f': {said.note}' if said.note else ''}",
+                detail=[f"asked: {question}"],
+                hint="talk to them; the same run asks again when it is resumed",
+            )
         words = f"approved by {said.by} at {said.at}" + (f": {said.note}" if said.note else "")
         value: Mapping[str, Json] = {"by": said.by, "at": said.at, "note": said.note}
         return done(words, dict(value))
@@ -114,6 +118,7 @@ def _waits(question: str, run: str, end: datetime) -> Unfinished:
     return Unfinished(
         f"waits for a person, until {end:%Y-%m-%d %H:%M} UTC: {question}",
         detail=[f"`maint playbook approve {run} --note WORDS` says yes, with `--reject` no"],
+        hint=f"then `maint playbook resume {run}`",
     )
 
 

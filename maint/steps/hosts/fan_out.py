@@ -110,7 +110,7 @@ def output_of(host: str, ran: Ran) -> bytes:
     """Return what a script printed that must have succeeded, else WorkFailed."""
     if ran.ok:
         return ran.out
-    raise WorkFailed(f"{host}: {error_text(ran)}")
+    raise WorkFailed(f"{host}: {error_text(ran)}", hint="mend on that host what it names")
 
 
 def error_text(ran: Ran) -> str:

@@ -43,7 +43,10 @@ def stat_of(shell: ShellSight, host: str, path: str) -> Stat:
     """Return what a file on a host is; WorkFailed where it is there, and cannot be read."""
     words = ask_script(shell, host, script("host-stat", path=path)).decode("utf-8", "replace").split()
     if not words or len(words) not in (1, 5):
-        raise WorkFailed(f"{host}: what it says about {path} cannot be read")
+        raise WorkFailed(
+            f"{host}: what it says about {path} cannot be read",
+            hint="look at that path by hand; its name or its owner may be unusual",
+        )
     return Stat(*words)
 
 
@@ -198,7 +201,10 @@ def _local(file: str) -> bytes:
             raise Refused(f"{file} is larger than {show_size(LARGEST)}", hint="copy it with scp or rsync")
         return Path(file).read_bytes()
     except OSError as error:
-        raise Invalid(f"{file} cannot be read: {error.strerror}") from None
+        raise Invalid(
+            f"{file} cannot be read: {error.strerror}",
+            hint="correct its path, or make it readable for the user who runs maint",
+        ) from None
 
 
 def _facts(file: str) -> dict[str, Json]:
@@ -206,7 +212,10 @@ def _facts(file: str) -> dict[str, Json]:
     try:
         found = Path(file).stat()
     except OSError as error:
-        raise Invalid(f"{file} cannot be read: {error.strerror}") from None
+        raise Invalid(
+            f"{file} cannot be read: {error.strerror}",
+            hint="correct its path, or make it readable for the user who runs maint",
+        ) from None
     return {"bytes": found.st_size, "changed": found.st_mtime_ns}
 
 
@@ -298,7 +307,8 @@ class FetchFile(Step[FetchArguments]):
         before = stat_of(site.shell, args.host, args.path)
         if before.form != "file":
             raise WorkFailed(
-                f"{args.host}: {args.path} is {'not there' if before.form == 'none' else f'a {before.form}'}"
+                f"{args.host}: {args.path} is {'not there' if before.form == 'none' else f'a {before.form}'}",
+                hint="name a file that is there",
             )
         to = Path(args.to)
         if to.exists() and _digest(to) == before.sha256:
@@ -327,7 +337,10 @@ def _fetched(site: Site, args: FetchArguments, before: Stat, to: Path) -> Genera
             if args.owner or args.group:
                 _own(file.fileno(), args.owner, args.group)
     except (OSError, LookupError) as error:
-        raise WorkFailed(f"{to} cannot be written: {getattr(error, 'strerror', None) or error}") from None
+        raise WorkFailed(
+            f"{to} cannot be written: {getattr(error, 'strerror', None) or error}",
+            hint="name another place, or mend its permissions",
+        ) from None
     return size
 
 

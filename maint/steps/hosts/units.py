@@ -39,7 +39,10 @@ def switch_units(
                 output_of(host, site.shell.run(host, f"systemctl {verb} {unit}", timeout=_LIMIT))
                 changed = True
                 if site.shell.ask(host, f"systemctl is-active --quiet {unit}").ok is when and verb == "stop":
-                    raise WorkFailed(f"{host}: {unit} still runs after `systemctl stop`")
+                    raise WorkFailed(
+                        f"{host}: {unit} still runs after `systemctl stop`",
+                        hint=f"`systemctl status {unit}` and `journalctl -u {unit}` on that host say why",
+                    )
         return changed
 
     found = yield from map_hosts(site, hosts, switch, f"{verb} {units[0]}")

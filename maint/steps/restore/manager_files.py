@@ -71,7 +71,11 @@ def lacking(shell: ShellSight, host: str, paths: Sequence[str]) -> Sequence[str]
     """Return which of these paths do not exist on a host; WorkFailed where that cannot be seen."""
     ran = shell.ask(host, LACKING, stdin="".join(f"{path}\n" for path in paths).encode())
     if not ran.ok:
-        raise WorkFailed(f"{host}: cannot tell which files are there", detail=[ran.err.decode(errors="replace")[:500]])
+        raise WorkFailed(
+            f"{host}: cannot tell which files are there",
+            detail=[ran.err.decode(errors="replace")[:500]],
+            hint="look at that host: its disk, and whether sudo works there without a password",
+        )
     return ran.out.decode(errors="replace").splitlines()
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from maint.config.fields import Duration
 from maint.deployment.judge import only_redacted
-from maint.errors import Refused, WorkFailed
+from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.formatting import show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -23,6 +23,8 @@ from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import doubts
 from maint.steps.guards import cluster_proof
 from maint.steps.manager.clusters import resolve
+from maint.steps.manager.server import UNIT
+from maint.steps.manager.server_options import running_off
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.step import VcArguments, VcStep
 
@@ -65,7 +67,7 @@ class TakeSnapshot(Step[TakeArguments]):
         snapshot = yield from taken_once(site, work, purpose, accept_empty=action.arguments.get("accept_empty") is True)
         words = described(snapshot)
         if action.arguments["unredacted"] and not snapshot.restorable:
-            raise _unrestorable(snapshot, words)
+            raise _unrestorable(site, snapshot, words)
         accepted = (
             only_redacted(snapshot.judgement)
             and site.settings.backup is not None
@@ -80,12 +82,12 @@ class TakeSnapshot(Step[TakeArguments]):
         return done(words, value, partly=partly, hint=_hint(snapshot))
 
 
-def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
+def _unrestorable(site: Site, snapshot: Snapshot, words: str) -> WorkFailed:
     # Redacted all the same, or against another rule.
     if only_redacted(snapshot.judgement):
-        hint = "another server of this manager may have answered; see `maint help redaction`"
+        seen, hint = _who_redacts(site)
         return WorkFailed(
-            "the export is not restorable although the redaction window is open", detail=[words], hint=hint
+            "the export is not restorable although the redaction window is open", detail=[words, *seen], hint=hint
         )
     return WorkFailed(
         "the export is not restorable: redacted or not, the manager's data does not hang together"
@@ -94,6 +96,30 @@ def _unrestorable(snapshot: Snapshot, words: str) -> WorkFailed:
         detail=[words],
         hint=_broken_hint(snapshot),
     )
+
+
+def _who_redacts(site: Site) -> tuple[Sequence[str], str]:
+    """Ask each server that the config names how it runs; return what was seen, and what to do."""
+    running = {one.name: _running(site, one.name) for one in site.settings.hosts_in("manager")}
+    hiding = [host for host, off in running.items() if off is False]
+    if hiding:
+        words = [
+            f"the server on {host} still runs with redaction: it has not read its options since" for host in hiding
+        ]
+        return words, f"`systemctl restart {UNIT}` there, then take the export again"
+    doubtful = [host for host, off in running.items() if off is None]
+    if doubtful:
+        words = [f"how the server on {host} runs could not be told" for host in doubtful]
+        return words, f"see whether {UNIT} there was restarted since the window opened; see `maint help redaction`"
+    hint = f"name the server that answers at {site.settings.manager.host} under `hosts:`; see `maint help redaction`"
+    return ["all servers that the config names run without redaction: another one has answered"], hint
+
+
+def _running(site: Site, host: str) -> bool | None:
+    try:
+        return running_off(site, host)
+    except (CannotReach, WorkFailed):
+        return None
 
 
 def _hint(snapshot: Snapshot) -> str:

@@ -145,7 +145,10 @@ def principal_of(user: VirtualClusterUser) -> str:
             with path.open("rb") as file:
                 content = file.read(_MOST + 1)
         except OSError as error:
-            raise Invalid(f"{where} cannot be read: {error.strerror}") from None
+            raise Invalid(
+                f"{where} cannot be read: {error.strerror}",
+                hint="correct its path, or make it readable for the user who runs maint",
+            ) from None
         content = content.removesuffix(b"\n")
     if problem := _unclean(content):
         raise Refused(

@@ -13,7 +13,7 @@ from maint.ports import Sight, Site, VirtualClusterSight, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.safety_net import callers_of, listed, net, seal_before, way_back
-from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of
+from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of, taken_already
 
 
 class JobArguments(VcArguments):
@@ -67,7 +67,7 @@ class CreateJob(VcStep[CreateJobArguments]):
             raise Refused("a job has a name, and the type spark or airflow", hint="give both")
         yield self.action(
             f"job {name}",
-            f"create job {name} ({args.definition['type']})",
+            f"create job {name} ({args.definition['type']}){taken_already(sight, args.vc, name, 'job')}",
             args.model_dump(),
             undo=f"maint vc job delete --name {name}",
         )

@@ -171,6 +171,7 @@ def _being_made(settings: VirtualClusterSettings, error: WorkFailed) -> Unfinish
     return Unfinished(
         f"virtual cluster {settings.name} is not ready: {error.message}",
         detail=[f"a new one needs some minutes: wait until the vendor's UI shows {settings.name} as running"],
+        hint="then take the run up again with `maint playbook resume`",
     )
 
 
@@ -189,6 +190,7 @@ def missing(settings: VirtualClusterSettings) -> Unfinished:
             f"give {settings.login.username} its resource role (DEUser) where the environment is a new one",
             "the rest is done when the run is taken up: certificate, users, resources and jobs, a smoke test",
         ],
+        hint="then take the run up again with `maint playbook resume`",
     )
 
 

@@ -16,7 +16,7 @@ from maint.ports.virtual_cluster import Content
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
-from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of
+from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of, taken_already
 
 
 class ResourceArguments(VcArguments):
@@ -57,7 +57,7 @@ class CreateResource(VcStep[CreateResourceArguments]):
         definition = {"name": args.resource, "hidden": args.hidden, "type": args.type, **args.more}
         yield self.action(
             f"resource {args.resource}",
-            f"create resource {args.resource} ({args.type})",
+            f"create resource {args.resource} ({args.type}){taken_already(sight, args.vc, args.resource, 'resource')}",
             {"vc": args.vc, "definition": definition},
             undo=f"maint vc resource delete --name {args.resource}",
         )

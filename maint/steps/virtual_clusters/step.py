@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from maint.errors import Refused
+from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.plan import Action
-from maint.ports import Site, VirtualCluster, Work
+from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.step import Arguments, Progress, Step
 from maint.steps.virtual_clusters.undo import read
 
@@ -29,6 +29,16 @@ class Absent(Arguments):
 def absent(what: str, hint: str) -> Refused:
     """Return the refusal to delete what is not there; what vanishes once it was planned is a success, and said."""
     return Refused(f"there is no {what}: nothing to delete", hint=f"{hint}; with --if-exists this is a success")
+
+
+def taken_already(sight: Sight, vc: str, name: str, what: str) -> str:
+    """Return words for a plan that is to make a job or a resource under a name that is taken, else nothing."""
+    try:
+        cluster = sight.virtual_cluster(vc)
+        there = cluster.job(name) if what == "job" else cluster.resource(name, files=False)
+    except (CannotReach, WorkFailed):  # an earlier step may bring it up
+        return ""
+    return f": a {what} of that name is there, and fails this unless it is gone by then" if there else ""
 
 
 A = TypeVar("A", bound=VcArguments)

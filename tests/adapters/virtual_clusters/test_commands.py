@@ -148,7 +148,7 @@ def test_an_update_keeps_a_paused_schedule_paused(vc, api):
 
 @pytest.mark.parametrize("answer", ["yes\n", "y\n"])
 def test_a_piped_yes_confirms(vc, api, answer):
-    assert vc("job", "delete", "--name", "j", given=answer).code == 0
+    assert vc("job", "delete", "--name", "j", given=answer).code == 5  # there is none
     api.jobs["j"] = {"name": "j", "type": "spark"}
     assert vc("job", "delete", "--name", "j", given=answer).code == 0
     assert api.jobs == {}
@@ -195,6 +195,17 @@ def test_a_taken_name_fails_with_the_servers_words(vc, api):
     api.jobs["j"] = {"name": "j", "type": "airflow"}
     said = vc("job", "create", "--name", "j", "--application-file", "x", "--yes")
     assert (said.code, "already exists" in said.err, api.writes()) == (1, True, ["POST /jobs"])
+
+
+@pytest.mark.parametrize("what", ["job", "resource"])
+def test_the_plan_says_that_a_name_is_taken(vc, api, what):
+    api.jobs["j"] = {"name": "j", "type": "airflow"}
+    api.add_file("j", "a.py", b"")
+    words = ["--application-file", "x"] if what == "job" else []
+    taken = vc(what, "create", "--name", "j", *words, "--dry-run")
+    assert f"a {what} of that name is there" in taken.out
+    free = vc(what, "create", "--name", "k", *words, "--dry-run")
+    assert (free.code, "of that name" in free.out) == (0, False)
 
 
 def test_resources_and_files_come_and_go(vc, api):

@@ -155,7 +155,7 @@ def test_a_dag_that_would_start_by_itself_is_left_out_unless_accepted(
     run(take_alone(ground, VC, recipients_of(ground)))
     wipe(api)
     action = plan(ground, accept_dag_race=accepted)
-    assert ("racer" in action.summary) is not accepted
+    assert ("start by themselves: racer" in action.summary) is not accepted
     result = run(RestoreCluster().apply(action, ground, work))
     assert ("racer" in api.jobs) is accepted
     assert result.partly is not accepted

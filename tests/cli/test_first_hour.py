@@ -1,0 +1,169 @@
+"""The first hour: `maint config init` tries each answer, and five commands lead from nothing to a verified backup."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from maint.lab.running import Lab
+from tests.house.source import ROOT
+from tests.steps.conftest import copy
+from tests.steps.operator import environment, maint
+
+
+@pytest.fixture(scope="module")
+def lab(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(copy(backed_up, tmp_path_factory.mktemp("first") / "lab")) as lab:
+        yield lab
+
+
+def flags(lab: Lab, **more: str) -> list[str]:
+    """Return flags that answer all questions; `more` replaces answers, an empty one leaves a flag out."""
+    at, ssh = lab.status()["manager"], lab.status()["ssh"]
+    plain, tls = (at[name].rpartition(":")[2] for name in ("plain", "tls"))
+    answers = {
+        "manager": f"127.0.0.1:{plain}:{tls}",
+        "ca": str(at["ca"]),
+        "password": f"file:{lab.folder}/password",
+        "ssh": f"root@127.0.0.1:{ssh['port']}",
+        "ssh-key": str(ssh["key"]),
+        "host-key": fingerprint(lab),
+        "store": "backups",
+        "recipient": "new:recovery.key",
+    } | {name.replace("_", "-"): value for name, value in more.items()}
+    return [word for name, value in answers.items() if value for word in (f"--{name}", value)]
+
+
+def fingerprint(lab: Lab) -> str:
+    words = ["ssh-keygen", "-l", "-f", str(lab.folder / "ssh/known_hosts")]
+    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    port = lab.status()["ssh"]["port"]
+    return next(line.split()[1] for line in lines if f":{port} " in line)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def states(config: Path) -> dict[str, str]:
+    return {one["label"]: one["state"] for one in maint("doctor", "--config", str(config), "-o", "json").json["checks"]}
+
+
+def test_five_commands_of_the_readme_lead_to_a_verified_restorable_backup(tmp_path):
+    readme = (ROOT / "README.md").read_text()
+    block = readme.partition("## The first backup, in five commands")[2].partition("\n\n    ")[2].partition("\n\n")[0]
+    lines = [line.strip() for line in block.splitlines()]
+    assert len(lines) == 5
+    (tmp_path / "work").mkdir()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = environment(HOME=str(tmp_path), PATH=path, XDG_STATE_HOME=str(tmp_path / "state"))
+    shell = ["bash", "-e", "-c", "\n".join(lines)]
+    try:
+        ran = subprocess.run(
+            shell, cwd=tmp_path / "work", env=env, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL
+        )
+    finally:
+        subprocess.run([f"{Path(sys.executable).parent}/maint", "lab", "down"], env=env, check=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert re.search(r"backup +yes +verified, level 3", ran.stdout)
+    assert "maint backup drill --config" in ran.stderr
+    assert (tmp_path / "work/recovery.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_flags_answer_and_what_they_make_is_accepted_by_doctor(lab, here):
+    said = maint("config", "init", "site.yaml", *flags(lab))
+    assert (said.code, said.out) == (0, f"{here / 'site.yaml'}\n"), said.err
+    found = states(here / "site.yaml")
+    assert {label for label, state in found.items() if state == "FAIL"} == {"backup"}  # nobody has taken one yet
+    assert "# name or address of the manager" in (here / "site.yaml").read_text()
+    assert [line.strip().partition(" --config")[0] for line in said.err.splitlines()[-3:]] == [
+        "maint doctor", "maint backup create", "maint backup drill",
+    ]  # fmt: skip
+    assert not (here / "backups").exists()
+
+
+def test_without_a_terminal_the_missing_flags_are_named_and_nothing_is_written(lab, here):
+    said = maint("config", "init", "site.yaml", "--manager", "127.0.0.1", "-o", "json")
+    assert said.code == 2
+    assert all(flag in said.error["message"] for flag in ("--password", "--store", "--ssh", "--recipient"))
+    assert list(here.iterdir()) == []
+
+
+def test_a_dry_run_tries_everything_and_writes_nothing(lab, here):
+    said = maint("config", "init", "site.yaml", *flags(lab), "--dry-run")
+    assert (said.code, "let in as admin" in said.err) == (0, True), said.err
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "words"),
+    [
+        ({"manager": "127.0.0.1:1:2"}, 4, "no port of 127.0.0.1"),
+        ({"ca": ""}, 5, "nobody believes the certificate"),
+        ({"ca": "", "fingerprint": "SHA256:00"}, 4, "another certificate than --fingerprint"),
+        ({"password": "file:absent"}, 3, "absent"),
+        ({"password": "Tops3cret"}, 3, "must be a reference"),
+        ({"on_redacted": "never"}, 2, "none of window, problem, accept"),
+        ({"host_key": ""}, 5, "nobody believes the host key"),
+        ({"host_key": "SHA256:other"}, 5, "nobody believes the host key"),
+        ({"store": "/dev/null/store"}, 4, "cannot be written to"),
+        ({"recipient": "new:backups/recovery.key"}, 5, "lies in the store"),
+        ({"recipient": "age1short"}, 3, "age1"),
+    ],
+)
+def test_an_answer_that_fails_is_refused_and_leaves_nothing(lab, here, answer, code, words):
+    said = maint("config", "init", "site.yaml", *flags(lab, **answer), "-o", "json")
+    assert said.code == code, said.err
+    assert words in said.err
+    assert "Tops3cret" not in said.err
+    assert list(here.iterdir()) == []
+
+
+def test_an_answer_that_fails_may_be_kept_with_a_warning(lab, here):
+    said = maint("config", "init", "site.yaml", *flags(lab, ssh="root@127.0.0.1:1"), "--keep-failing")
+    assert said.code == 0, said.err
+    assert "warning: 127.0.0.1 shows no host key" in said.err
+    assert "port: 1 " in (here / "site.yaml").read_text()
+
+
+def test_a_certificate_that_is_believed_by_its_fingerprint_is_pinned(lab, here):
+    shown = maint("config", "init", "site.yaml", *flags(lab, ca=""))
+    print_ = re.search(r"fingerprint: (SHA256:[0-9a-f]{64})", shown.err)
+    assert print_ is not None
+    said = maint("config", "init", "site.yaml", *flags(lab, ca="", fingerprint=print_[1]))
+    assert said.code == 0, said.err
+    assert states(here / "site.yaml")["manager"] == "ok"
+
+
+def test_on_a_terminal_a_wrong_answer_is_given_again_and_keys_are_believed_by_yes(lab, here):
+    given = dict(zip(*[iter(flags(lab))] * 2, strict=True))
+    typed = [
+        "127.0.0.1:1:2", given["--manager"], "y",  # the certificate is the manager's
+        "", given["--password"], "",
+        given["--ssh-key"], given["--ssh"], "y",
+        "", "",
+    ]  # fmt: skip
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-c", "from maint.cli.app import main; main()", "config", "init", "site.yaml"]
+    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(), cwd=here)
+    os.close(theirs)
+    os.write(ours, "".join(f"{line}\n" for line in typed).encode())
+    told = b""
+    with suppress(OSError):  # how Linux says that nobody is at the other end any more
+        while block := os.read(ours, 4096):
+            told += block
+    os.close(ours)
+    shown = told.decode()
+    assert process.wait() == 0, shown
+    assert "no port of 127.0.0.1 serves the management API" in shown
+    assert "fingerprint: SHA256:" in shown
+    assert (here / "recovery.key").stat().st_mode & 0o777 == 0o600
+    assert {label for label, state in states(here / "site.yaml").items() if state == "FAIL"} == {"backup"}

@@ -1,0 +1,63 @@
+"""Every failure of ours says what to do next: with a hint where it is made, or with what is declared for its class."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+from maint import errors
+from tests.house.source import modules, tree
+
+OURS = {name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.MaintError)}
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _failures() -> set[str]:
+    """Return the names of all classes of the error tree, those that rooms add to it too."""
+    found, before = set(OURS), 0
+    classes = [node for path in modules().values() for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
+    while len(found) > before:
+        before = len(found)
+        found |= {one.name for one in classes if any(_name(base) in found for base in one.bases)}
+    return found
+
+
+def _made(path: Path, names: set[str]) -> Iterator[ast.Call]:
+    yield from (one for one in ast.walk(tree(path)) if isinstance(one, ast.Call) and _name(one.func) in names)
+
+
+def _says_what_next(call: ast.Call) -> bool:
+    given = {word.arg: word.value for word in call.keywords}
+    if None in given:  # handed on as a whole
+        return True
+    hint = given.get("hint")
+    if hint is not None and not (isinstance(hint, ast.Constant) and not hint.value):
+        return True
+    kind = getattr(errors, _name(call.func), None)
+    return bool(getattr(kind, "otherwise", "")) or (kind is errors.Invalid and "at" in given)
+
+
+def test_every_failure_says_what_to_do_next():
+    names = _failures()
+    found = [
+        f"{name}:{call.lineno}: {ast.unparse(call)[:90]}"
+        for name, path in modules().items()
+        for call in _made(path, names)
+        if not _says_what_next(call)
+    ]
+    assert found == []
+
+
+def test_a_mistake_in_a_file_names_the_place_to_correct():
+    at = errors.Position("site.yaml", 3, 5)
+    assert errors.Invalid("that is no number", at=at).way_on == "correct site.yaml at that place, then run it again"
+    assert errors.Invalid("that is no number", at=at, hint="write 5").way_on == "write 5"
+
+
+def test_the_rule_finds_a_failure_without_a_hint():
+    call = ast.parse("WorkFailed('it broke')").body[0]
+    assert isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)
+    assert not _says_what_next(call.value)
