@@ -17,6 +17,7 @@ from maint.model.secret import Secret
 if TYPE_CHECKING:
     from maint.adapters.manager.client import ManagerClient
     from maint.adapters.notify.sender import NoticeSender
+    from maint.adapters.programs import LocalPrograms
     from maint.adapters.seal import AgeSeal
     from maint.adapters.sign import SshSigner
     from maint.adapters.ssh.fleet import FabricFleet
@@ -158,6 +159,13 @@ class ConfiguredSite:
         from maint.report.notice import body_of, text_of
 
         return NoticeSender(self.settings.notify, self.secrets, self.clock, text=text_of, body=body_of)
+
+    @cached_property
+    def programs(self) -> "LocalPrograms":
+        """Programs of the operator's on this machine."""
+        from maint.adapters.programs import LocalPrograms
+
+        return LocalPrograms()
 
     @cached_property
     def fingerprint_key(self) -> Secret:

@@ -1,5 +1,6 @@
 """Carry out a playbook for a command: plan it, show it, ask, run it, report it."""
 
+import shlex
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
 from inspect import GEN_CLOSED, getgeneratorstate
@@ -15,6 +16,7 @@ from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.telling import outcomes
+from maint.config.notices import HOOKS
 from maint.config.resources import playbooks
 from maint.engine import journal
 from maint.engine.load import Library
@@ -66,7 +68,7 @@ def run_playbook(
 ) -> int:
     """Plan a playbook, show the plan, ask, and carry it out; with `--dry-run` only show it."""
     with opened(flags) as (site, screen):
-        site.works_on(_kinds(playbook))
+        site.works_on(kinds_of(playbook))
 
         def make() -> Plan:
             with planned(site, screen, playbook.name, dry_run=flags.dry_run):
@@ -93,9 +95,9 @@ def _refuse_stale(plan: Plan, expected: str | None) -> None:
         )
 
 
-def _kinds(playbook: Playbook) -> set[str]:
+def kinds_of(playbook: Playbook) -> set[str]:
     """Return the kinds of step that a playbook has, included ones too."""
-    included = [_kinds(library().load(step.include)) for step in playbook.steps if step.include]
+    included = [kinds_of(library().load(step.include)) for step in playbook.steps if step.include]
     return {step.do for step in playbook.steps if step.do}.union(*included)
 
 
@@ -122,6 +124,8 @@ def prepared(
         more, words = beside(site, plan) if beside else ({}, "")
         if clear := site.in_clear():
             more, words = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, words]))
+    if around := _around(site, plan):
+        more, words = {**more, "hooks": around}, "\n\n".join(filter(None, [words, _hook_lines(around)]))
     if flags.no_safety_net:
         screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
     if not _agreed(flags, screen, plan, more, words):
@@ -157,6 +161,19 @@ def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], 
         screen.say(text)
         confirm(plan, screen, yes=flags.yes, name=flags.confirm)
     return True
+
+
+def _around(site: ConfiguredSite, plan: Plan) -> dict[str, list[str]]:
+    """Return the programs that would run around a plan, by hook; empty where there are none."""
+    hooks = site.settings.hooks
+    if hooks is None or not plan.locks:
+        return {}
+    found = {name: [shlex.join(words) for words in getattr(hooks, name)] for name in HOOKS}
+    return {name: lines for name, lines in found.items() if lines}
+
+
+def _hook_lines(around: Mapping[str, Sequence[str]]) -> str:
+    return "\n".join(f"{name} of the site would run: {line}" for name, lines in around.items() for line in lines)
 
 
 def _told(plan: Plan) -> dict[str, Json]:

@@ -21,7 +21,8 @@ from maint.config.fields import (
 )
 from maint.config.suggestions import KeyPath
 
-WAYS = ("webhook", "mail", "ping", "exec")
+HOOKS = ("before_run", "after_run", "on_failure")
+WAYS = ("webhook", "mail", "ping", "exec", "plugin")
 _PINGED = ("start", "success", "failure")
 _DIRECT = ("message", "test")
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
@@ -96,6 +97,39 @@ class Exec(Strict):
     )
 
 
+Command = Annotated[tuple[Text, ...], Field(min_length=1)]
+
+
+class Hooks(Strict):
+    """Programs around each run that takes the site's lock; no shell, what is happening as JSON on standard input."""
+
+    before_run: tuple[Command, ...] = Field(
+        default=(),
+        description="before anything is done; one that fails refuses the run (5)",
+        examples=[[["/usr/local/bin/may-we", "maint"]]],
+    )
+    after_run: tuple[Command, ...] = Field(
+        default=(), description="after its end, good or bad", examples=[[["/usr/local/bin/free-the-slot"]]]
+    )
+    on_failure: tuple[Command, ...] = Field(
+        default=(),
+        description="before after_run, where it ended with another exit code than 0",
+        examples=[[["/usr/local/bin/open-a-ticket", "maint"]]],
+    )
+    timeout: Annotated[Duration, Field(gt=0)] = Field(
+        default=60.0, description="limit for each program", examples=["60s"]
+    )
+
+
+class Plugin(Strict):
+    """A way that an installed package offers."""
+
+    kind: Name = Field(description="the name under which it offers it", examples=["greeting"])
+    settings: dict[str, Text] = Field(
+        default={}, description="what it wants to know; secrets as references", examples=[{"room": "night-shift"}]
+    )
+
+
 When = Literal["failure", "success", "stale", "recovered"]
 
 
@@ -119,6 +153,7 @@ class NoticeSettings(Strict):
     mail: Mail | None = Field(default=None, description="send a mail")
     ping: Ping | None = Field(default=None, description="tell a dead man's switch")
     exec: Exec | None = Field(default=None, description="run a program")
+    plugin: Plugin | None = Field(default=None, description="tell in a way of an installed package")
 
     def ways(self, kind: str, verb: str) -> Sequence[str]:
         """Return the ways that a kind of event about a verb goes; a message and a test go every way but to a ping."""

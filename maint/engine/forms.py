@@ -11,13 +11,15 @@ NAME = r"^[a-z][a-z0-9_]*$"
 Share: TypeAlias = Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^(100|[1-9]?[0-9])%$")]
 
 
-class _Form(BaseModel):
+class Form(BaseModel):
+    """Something that is written in a file, strictly."""
+
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, populate_by_name=True, arbitrary_types_allowed=True
     )
 
 
-class ParameterForm(_Form):
+class ParameterForm(Form):
     """Something that the operator may set."""
 
     type: str = Field(description="string, integer, boolean, duration or list")
@@ -26,7 +28,7 @@ class ParameterForm(_Form):
     from_: str | None = Field(default=None, alias="from", description="the list of the site that fills it")
 
 
-class RetryForm(_Form):
+class RetryForm(Form):
     """How often a step is tried that only reads, and how long to wait in between."""
 
     attempts: Annotated[int, Field(ge=1, le=100)] = Field(1, description="how often it is tried")
@@ -37,7 +39,7 @@ class RetryForm(_Form):
     longest: Duration = Field(300.0, description="no pause is longer")
 
 
-class StepForm(_Form):
+class StepForm(Form):
     """One step: `do` names a step kind, `playbook` includes another playbook."""
 
     name: str = Field(description="what the operator reads")
@@ -57,7 +59,7 @@ class StepForm(_Form):
     max_fail: Share | None = Field(None, description="go on without the hosts that failed, up to so many")
 
 
-class PlaybookForm(_Form):
+class PlaybookForm(Form):
     """The whole file."""
 
     name: str = Field(description="its name")

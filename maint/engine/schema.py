@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 
+from maint.engine.expectations import ExpectationForm
 from maint.engine.forms import PlaybookForm
 from maint.errors import Invalid
 from maint.model.json import Json
 from maint.model.plan import ParameterType
 from maint.steps.registry import STEPS
 
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEMPLATE: Mapping[str, Json] = {"type": "string", "pattern": r"\{\{|\{%"}
 
 
@@ -20,10 +22,20 @@ def playbook_schema() -> dict[str, Json]:
     step["allOf"] = [_rule(kind) for kind in sorted(STEPS) if _usable(kind)]
     whole["$defs"]["ParameterForm"]["properties"]["type"] = {"enum": [str(one) for one in ParameterType]}
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": DRAFT,
         **whole,
         "title": "A playbook of maint",
         "description": "`maint help playbooks` tells what its keys mean, `maint help steps` what its steps do",
+    }
+
+
+def playbook_test_schema() -> dict[str, Json]:
+    """Return the schema of a test of a playbook."""
+    return {
+        "$schema": DRAFT,
+        **ExpectationForm.model_json_schema(by_alias=True),
+        "title": "A test of a playbook of maint",
+        "description": "`maint help playbooks` tells what its keys mean",
     }
 
 

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from maint.config.actor import actor
+from maint.engine import hooks
 from maint.engine import journal as journals
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
@@ -104,15 +105,24 @@ class RunSession:
                 self._lease.works_on(journal.id)
                 _tell_of_takeover(journal, self._lease, self._site)
             runner = Runner(self._plan, self._site, journal, self._past, *self._limit, lease=self._lease)
+            if stored:
+                yield from filter(None, hooks.before(self._site, journal, self._plan, resumed=self._past is not None))
             if needed := self._needed() if stored else ():
                 yield from _hold(self._site, needed, journal.id)
+            failure: BaseException | None = None
             try:
                 yield from runner.events()
+            except (Exception, KeyboardInterrupt) as error:
+                failure = error
             finally:
                 over = bool(needed) and not journals.find(self._site.state, journal.id).resumable
                 problem = let_go(self._site, journal.id) if over else ""
             if problem:
                 yield problem
+            if stored:
+                yield from hooks.after(self._site, journal, self._plan, failure, partly=bool(runner.partly))
+            if failure is not None:
+                raise failure
         if runner.partly:
             raise PartlyDone(
                 "done, but not all that was asked for",

@@ -33,6 +33,7 @@ from maint.ports.hosts import Ran as Ran
 from maint.ports.hosts import Shell as Shell
 from maint.ports.hosts import ShellSight as ShellSight
 from maint.ports.notices import Notices as Notices
+from maint.ports.notices import Programs as Programs
 from maint.ports.streams import Answer as Answer
 from maint.ports.virtual_cluster import VirtualCluster as VirtualCluster
 from maint.ports.virtual_cluster import VirtualClusterSight as VirtualClusterSight
@@ -422,6 +423,10 @@ class Site(Sight, Protocol):
     @property
     def notices(self) -> Notices:
         """Those who are told."""
+
+    @property
+    def programs(self) -> Programs:
+        """Programs of the operator's on this machine."""
 
     @property
     def person(self) -> Person | None:

@@ -6,6 +6,13 @@ from typing import Protocol
 from maint.model.notice import Notice, Told
 
 
+class Programs(Protocol):
+    """Programs of the operator's on this machine, which are given no secret."""
+
+    def run(self, words: Sequence[str], given: bytes, timeout: float) -> None:
+        """Run one with its standard input, for at most so many seconds; WorkFailed: it did not end with 0."""
+
+
 class Notices(Protocol):
     """Those who are told, as configured."""
 

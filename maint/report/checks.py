@@ -10,13 +10,12 @@ from maint.model.finding import Contact, Finding, State
 from maint.model.formatting import fold, show_count
 from maint.model.json import Json
 from maint.render import from_file
+from maint.report.junit import HEAD, escaped, quoted
 
 ORDER = (State.FAIL, State.ERROR, State.WARN, State.SKIP, State.PASS)
 LOUD = (State.FAIL, State.ERROR, State.WARN)
 PASSED, FAILED, PARTLY = 0, 1, 7
-_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 _NAGIOS = {State.FAIL: (2, "CRITICAL"), State.ERROR: (3, "UNKNOWN"), State.WARN: (1, "WARNING")}
 
 
@@ -145,34 +144,24 @@ def junit(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
         errors = count[State.ERROR]
         if name in unreached:
             errors += 1
-            inner = f"<error message={_quoted(unreached[name])}/>"
-            cases += f'<testcase classname={_quoted(name)} name="reached">{inner}</testcase>\n'
+            inner = f"<error message={quoted(unreached[name])}/>"
+            cases += f'<testcase classname={quoted(name)} name="reached">{inner}</testcase>\n'
         suites.append(
-            f'<testsuite name={_quoted(name or "site")} tests="{len(own) + (name in unreached)}" '
+            f'<testsuite name={quoted(name or "site")} tests="{len(own) + (name in unreached)}" '
             f'failures="{count[State.FAIL]}" errors="{errors}" skipped="{count[State.SKIP]}">\n{cases}</testsuite>\n'
         )
-    head = '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="maint host check">\n'
-    return f"{head}{''.join(suites)}</testsuites>\n"
+    return f'{HEAD}<testsuites name="maint host check">\n{"".join(suites)}</testsuites>\n'
 
 
 def _case(finding: Finding) -> str:
     words = f"{finding.observed}; expected: {finding.expected}"
     inner = {
-        State.FAIL: f"<failure message={_quoted(words)}>{_escaped(finding.remedy)}</failure>",
-        State.ERROR: f"<error message={_quoted(finding.observed)}/>",
-        State.SKIP: f"<skipped message={_quoted(finding.observed)}/>",
-        State.WARN: f"<system-out>warning: {_escaped(words)}</system-out>",
+        State.FAIL: f"<failure message={quoted(words)}>{escaped(finding.remedy)}</failure>",
+        State.ERROR: f"<error message={quoted(finding.observed)}/>",
+        State.SKIP: f"<skipped message={quoted(finding.observed)}/>",
+        State.WARN: f"<system-out>warning: {escaped(words)}</system-out>",
     }.get(finding.state, "")
-    return f"<testcase classname={_quoted(finding.host or 'site')} name={_quoted(finding.check)}>{inner}</testcase>\n"
-
-
-def _quoted(text: str) -> str:
-    return '"' + _escaped(text).replace("\n", "&#10;") + '"'
-
-
-def _escaped(text: str) -> str:
-    """Return text as XML spells it, without the characters that it does not have."""
-    return _NOT_XML.sub("", text).translate(_ENTITIES)
+    return f"<testcase classname={quoted(finding.host or 'site')} name={quoted(finding.check)}>{inner}</testcase>\n"
 
 
 def html(findings: Sequence[Finding], contacts: Sequence[Contact], facts: Mapping[str, str]) -> str:

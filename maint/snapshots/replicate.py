@@ -21,6 +21,7 @@ from maint.ports import (
     Manager,
     Notices,
     Person,
+    Programs,
     Seal,
     Secrets,
     Shell,
@@ -288,6 +289,11 @@ class SiteWithStore:
     def notices(self) -> Notices:
         """The site's own."""
         return self._site.notices
+
+    @property
+    def programs(self) -> Programs:
+        """The site's own."""
+        return self._site.programs
 
     @property
     def undo(self) -> Undo:

@@ -87,6 +87,7 @@ STEPS = Kinds(
         "host.check": "hosts.check.CheckHosts",
         "approve": "flow.approval.Approve",
         "assert": "flow.condition.Assert",
+        "notify": "flow.notify.Notify",
         "pause": "flow.pause.Pause",
         "ecs.registry": "ecs.registry.RemoveRegistry",
         "ecs.clean": "ecs.clean.CleanHosts",

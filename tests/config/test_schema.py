@@ -16,6 +16,7 @@ PUBLIC_KEY = "ssh-ed25519 " + "A" * 68
 
 FULL = f"""\
 state: /srv/maint
+report: {{folder: /srv/www/maint}}
 sites:
   prod:
     labels: {{region: eu, tier: gold}}
@@ -50,6 +51,7 @@ sites:
       fingerprint_key: file:/etc/maint/fingerprint
       trusted_keys: ["{PUBLIC_KEY}"]
     metrics: metrics/maint.prom
+    hooks: {{before_run: [[/bin/may-we, prod]], after_run: [[/bin/free]], on_failure: [[/bin/ticket]], timeout: 5s}}
     shared_state: sftp://maint@state.example.internal/srv/state
     notify:
       - name: night-shift
@@ -104,6 +106,8 @@ def test_every_key_of_the_promised_sample_reaches_the_settings(tmp_path: Path) -
     assert site.ssh.sudo_password == "env:SUDO"
     assert site.accepted[0].until.isoformat() == "2027-06-30"
     assert site.metrics == tmp_path / "metrics/maint.prom"
+    assert site.hooks
+    assert (site.hooks.before_run, site.hooks.timeout) == ((("/bin/may-we", "prod"),), 5.0)
     assert site.shared_state == "sftp://maint@state.example.internal/srv/state"
     (notice,) = site.notify
     assert notice.webhook and notice.mail and notice.ping and notice.exec

@@ -18,6 +18,7 @@ from maint.config import sample
 from maint.config.resources import playbooks
 from maint.config.secrets import FORMS
 from maint.engine import forms
+from maint.engine.expectations import ExpectationForm
 from maint.errors import MaintError
 from maint.lab.faults import FAULTS
 from maint.lab.switches import SWITCHES
@@ -157,7 +158,7 @@ def test_every_key_of_a_playbook_is_in_the_help() -> None:
     told = {bare(row[0]) for row in cells(topic("playbooks"), columns=2)}
     keys = {
         field.alias or name
-        for model in (forms.PlaybookForm, forms.StepForm)
+        for model in (forms.PlaybookForm, forms.StepForm, ExpectationForm)
         for name, field in model.model_fields.items()
     }
     assert told == keys

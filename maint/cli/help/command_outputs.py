@@ -275,6 +275,8 @@ OUTPUTS: Mapping[str, Output] = {
     "generate systemd": Output([{"files": _FILES}]),
     "generate man": Output([{"man": TEXT}, {"written": TEXTS}]),
     "generate alerts": Output([{"rules": TEXT}]),
+    "site report": Output([{"folder": TEXT}, {"folder": TEXT, "pages": TEXTS}]),
+    "playbook test": Output([{"tests": _OBJECTS}]),
     "generate airflow": Output([{"dag": TEXT}]),
     "generate constraints": Output([{"constraints": TEXT}]),
     "generate bundle": Output([{"path": TEXT, "sha256": TEXT, "packages": TEXTS}, {"path": TEXT}]),

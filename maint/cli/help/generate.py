@@ -67,10 +67,10 @@ def save(files: Mapping[Path, str], *, mode: int = 0o644) -> None:
 @command(example="maint generate schema output vc run list")
 def schema(
     flags: Flags,
-    of: Annotated[str, argument("config, playbook, or output: what -o json prints.")] = "config",
+    of: Annotated[str, argument("config, playbook, playbook-test, or output: what -o json prints.")] = "config",
     words: Annotated[list[str] | None, argument("After output: a command, such as backup list.")] = None,
 ) -> None:
-    """Print a JSON schema: of the configuration, of playbooks, or of what `-o json` prints."""
+    """Print a JSON schema: of the configuration, of playbooks and their tests, or of what `-o json` prints."""
     found = schema_of(of, " ".join(words or ()))
     flags.screen().raw(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from maint.model.json import Json
 
-DRAFT = "https://json-schema.org/draft/2020-12/schema"
 TEXT: Json = {"type": "string"}
 TEXT_OR_NULL: Json = {"type": ["string", "null"]}
 TIME: Json = {"type": "string", "format": "date-time"}

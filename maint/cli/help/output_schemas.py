@@ -4,7 +4,6 @@ from maint.cli.app import COMMANDS
 from maint.cli.command import loaded
 from maint.cli.help.command_outputs import OUTPUTS
 from maint.cli.help.json_shapes import (
-    DRAFT,
     FLAG,
     NUMBER,
     TEXT,
@@ -19,7 +18,7 @@ from maint.cli.help.json_shapes import (
 from maint.config.schema import Config
 from maint.config.suggestions import meant
 from maint.engine.journal import RUN_STATES
-from maint.engine.schema import playbook_schema
+from maint.engine.schema import DRAFT, playbook_schema, playbook_test_schema
 from maint.errors import UsageError
 from maint.model.json import Json
 
@@ -28,7 +27,7 @@ def schema_of(what: str, command: str = "") -> dict[str, Json]:
     """Return a JSON schema.
 
     Args:
-        what: `config`, `playbook`, or `output`.
+        what: `config`, `playbook`, `playbook-test`, or `output`.
         command: whose output; "" for what all commands print.
 
     Raises:
@@ -36,11 +35,13 @@ def schema_of(what: str, command: str = "") -> dict[str, Json]:
     """
     if what == "output":
         return _output_of(command) if command else _output()
-    if command or what not in ("config", "playbook"):
+    if command or what not in ("config", "playbook", "playbook-test"):
         words = f"{what} {command}".strip()
-        hint = "there is one of config, one of playbook, one of output, and one of output COMMAND"
+        hint = "there is one of config, playbook, playbook-test, output, and output COMMAND"
         raise UsageError(f"there is no schema of {words!r}", hint=hint)
-    return playbook_schema() if what == "playbook" else {"$schema": DRAFT, **Config.model_json_schema()}
+    if what == "config":
+        return {"$schema": DRAFT, **Config.model_json_schema()}
+    return playbook_schema() if what == "playbook" else playbook_test_schema()
 
 
 def _output_of(command: str) -> dict[str, Json]:
@@ -78,6 +79,8 @@ def _output() -> dict[str, Json]:
         "sites": a_list({"anyOf": [TEXT, ref("site"), ref("outcome")]}),
         "files": {},
         "schedule": an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL}),
+        "folder": TEXT,
+        "pages": TEXTS,
         "version": TEXT,
         "topics": TEXTS,
     }

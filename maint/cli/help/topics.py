@@ -34,6 +34,7 @@ TOPICS = {
     "backup": "what a snapshot holds, how it is taken and verified",
     "redaction": "why an export may lack its secrets, and the window that shows them",
     "stores": "where snapshots lie: a folder, SFTP, S3, and copies",
+    "pages": "pages to look at: all sites, each site, each day's changes",
     "retention": "what is kept and for how long, holds, pruning",
     "restore": "from an empty manager back to a snapshot; single clusters; other hosts",
     "bare-host": "restoring from a machine that has no config",

@@ -1,9 +1,7 @@
 """Restore a virtual cluster from a snapshot, schedules paused, and let schedules go on in the operator's order."""
 
-import io
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from typing import BinaryIO, cast
+from typing import cast
 
 from pydantic import Field
 
@@ -11,7 +9,6 @@ from maint.errors import Conflict, MaintError, Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import (
     READY,
     File,
@@ -37,14 +34,16 @@ from maint.restore.conflicts import (
 )
 from maint.restore.dag_source import Dag, in_order
 from maint.retry import delays
-from maint.snapshots.parts import open_object
 from maint.snapshots.records import Record, read_records, write_record
 from maint.snapshots.virtual_clusters.blobs import worker_pool
+from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.arrivals import own_damage, prove_arrival
 from maint.steps.virtual_clusters.jobs import known_job
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
+from maint.steps.virtual_clusters.stored_content import open_content
 
 RECORD = "vcrestore"
 _SHOWN = 10
@@ -114,7 +113,7 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
     yield from bringing.spark_jobs()
     jobs = {job.name: job for job in document.jobs}
     for name in cast(Sequence[str], action.arguments["order"]):
-        if name not in (*decided.skipped_jobs, *decided.left_out):
+        if bringing.wanted(jobs[name]):
             yield from bringing.dag(jobs[name])
     yield "comparing with the snapshot"
     if found := bringing.differences():
@@ -123,7 +122,8 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
             detail=found[:_SHOWN],
             hint="did somebody else change them meanwhile? Resuming compares again",
         )
-    awake = awake_jobs(document, decided)
+    held = {decided.job(name) for name in bringing.held_back()}
+    awake = [name for name in awake_jobs(document, decided) if name not in held]
     if not work.noted("recorded"):
         facts: dict[str, Json] = {"vc": cluster.settings.name, "awake": list(awake)}
         write_record(site, Record(RECORD, snapshot.id, site.settings.name, site.clock.now(), facts))
@@ -233,6 +233,7 @@ class ClusterRestorer:
         self._site, self._cluster, self._document = site, cluster, document
         self._decided, self._work = decided, work
         self._dags: dict[str, float] = {}  # those that were paused, and when no run of theirs can appear any more
+        self._unbuilt: set[str] = set()  # environments that could not be built
         self._resumed = False  # whether an earlier attempt noted what it was about to make
         self.left: list[str] = []
 
@@ -255,7 +256,7 @@ class ClusterRestorer:
         return one.name not in (*self._decided.skipped_resources, *self._decided.replaced_resources)
 
     def _created(self, one: Job) -> bool:
-        return self._wanted(one) and one.name not in self._decided.replaced_jobs
+        return self.wanted(one) and one.name not in self._decided.replaced_jobs
 
     def resources(self) -> Words:
         """Create resources with their files, environments last, and wait until those are built."""
@@ -273,6 +274,8 @@ class ClusterRestorer:
             lacking = [pair for found in hands.map(self._made, resources) for pair in found]
             for problem in hands.map(lambda pair: self._uploaded(*pair), lacking):
                 self.left += [problem] if problem else []
+        sent = {self._decided.resource(one.name): [file for made, file in lacking if made is one] for one in resources}
+        prove_arrival(self._cluster, self._work, {name: files for name, files in sent.items() if files})
 
     def _made(self, resource: Resource) -> list[tuple[Resource, File]]:
         """See to it that a resource is there, and return which files it lacks."""
@@ -295,7 +298,11 @@ class ClusterRestorer:
     def _refuse_foreign(self, live: Resource, resource: Resource, definition: Mapping[str, Json]) -> None:
         """Refuse a resource that an earlier attempt cannot have made: other in definition, or with other files."""
         wanted = {(file.path, file.signature) for file in resource.files}
-        other = [file.path for file in live.files if (file.path, file.signature) not in wanted]
+        other = [
+            one.path
+            for one in live.files
+            if (one.path, one.signature) not in wanted and not own_damage(self._work, live, one.path, one.signature)
+        ]
         if not self._resumed or not covers(normal_resource(live.raw), normal_resource(definition)):
             raise _taken(f"resource {live.name}")
         if other:
@@ -307,7 +314,7 @@ class ClusterRestorer:
         what = f"{self._decided.resource(resource.name)}/{file.path}"
         if stored is None:
             return f"{what}: the snapshot does not hold it"
-        content = Content(lambda: _stored(self._site, stored), file.size)
+        content = Content(lambda: open_content(self._site, stored), file.size)
         signature = self._cluster.upload(self._decided.resource(resource.name), file.path, content)
         if signature != file.signature:
             raise WorkFailed(f"{what} is not what it was when the snapshot was taken", hint="`maint backup verify`")
@@ -331,18 +338,28 @@ class ClusterRestorer:
             info = live.raw.get("pythonEnvInfo")
             reason = info.get("statusReason", "") if isinstance(info, dict) else ""
             self.left.append(f"environment {name} could not be built: {reason or 'no reason was given'}")
+            self._unbuilt.add(name)
         return live.status in (READY, _FAILED)
+
+    def held_back(self) -> Mapping[str, str]:
+        """Return the jobs that are not brought back since an environment that they need could not be built."""
+        needs = {
+            job.name: [self._decided.resource(one) for one in wanted_resources(job)] for job in self._document.jobs
+        }
+        return {job: one for job, names in needs.items() for one in names if one in self._unbuilt}
 
     def spark_jobs(self) -> Words:
         """Create the jobs that are no DAGs, their schedules paused."""
-        jobs = [job for job in self._document.jobs if job.type != "airflow" and self._wanted(job)]
+        self.left += [f"job {job} is held back: it needs environment {one}" for job, one in self.held_back().items()]
+        jobs = [job for job in self._document.jobs if job.type != "airflow" and self.wanted(job)]
         if jobs:
             yield f"bringing back {show_count(len(jobs), 'job')}, schedules paused"
         with worker_pool() as (hands, _):
             list(hands.map(self._spark, jobs))
 
-    def _wanted(self, job: Job) -> bool:
-        return job.name not in (*self._decided.skipped_jobs, *self._decided.left_out)
+    def wanted(self, job: Job) -> bool:
+        """Whether a job is brought back."""
+        return job.name not in (*self._decided.skipped_jobs, *self._decided.left_out, *self.held_back())
 
     def _spark(self, job: Job) -> None:
         definition = definition_of(job, self._decided)
@@ -414,7 +431,7 @@ class ClusterRestorer:
         with worker_pool() as (hands, _):
             found = list(hands.map(self._resource_differs, self._document.resources))
         live = {job.name: job for job in self._cluster.jobs()}
-        jobs = [self._job_differs(job, live) for job in self._document.jobs if self._wanted(job)]
+        jobs = [self._job_differs(job, live) for job in self._document.jobs if self.wanted(job)]
         return [words for words in (*found, *jobs) if words]
 
     def _resource_differs(self, resource: Resource) -> str:
@@ -458,31 +475,3 @@ def _taken(what: str) -> MaintError:
         hint="`maint vc job list` and `maint vc resource describe` show it; is it somebody else's? "
         "Then plan the restore anew, with `--on-conflict`",
     )
-
-
-def _stored(site: Site, stored: StoredFile) -> BinaryIO:
-    """Open a stored file; closing it closes all that it needs."""
-    return cast(BinaryIO, io.BufferedReader(_Stored(site, stored), 256 * 1024))
-
-
-class _Stored(io.RawIOBase):
-    """A stored file's own bytes."""
-
-    def __init__(self, site: Site, stored: StoredFile) -> None:
-        self._stack = ExitStack()
-        self._stream = self._stack.enter_context(open_object(site, stored))
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def readinto(self, buffer: "memoryview[int]", /) -> int:  # type: ignore[override]  # typeshed asks for any buffer
-        """Fill a buffer."""
-        block = self._stream.read(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
-
-    def close(self) -> None:
-        """Close the store's file too."""
-        self._stack.close()
-        super().close()

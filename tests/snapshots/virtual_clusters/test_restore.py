@@ -9,7 +9,7 @@ import pytest
 from maint.errors import Conflict, MaintError, Refused
 from maint.model.events import Result
 from maint.model.snapshot import Snapshot
-from maint.model.virtual_cluster import normal_job, normal_resource
+from maint.model.virtual_cluster import Resource, normal_job, normal_resource
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -247,6 +247,50 @@ def test_what_appears_after_a_kill_and_is_other_than_what_is_sent_is_left_alone(
     theirs = {name: api.jobs[name] for name in held[1]}
     assert ({} if other == "job" else dict(api.files["etl-scripts"]), theirs) == held
     assert not any("pi-estimate" in one for one in api.writes())
+
+
+def test_a_damaged_upload_names_its_resource_and_is_replaced_on_resume(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action, upload = plan(ground), ground.clients[VC].upload
+
+    def damaged(resource: str, path: str, content: Any) -> str:
+        signature = upload(resource, path, content)
+        if path == "basket.py":
+            api.files[resource][path] = b"damaged on its way"
+        return str(signature)
+
+    monkeypatch.setattr(ground.clients[VC], "upload", damaged, raising=False)
+    with pytest.raises(MaintError) as caught:
+        run(RestoreCluster().apply(action, ground, work))
+    assert caught.value.detail == ("resource etl-scripts: basket.py is not what was sent",)
+    assert "somebody" not in f"{caught.value.message} {caught.value.hint}"
+    monkeypatch.undo()
+    work.resumed = True
+    assert not run(RestoreCluster().apply(action, ground, work)).partly
+    assert api.files["etl-scripts"]["basket.py"] != b"damaged on its way"
+
+
+def test_jobs_whose_environment_could_not_be_built_are_held_back_and_named(
+    ground: Ground, api: Api, run: Run, work: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.add_file("wheels", "requirements.txt", b"nothing==0", type="python-env")
+    needing = {"name": "needs-wheels", "type": "spark", "spark": {"file": "x.py", "pythonEnvResourceName": "wheels"}}
+    api.jobs["needs-wheels"] = {**needing, "mounts": [], "schedule": {"enabled": True, "paused": False, "user": "u"}}
+    run(take_alone(ground, VC, recipients_of(ground)))
+    wipe(api)
+    resource = ground.clients[VC].resource
+
+    def failing(name: str, **more: Any) -> Any:
+        found = resource(name, **more)
+        return found if found is None or name != "wheels" else Resource({**found.raw, "status": "failed"})
+
+    monkeypatch.setattr(ground.clients[VC], "resource", failing, raising=False)
+    result = restore(ground, run, work)
+    assert "environment wheels could not be built" in result.detail
+    assert "job needs-wheels is held back: it needs environment wheels" in result.detail
+    assert (result.partly, "needs-wheels" in api.jobs, "pi-estimate" in api.jobs) == (True, False, True)
+    assert "needs-wheels" not in result.value["awake"]
 
 
 def test_a_hidden_resource_of_that_name_is_a_conflict_too(

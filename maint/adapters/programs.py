@@ -1,0 +1,28 @@
+"""Run the operator's programs on this machine; none is given anything that could hold a secret."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from maint.config.programs import plain_environment, run_program
+from maint.errors import WorkFailed
+
+
+class LocalPrograms:
+    """`ports.Programs`."""
+
+    def run(self, words: Sequence[str], given: bytes, timeout: float) -> None:
+        """Run a program with its standard input, for at most so many seconds; WorkFailed: it did not end with 0."""
+        environ = plain_environment(os.environ)
+        try:
+            ended = run_program(words, environ=environ, folder=Path("/"), timeout=timeout, given=given)
+        except TimeoutError as error:
+            hint = "run it by hand as the user who runs maint: it may wait for an answer"
+            raise WorkFailed(f"{words[0]} {error}", hint=hint) from None
+        except OSError as error:
+            hint = "name a program by its whole path, which the user who runs maint may run"
+            raise WorkFailed(f"{words[0]} cannot be started: {error.strerror}", hint=hint) from None
+        if ended.status:
+            said = (ended.err or ended.out).decode(errors="replace").strip().splitlines()
+            hint = "run it by hand as the user who runs maint, with JSON on its standard input"
+            raise WorkFailed(f"{words[0]} ended with status {ended.status}", detail=said[-3:], hint=hint)

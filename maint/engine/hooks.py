@@ -1,0 +1,58 @@
+"""The programs that a site has run around its runs: before, after, and where one failed; each stands in the journal."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from maint.config.notices import Hooks
+from maint.engine.journal import Journal, NullJournal
+from maint.errors import Interrupted, MaintError, Refused, WorkFailed
+from maint.model.formatting import show_time
+from maint.model.json import Json
+from maint.model.plan import Plan
+from maint.model.secret import scrub
+from maint.ports import Site
+
+
+def before(site: Site, journal: Journal | NullJournal, plan: Plan, *, resumed: bool) -> Iterator[str]:
+    """Run what comes before a run; Refused, which is the run's end, where one of them fails."""
+    try:
+        for words in _run(site, journal, plan, "before_run", "begun", 0):
+            if words:
+                raise Refused(f"`before_run` of the site says no: {words}", hint="the program says why; then try again")
+            yield ""
+    except (Refused, Interrupted) as error:
+        state = "interrupted" if isinstance(error, Interrupted) else "failed" if resumed else "refused"
+        now = show_time(site.clock.now())
+        journal.write("ended", state=state, time=now, detail=error.message)
+        raise
+
+
+def after(
+    site: Site, journal: Journal | NullJournal, plan: Plan, failure: BaseException | None, *, partly: bool
+) -> Iterator[str]:
+    """Run what comes after a run, `on_failure` first where it did not end with 0; yields what went wrong with them."""
+    exit_code = failure.exit_code if isinstance(failure, MaintError) else 70 if failure else 7 if partly else 0
+    state = "failed" if failure else "partly" if partly else "done"
+    for hook in (*(("on_failure",) if exit_code else ()), "after_run"):
+        try:
+            yield from (f"`{hook}`: {words}" for words in _run(site, journal, plan, hook, state, exit_code) if words)
+        except Interrupted:
+            yield f"`{hook}`: interrupted"
+            return
+
+
+def _run(site: Site, journal: Journal | NullJournal, plan: Plan, hook: str, state: str, code: int) -> Iterator[str]:
+    """Run the programs of a hook, and yield for each what went wrong, "" where nothing did."""
+    hooks = site.settings.hooks or Hooks()
+    said: dict[str, Json] = {"schema": "maint/1", "hook": hook, "site": plan.site, "playbook": plan.source}
+    given = msgspec.json.encode({**said, "run": journal.id, "state": state, "exit": code})
+    for command in getattr(hooks, hook):
+        problem = ""
+        try:
+            site.programs.run(command, given, hooks.timeout)
+        except WorkFailed as failure:
+            problem = scrub("; ".join([failure.message, *failure.detail]))
+        time = show_time(site.clock.now())
+        journal.write("hook", hook=hook, command=list(command), problem=problem, time=time)
+        yield problem

@@ -1,0 +1,136 @@
+"""Tests of playbooks: the shipped ones pass theirs, and what is otherwise than a test says is shown and fails."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from maint.cli.help.topics import text_of
+from maint.cli.playbooks.trying import try_out
+from maint.cli.playbooks.worlds import Worlds
+from maint.engine.expectations import compared, fits, read
+from tests.steps.operator import Said, maint
+
+SHIPPED = sorted((Path(__file__).parents[2] / "playbooks").glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Worlds:
+    return Worlds(tmp_path_factory.mktemp("worlds"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_playbook_does_what_its_test_says(worlds: Worlds, path: Path) -> None:
+    assert try_out(read(path), worlds).differences == []
+
+
+def test_the_example_of_the_help_runs(worlds: Worlds, tmp_path: Path) -> None:
+    examples = re.findall(r"```yaml\n(playbook: .*?)```", text_of("playbooks"), re.DOTALL)
+    assert len(examples) == 1
+    (tmp_path / "example.yaml").write_text(examples[0])
+    assert try_out(read(tmp_path / "example.yaml"), worlds).differences == []
+
+
+def attempt(folder: Path, text: str, *words: str, **env: str) -> Said:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return maint("playbook", "test", str(path), *words, **env)
+
+
+OTHERWISE = """
+playbook: ./ask.yaml
+answer: {answer}
+plan: ["READ Ask: *", "READ Gone: *"]
+calls: [POST /api/*]
+end:
+  exit: 0
+  done: [Ask, Check]
+  state: [{{get: /clusters/base, key: name, is: other}}, {{host: none, file: /x, has: y}}]
+"""
+ASK = """
+name: ask
+summary: X.
+steps:
+  - {name: Ask, do: approve, with: {question: go on}}
+  - {name: Check, do: assert, with: {that: 'true'}}
+"""
+
+
+def test_what_is_otherwise_is_shown_part_by_part_and_no_variable_aims_it_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "ask.yaml").write_text(ASK)
+    aimed = {"MAINT_MANAGER_HOST": "192.0.2.1", "MAINT_STATE": str(tmp_path / "state"), "MAINT_SITE": "prod"}
+    said = attempt(tmp_path, OTHERWISE.format(answer="yes"), "-o", "json", **aimed)
+    assert said.code == 1, said.err
+    (one,) = said.json["tests"]
+    found = {part["part"]: part["lines"] for part in one["differences"]}
+    assert found["plan"][1:] == ["- READ Gone: *", found["plan"][2]]
+    assert found["plan"][2].startswith("+ READ Check: ")
+    assert found["calls"] == ["- POST /api/*"]
+    assert found["/clusters/base name"] == ["- other", "+ base"]
+    assert found["none:/x"] == ["- y", "+ null"]
+    assert set(found) == {"plan", "calls", "/clusters/base name", "none:/x"}
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_build_server_reads_the_outcome(tmp_path: Path) -> None:
+    (tmp_path / "ask.yaml").write_text(ASK)
+    said = attempt(tmp_path, "playbook: ./ask.yaml\nanswer: no\n", "-o", "junit")
+    suite = ET.fromstring(said.out)[0]
+    assert (said.code, suite.get("tests"), suite.get("failures")) == (1, "1", "1")
+    failure = suite[0][0]
+    assert "said no" in (failure.text or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("playbook: probe\nplna: []\n", "2:1: unknown key 'plna'"),
+        ("playbook: prob\n", "1:11: there is no playbook 'prob'"),
+        ("playbook: probe\nworld: {faults: [{target: manager, fault: none}]}\n", "2:18: there is no fault 'none'"),
+        ("playbook: probe\nworld: {switches: {speed: 1}}\n", "2:19: "),
+        ("playbook: probe\nend: {state: [{is: 1}]}\n", "2:15: "),
+        ("playbook: ./gone.yaml\n", "gone.yaml"),
+    ],
+)
+def test_a_test_with_a_mistake_is_refused_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    found = attempt(tmp_path, text)
+    assert (found.code, said in found.err) == (3, True), found.err
+
+
+def test_without_doing_it_the_tests_are_only_read(tmp_path: Path) -> None:
+    said = attempt(tmp_path, "playbook: probe\n", "--dry-run")
+    assert (said.code, "would try 1 test" in said.err) == (0, True)
+    assert attempt(tmp_path, "playbook: [\n", "--dry-run").code == 3
+    (tmp_path / "empty").mkdir()
+    assert maint("playbook", "test", str(tmp_path / "empty")).code == 3
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "lines"),
+    [
+        (["a *", "c"], ["a b", "c"], ["  a b", "  c"]),
+        (["a", "b"], ["b", "a"], ["- a", "  b", "+ a"]),
+        ([], ["a"], ["+ a"]),
+        (["*"], [], ["- *"]),
+        (["a", "*", "z"], ["a", "x", "y", "z"], ["  a", "  x", "+ y", "  z"]),
+    ],
+)
+def test_two_lists_are_held_against_each_other(wanted: list[str], found: list[str], lines: list[str]) -> None:
+    assert compared(wanted, found) == lines
+
+
+def test_only_the_star_means_something_in_a_pattern() -> None:
+    assert fits("GET /a[0-9]?*", "GET /a[0-9]?view=x\ny")
+    assert not fits("a.c", "abc")
+
+
+def test_the_schema_takes_the_shipped_tests() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = maint("generate", "schema", "playbook-test").json
+    validator = jsonschema.Draft202012Validator(schema)
+    assert [path.name for path in SHIPPED if not validator.is_valid(read(path).document.data)] == []
+    assert not validator.is_valid({"playbook": "x", "plna": []})
+    assert {path.read_text().splitlines()[0] for path in SHIPPED} == {
+        "# yaml-language-server: $schema=playbook-test.schema.json"
+    }

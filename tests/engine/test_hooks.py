@@ -1,0 +1,101 @@
+"""Programs of a site around its runs: real ones, and what the journal keeps of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.config.notices import HOOKS, Hooks
+from maint.engine import journal
+from maint.errors import Refused
+from tests.engine.conftest import Bench, bench, site, steps
+
+__all__ = ["bench", "site", "steps"]
+BOOK = """\
+name: x
+summary: X.
+steps:
+  - {name: A, do: try.change, with: {target: a%s}}
+"""
+FAILING = ", fail: work"
+
+
+def hooked(bench: Bench, folder: Path, **more: Any) -> Path:
+    """Give the site a program before, after and on failure; return the file in which each writes what it was given."""
+    seen = folder / "seen"
+    writing = dict.fromkeys(HOOKS, (("/bin/sh", "-c", f"cat >> {seen}; echo >> {seen}"),))
+    bench.site.settings = bench.site.settings.model_copy(update={"hooks": Hooks(**{**writing, **more})})
+    return seen
+
+
+def told(seen: Path) -> list[tuple[str, str, int]]:
+    """Return what the programs were given: hook, state, exit code."""
+    lines = [json.loads(line) for line in seen.read_text().splitlines()] if seen.exists() else []
+    return [(line["hook"], line["state"], line["exit"]) for line in lines]
+
+
+def kept(bench: Bench) -> list[tuple[str, str]]:
+    """Return what the newest journal says of hooks: which, and what went wrong."""
+    path = sorted((bench.site.state / "runs").glob("*.jsonl"))[-1]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [(line["hook"], line["problem"]) for line in lines if line["what"] == "hook"]
+
+
+def test_programs_run_before_and_after_and_stand_in_the_journal(bench: Bench, tmp_path: Path) -> None:
+    seen = hooked(bench, tmp_path)
+    bench.run(BOOK % "")
+    assert told(seen) == [("before_run", "begun", 0), ("after_run", "done", 0)]
+    assert kept(bench) == [("before_run", ""), ("after_run", "")]
+    assert journal.history(bench.site.state)[-1].state == "done"
+
+
+def test_a_failure_has_its_own_programs_first(bench: Bench, tmp_path: Path) -> None:
+    seen = hooked(bench, tmp_path)
+    assert bench.fails(BOOK % FAILING).message == "it failed: work"
+    assert told(seen)[1:] == [("on_failure", "failed", 1), ("after_run", "failed", 1)]
+    assert journal.history(bench.site.state)[-1].state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("/bin/sh", "-c", "echo 'not on Fridays' >&2; exit 3"), "ended with status 3; not on Fridays"),
+        (("/bin/sleep", "30"), "did not end within"),
+        (("/nowhere/at-all",), "cannot be started"),
+    ],
+)
+def test_a_program_before_that_fails_refuses_the_run_with_its_words(
+    bench: Bench, tmp_path: Path, command: tuple[str, ...], words: str
+) -> None:
+    seen = hooked(bench, tmp_path, before_run=(command,), timeout=0.3)
+    refused = bench.fails(BOOK % "")
+    assert isinstance(refused, Refused)
+    assert words in refused.message
+    assert bench.did == []
+    assert journal.history(bench.site.state)[-1].state == "refused"
+    assert told(seen) == []
+
+
+def test_a_run_that_is_taken_up_and_refused_can_still_be_taken_up(bench: Bench, tmp_path: Path) -> None:
+    bench.fails(BOOK % f"{FAILING}, count: 1")
+    past = journal.history(bench.site.state)[-1]
+    hooked(bench, tmp_path, before_run=(("/bin/false",),))
+    assert bench.fails(past.plan, past=past).exit_code == 5
+    past = journal.history(bench.site.state)[-1]
+    assert past.resumable
+    hooked(bench, tmp_path)
+    bench.run(past.plan, past=past)
+    assert journal.history(bench.site.state)[-1].state == "done"
+
+
+def test_trouble_with_a_program_after_fails_nothing(bench: Bench, tmp_path: Path) -> None:
+    hooked(bench, tmp_path, after_run=(("/bin/false",),))
+    bench.run(BOOK % "")
+    assert kept(bench)[-1] == ("after_run", "/bin/false ended with status 1")
+
+
+def test_what_only_reads_and_takes_no_lock_runs_none(bench: Bench, tmp_path: Path) -> None:
+    seen = hooked(bench, tmp_path)
+    bench.run("name: x\nsummary: X.\nsteps:\n  - {name: A, do: pause, with: {duration: 10ms}}\n")
+    assert told(seen) == []
