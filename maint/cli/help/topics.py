@@ -36,6 +36,7 @@ TOPICS = {
     "stores": "where snapshots lie: a folder, SFTP, S3, and copies",
     "pages": "pages to look at: all sites, each site, each day's changes",
     "retention": "what is kept and for how long, holds, pruning",
+    "disaster": "the manager is gone: what to type at three in the morning",
     "restore": "from an empty manager back to a snapshot; single clusters; other hosts",
     "bare-host": "restoring from a machine that has no config",
     "drill": "rehearsing a restore in a throw-away manager",
