@@ -43,6 +43,7 @@ COMMANDS = {
     "lab break": ("lab.commands:break_", "Set a fault in the lab, list them, or clear them."),
     "site list": ("site.sites:list_sites", "List the configured sites."),
     "site status": ("site.sites:status", "Show ports, TLS chain, version, redaction, licence and active commands."),
+    "site report": ("site.report:report", "Write pages to look at: all sites, each site, each day's changes."),
     "cluster list": ("cluster:list_clusters", "List all clusters with the state of their services."),
     "cluster stop": ("cluster:stop", "Stop a cluster, once a restorable backup proves a way back."),
     "cluster start": ("cluster:start", "Start a cluster and wait until every service runs."),

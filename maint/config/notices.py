@@ -22,7 +22,7 @@ from maint.config.fields import (
 from maint.config.suggestions import KeyPath
 
 HOOKS = ("before_run", "after_run", "on_failure")
-WAYS = ("webhook", "mail", "ping", "exec")
+WAYS = ("webhook", "mail", "ping", "exec", "plugin")
 _PINGED = ("start", "success", "failure")
 _DIRECT = ("message", "test")
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
@@ -121,6 +121,15 @@ class Hooks(Strict):
     )
 
 
+class Plugin(Strict):
+    """A way that an installed package offers."""
+
+    kind: Name = Field(description="the name under which it offers it", examples=["greeting"])
+    settings: dict[str, Text] = Field(
+        default={}, description="what it wants to know; secrets as references", examples=[{"room": "night-shift"}]
+    )
+
+
 When = Literal["failure", "success", "stale", "recovered"]
 
 
@@ -144,6 +153,7 @@ class NoticeSettings(Strict):
     mail: Mail | None = Field(default=None, description="send a mail")
     ping: Ping | None = Field(default=None, description="tell a dead man's switch")
     exec: Exec | None = Field(default=None, description="run a program")
+    plugin: Plugin | None = Field(default=None, description="tell in a way of an installed package")
 
     def ways(self, kind: str, verb: str) -> Sequence[str]:
         """Return the ways that a kind of event about a verb goes; a message and a test go every way but to a ping."""

@@ -50,6 +50,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "schedule remove": ("--folder", "@NEW@/units"),
     "schedule show": ("--folder", "@NEW@/units"),
     "host check": ("--check", "os.thp", "--save-facts", "@NEW@/facts", "--report", "@NEW@/report.html"),
+    "site report": ("--to", "@NEW@/pages"),
     "vc init": ("@VC@",),
     "vc init-user": ("@VC@", "etl_user"),
     "vc job describe": JOB,

@@ -1,4 +1,4 @@
-"""A package that is installed beside maint offers own step kinds and checks; a broken one breaks nothing else."""
+"""An installed package offers step kinds, checks and notices of its own; a broken one breaks nothing else."""
 
 import json
 import sys
@@ -26,6 +26,7 @@ sites:
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Return what installs a package from the folder `plugin`, as an editable installation does."""
     (tmp_path / "config.yaml").write_text(CONFIG)
+    CHECKS.forget("greeting")
 
     def install(group: str = "maint.steps", **kinds: str) -> None:
         info = tmp_path / "greeting-1.0.dist-info"
@@ -42,6 +43,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     CHECKS.forget("greeting")
     sys.modules.pop("greeting", None)
     sys.modules.pop("greeting.checks", None)
+    sys.modules.pop("greeting.notices", None)
 
 
 def play(folder: Path, kind: str = "greeting.say", verb: str = "run", given: str = "name: ann"):
@@ -117,6 +119,25 @@ def test_its_checks_are_listed_chosen_asked_and_judged_like_those_of_maint(insta
     assert found == {"wn01": ("warn", "/etc/motd greets nobody"), "wn02": ("pass", "hello")}
     said = maint("host", "check", "--facts", str(kept), "--check", "greeting.mtd")
     assert "did you mean 'greeting.motd'?" in said.err
+
+
+def test_a_way_of_telling_of_its_own_is_told_and_trouble_with_it_is_only_said(installed, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    told = tmp_path / "told"
+    config.write_text(
+        CONFIG + f"    notify: [{{name: mine, plugin: {{kind: greeting, settings: {{file: {told}}}}}}}]\n"
+        f"state: {tmp_path / 'state'}\n"
+    )
+    said = maint("notify", "test", "mine", "--config", str(config))
+    assert (said.code, "no installed package offers notices named 'greeting'" in said.err) == (7, True)
+    installed("maint.notify", greeting="greeting.notices:tell")
+    said = maint("notify", "test", "mine", "--config", str(config))
+    assert said.code == 0, said.err
+    assert told.read_text().startswith("hello: ")
+    told.unlink()
+    told.mkdir()
+    said = maint("notify", "test", "mine", "--config", str(config))
+    assert (said.code, "plugin: IsADirectoryError" in said.err) == (7, True), said
 
 
 @pytest.mark.parametrize("place", ["greeting.gone", "greeting.checks:motd", "greeting"])

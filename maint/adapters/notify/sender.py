@@ -6,6 +6,7 @@ from typing import TypeAlias
 from maint.adapters.clock import seconds_left
 from maint.adapters.notify.address import ping, post
 from maint.adapters.notify.mail import send
+from maint.adapters.notify.plugin import tell
 from maint.adapters.notify.program import run
 from maint.adapters.notify.way import Say
 from maint.config.notices import NoticeSettings
@@ -17,7 +18,7 @@ from maint.ports import Clock, Secrets
 _MOST = 60.0  # seconds for telling all of them
 
 Way: TypeAlias = Callable[[NoticeSettings, Notice, Say], None]
-_WAYS: Mapping[str, Way] = {"webhook": post, "mail": send, "ping": ping, "exec": run}
+_WAYS: Mapping[str, Way] = {"webhook": post, "mail": send, "ping": ping, "exec": run, "plugin": tell}
 
 
 class NoticeSender:
