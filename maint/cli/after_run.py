@@ -65,6 +65,7 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
         _tell_end(site, screen, ending)
     metrics.publish(site, screen)
     _summarize(site)
+    _pages(site, screen)
     return files
 
 
@@ -85,6 +86,18 @@ def _summarize(site: ConfiguredSite) -> None:
         with suppress(OSError, MaintError):
             known = entries(site)
             summary.keep(site.state, summary.summary_of(known, last_good(drills(site)), site.clock.now()))
+
+
+def _pages(site: ConfiguredSite, screen: Screen) -> None:
+    """Write the catalogue pages where a folder for them is configured."""
+    if site.settings.report_folder is None:
+        return
+    from maint.cli.site.report import after  # few configs ask for pages
+
+    try:
+        after(site)
+    except (OSError, MaintError) as error:
+        screen.warn(f"the pages in {site.settings.report_folder} are not written: {error}")
 
 
 def _forget(site: ConfiguredSite, screen: Screen) -> None:
@@ -149,7 +162,7 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     _keep(site, screen, outcome)
     more = {"run": ending.run, "exit": ending.exit, "seconds": seconds}
     if isinstance(failure, MaintError):
-        more |= {"detail": [scrub(line) for line in failure.detail[:_LINES]], "hint": scrub(failure.hint or "")}
+        more |= {"detail": [scrub(line) for line in failure.detail[:_LINES]], "hint": scrub(failure.way_on or "")}
     said = {Kind.RECOVERED: "works again", Kind.SUCCESS: "is done", Kind.FAILURE: f"{_how(failure)}: {words}"}
     tell(site, screen, [_notice(site, kind, ending.verb, f"{ending.verb} {said[kind]}", **more) for kind in kinds])
     tell_age(site, screen)

@@ -117,6 +117,11 @@ class Settings:
         return tuple(self._loaded.config.sites) if self._loaded else ()
 
     @property
+    def report_folder(self) -> Path | None:
+        """The folder of the catalogue pages, None where there is none."""
+        return self._loaded.config.report.folder if self._loaded and self._loaded.config.report else None
+
+    @property
     def folder(self) -> Path:
         """The configuration file's folder, where relative paths and `file:` references start; Invalid without one."""
         return self._required().path.parent
@@ -147,7 +152,10 @@ class Settings:
         if chosen not in loaded.config.sites:
             hint = meant(chosen, self.names, "choose one of them: --site NAME")
             raise UsageError(f"there is no site {chosen!r}", detail=[f"configured: {', '.join(self.names)}"], hint=hint)
-        return SiteSettings.of(loaded.config.sites[chosen], name=chosen, state=self.state / chosen)
+        return SiteSettings.of(
+            loaded.config.sites[chosen], name=chosen, state=self.state / chosen, report=self.report_folder,
+            beside=self.names,
+        )  # fmt: skip
 
     def secret_variables(self) -> frozenset[str]:
         """Return the environment variables that hold secrets, so that programs we start do not inherit them."""

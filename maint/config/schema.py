@@ -430,11 +430,21 @@ class SiteSettings(Site):
 
     name: str
     state: Path
+    report_folder: Path | None = None  # of the catalogue pages
+    beside: tuple[str, ...] = ()  # the names of all sites
 
     @classmethod
-    def of(cls, site: Site, *, name: str, state: Path) -> Self:
-        """Return what is configured of a site that was read."""
-        return cls.model_construct(name=name, state=state, **{key: getattr(site, key) for key in Site.model_fields})
+    def of(
+        cls, site: Site, *, name: str, state: Path, report: Path | None = None, beside: tuple[str, ...] = ()
+    ) -> Self:
+        """Return what is configured of a site that was read, and of what is about all sites."""
+        return cls.model_construct(
+            name=name,
+            state=state,
+            report_folder=report,
+            beside=beside,
+            **{key: getattr(site, key) for key in Site.model_fields},
+        )
 
     def virtual_cluster(self, name: str) -> VirtualClusterSettings:
         """Return a virtual cluster by name (empty: the only one); Invalid where there is none, or a choice."""
@@ -460,6 +470,14 @@ class SiteSettings(Site):
         return found
 
 
+class ReportSettings(Strict):
+    """The catalogue pages."""
+
+    folder: FilePath = Field(
+        description="folder of the catalogue pages, which each run writes anew", examples=["/srv/www/maint"]
+    )
+
+
 class Config(Strict):
     """The configuration file."""
 
@@ -468,4 +486,5 @@ class Config(Strict):
         description="where locks, journals, undo objects and keys live; its default depends on where this file is",
         examples=["/var/lib/maint"],
     )
+    report: ReportSettings | None = Field(default=None, description="pages to look at (maint help pages)")
     sites: dict[Name, Site] = Field(description="the sites by name", min_length=1)

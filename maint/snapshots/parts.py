@@ -254,7 +254,7 @@ def read_deployment(sight: Sight, snapshot: Snapshot) -> Document:
 
 
 def object_name(site: str, object_id: str) -> str:
-    """Return where a file of virtual clusters lies in the store."""
+    """Return where a file of virtual clusters lies in the store; its id is `StoredFile.place`."""
     return f"{site}/objects/{object_id}.age"
 
 
@@ -263,7 +263,7 @@ def open_object(sight: Sight, stored: StoredFile) -> Iterator[BinaryIO]:
     """Open a file of virtual clusters that a manifest lists; raises as `open_part` does."""
     keys = _identities(sight)
     with (
-        open_stored(sight, object_name(sight.settings.name, stored.id), stored) as file,
+        open_stored(sight, object_name(sight.settings.name, stored.place), stored) as file,
         sight.seal.decrypt(file, keys) as stream,
     ):
         yield stream

@@ -41,7 +41,7 @@ def test_no_line_of_the_manual_is_taken_for_a_request():
 
 def test_the_schema_of_the_config_knows_every_key():
     schema = json.loads(maint("generate", "schema").out)
-    assert set(schema["properties"]) == {"state", "sites"}
+    assert set(schema["properties"]) == {"state", "report", "sites"}
     assert {"manager", "backup", "metrics"} <= set(schema["$defs"]["Site"]["properties"])
     assert schema["$defs"]["Site"]["additionalProperties"] is False
 

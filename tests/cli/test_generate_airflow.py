@@ -21,6 +21,7 @@ def test_it_says_when_where_and_how_many_at_once() -> None:
     assert "airflow pools set p 5" in text
     assert "WHERE = {}" in text
     assert '"restore"' not in text
+    assert '"--close-window", "--yes", site=site, trigger_rule="all_done"' in text
     assert "WHERE = {'config': '/etc/c.yaml'}" in dag("--config", "/etc/c.yaml")
     assert "WHERE = {'maint_conn_id': 'prod'}" in dag("--connection", "prod")
 

@@ -16,6 +16,7 @@ PUBLIC_KEY = "ssh-ed25519 " + "A" * 68
 
 FULL = f"""\
 state: /srv/maint
+report: {{folder: /srv/www/maint}}
 sites:
   prod:
     labels: {{region: eu, tier: gold}}

@@ -48,6 +48,7 @@ HOMES = {
     "pyrage": ("maint.adapters.seal", "maint.lab.pki"),
     "zstandard": ("maint.adapters.seal",),
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
+    "vl_convert": ("maint.report.plots",),
     "airflow": ("maint.airflow",),
     "botocore": ("maint.adapters.stores.s3",),
 }

@@ -76,6 +76,8 @@ def _output() -> dict[str, Json]:
         "schedule": _object({"files": _TEXTS, "when": _TEXTS, "next": _TEXT_OR_NULL}),
         "version": _TEXT,
         "topics": _TEXTS,
+        "folder": _TEXT,
+        "pages": _TEXTS,
     }
     return {
         "$schema": DRAFT,

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +22,7 @@ from maint.cli.hosts.inventory import Source, inventory
 from maint.cli.open_site import limit_of, opened, settings_of, way_to_lab
 from maint.cli.options import Flags, Several, option
 from maint.cli.screen import Screen, table
+from maint.cli.site.page_facts import keep_checks
 from maint.config.schema import Accepted
 from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError
@@ -122,10 +125,18 @@ def _run(flags: Flags, screen: Screen, request: CheckRequest) -> int:
     elif request.report:
         head = {"site": name, "taken_at": f"{site.taken_at:%Y-%m-%d %H:%M} UTC"}
         _write(Path(request.report), reports.html(findings, contacts, head))
+    if not (request.facts or request.narrowed or request.chosen or flags.dry_run or stops):
+        _remember(flags, site.taken_at, findings, contacts)
     code = _show(screen, findings, contacts)
     if stops:
         raise stops[0]
     return code
+
+
+def _remember(flags: Flags, at: datetime, findings: Sequence[Finding], contacts: Sequence[Contact]) -> None:
+    """Keep what all hosts said for the catalogue page."""
+    with suppress(OSError):  # who may ask the hosts need not own the state folder
+        keep_checks(settings_of(flags).site().state, at, reports.to_json(findings, contacts))
 
 
 def _refuse_asking(request: CheckRequest) -> None:

@@ -19,6 +19,7 @@ from maint.cli.open_site import opened, settings_of, way_to_lab
 from maint.cli.options import LOOKS, Flags, option
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
+from maint.cli.site.page_facts import DRILL_AGE
 from maint.cli.telling.metrics import last_drill
 from maint.cli.telling.outcomes import NOTICE, last
 from maint.deployment.judge import broken
@@ -61,7 +62,7 @@ class Line(msgspec.Struct, frozen=True):
 def doctor(
     flags: Flags,
     max_age: Annotated[str, option("--max-age", "How old the last verified backup may be; else as configured.")] = "",
-    drill_age: Annotated[str, option("--drill-age", "How old the last good drill may be.")] = "35d",
+    drill_age: Annotated[str, option("--drill-age", "How old the last good drill may be.")] = DRILL_AGE,
 ) -> int:
     """Look at config, secrets, state, clock, store, keys, tools, backups and runs; changes none of it.
 

@@ -102,7 +102,7 @@ def printed(lab: Operator, *words: str) -> str:
     return text
 
 
-WELL = {"backup", "verify", "copy", "drill_day", "drill"}
+WELL = {"backup", "close", "verify", "copy", "drill_day", "drill"}
 
 
 @pytest.mark.parametrize("way", ["package", "program"])

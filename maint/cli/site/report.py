@@ -1,0 +1,97 @@
+"""`maint site report`: the catalogue pages, of one site or of all."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
+from maint.cli.open_site import opened, settings_of
+from maint.cli.options import Flags, option
+from maint.cli.site.page_facts import gather, keep, kept
+from maint.errors import UsageError, WorkFailed
+from maint.files import replace
+from maint.model.formatting import show_count
+from maint.report import plots
+from maint.report.pages import write_estate, write_site
+from maint.report.site_facts import SiteFacts
+
+_PLOTS = "plots.json"  # in a site's state folder: what was drawn, of which facts
+
+
+@command(example="maint site report --to /srv/www/maint")
+def report(
+    flags: Flags,
+    to: Annotated[str, option("--to", "The folder of the pages; else `report.folder` of the config.")] = "",
+) -> None:
+    """Write static pages to look at: one of all sites, one of each, one of each day's changes.
+
+    A site that is named by --site, or the only one, is looked at now; the others are shown as they were last seen.
+    """
+    screen, settings = flags.screen(), settings_of(flags)
+    given = Path(to).absolute() if to else settings.report_folder
+    if given is None:
+        raise UsageError("there is no folder for the pages", hint="give --to FOLDER, or `report.folder` in the config")
+    if flags.dry_run:
+        screen.emit({"folder": str(given)}, f"would write pages into {given}")
+        return
+    written: list[str] = []
+    try:
+        if flags.site or len(settings.names) == 1:
+            with opened(flags) as (site, _):
+                written.append(str(_of_site(site, given)))
+        sites = [settings.site(name) for name in settings.names]
+        known = {site.name: kept(site.state) for site in sites}
+        for one in sites:
+            facts = known[one.name]
+            if facts is not None and str(given / f"{one.name}.html") not in written:
+                written.append(str(_written(given, one.state, facts)))
+        written.insert(0, str(_index(given, settings.names, [one for one in known.values() if one is not None])))
+    except OSError as error:
+        raise WorkFailed(f"{given} cannot be written: {error.strerror}", hint="name another folder") from error
+    screen.emit({"folder": str(given), "pages": list(written)}, f"{written[0]}: {show_count(len(written), 'page')}")
+
+
+def after(site: ConfiguredSite) -> None:
+    """Write the site's page anew, and that of all sites, where the config says where; OSError where that fails."""
+    folder = site.settings.report_folder
+    if folder is not None:
+        _of_site(site, folder)
+        names = site.settings.beside
+        known = [kept(site.state.parent / name) for name in names]
+        _index(folder, names, [one for one in known if one is not None])
+
+
+def _of_site(site: ConfiguredSite, folder: Path) -> Path:
+    facts = gather(site)
+    keep(site.state, facts)
+    return _written(folder, site.state, facts)
+
+
+def _written(folder: Path, state: Path, facts: SiteFacts) -> Path:
+    return write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))
+
+
+def _index(folder: Path, names: Sequence[str], known: Sequence[SiteFacts]) -> Path:
+    seen = {one.name for one in known}
+    return write_estate(folder, known, [name for name in names if name not in seen], datetime.now(UTC))
+
+
+def _drawn(state: Path, facts: SiteFacts) -> dict[str, str]:
+    """Return a site's plots: those that were drawn of the same facts, else drawn now; none where nothing draws."""
+    if not plots.available():
+        return {}
+    told = msgspec.structs.replace(facts, seen=datetime.fromtimestamp(0, UTC), checks=None, runs=())
+    digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, str]])
+        return found[digest]
+    except (OSError, msgspec.DecodeError, LookupError):
+        drawn = plots.plots(facts)
+    if state.is_dir():
+        replace(path, msgspec.json.encode({digest: drawn}))
+    return drawn

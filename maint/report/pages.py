@@ -1,0 +1,209 @@
+"""The catalogue pages: a file for the estate, for each site, for each day's changes; no script, no network."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+
+import maint
+from maint import files
+from maint.model.formatting import show_count, show_duration, show_size
+from maint.render import from_file
+from maint.report.plots import LACKING
+from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, Run, Shot, SiteFacts
+from maint.report.troubles import FAIL, OK, WARN, state_of, troubles
+
+MODE = 0o640  # nothing in it is secret, and not everybody's business
+SIGNS = {"pass": "✓", "warn": "!", "fail": "✗", "error": "?", "skip": "\u2013"}
+_ROWS = 200  # of a table; older rows are counted
+_COLUMNS = 8  # of a matrix, so that it fits a phone
+Values = Mapping[str, object]
+
+
+def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, str], now: datetime) -> Path:
+    """Write the page of a site and of each of its days; return the site's page.
+
+    Args:
+        folder: where pages go.
+        site: what is told.
+        drawn: its plots as SVG, by what they show.
+        now: when the page is written.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    for day in site.days:
+        _write(folder / f"{site.name}-{day.page}", "page-changes.html.j2", _day(site, day, now))
+    path = folder / f"{site.name}.html"
+    _write(path, "page-site.html.j2", _site(site, drawn, now))
+    return path
+
+
+def write_estate(folder: Path, sites: Sequence[SiteFacts], unseen: Sequence[str], now: datetime) -> Path:
+    """Write the page of all sites; return it.
+
+    Args:
+        folder: where pages go.
+        sites: those of which something is known.
+        unseen: the names of the others.
+        now: when the page is written.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    rows = sorted((_row(one, now) for one in sites), key=lambda row: (FAIL, WARN, OK).index(str(row["worst"])))
+    counts = Counter(str(row["worst"]) for row in rows)
+    parts = [(FAIL, "failing"), (WARN, "with warnings"), (OK, "as they should be")]
+    summary = [{"state": state, "words": f"{show_count(counts[state], 'site')} {words}"} for state, words in parts]
+    values = {"rows": rows, "unseen": list(unseen), "summary": [one for one in summary if counts[str(one["state"])]]}
+    path = folder / "index.html"
+    _write(path, "page-estate.html.j2", {**_frame(now), **values})
+    return path
+
+
+def _write(path: Path, template: str, values: Values) -> None:
+    files.replace(path, from_file(template, dict(values), html=True).encode("utf-8", "replace"), mode=MODE)
+
+
+def _frame(now: datetime) -> dict[str, object]:
+    return {"written": moment(now, now), "version": maint.__version__, "signs": SIGNS}
+
+
+def moment(at: datetime | None, now: datetime) -> Values:
+    """Return a time in the reader's words with the exact one beside."""
+    if at is None:
+        return {"words": "never", "exact": "", "iso": ""}
+    away = (now - at).total_seconds()
+    words = "now" if abs(away) < 1 else f"{show_duration(away)} ago" if away > 0 else f"in {show_duration(-away)}"
+    return {"words": words, "exact": f"{at:%Y-%m-%d %H:%M} UTC", "iso": at.isoformat()}
+
+
+def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
+    found, newest, drill = troubles(site, now), site.newest, site.drilled
+    return {
+        "name": site.name, "manager": site.manager, "labels": [f"{key}={value}" for key, value in site.labels.items()],
+        "worst": state_of(found), "troubles": found, "seen": moment(site.seen, now), "snapshots": len(site.shots),
+        "backup": moment(newest.taken_at if newest else None, now), "drill": moment(drill.at if drill else None, now),
+        "rto": show_duration(drill.seconds) if drill and drill.seconds is not None else "not known",
+    }  # fmt: skip
+
+
+def _site(site: SiteFacts, drawn: Mapping[str, str], now: datetime) -> dict[str, object]:
+    newest = site.newest
+    loud = [one for one in site.shots if one.kind == "damaged" or one.held or one.goes]
+    return {
+        **_frame(now), **_row(site, now), "newest": newest.id if newest else "", "problem": site.problem,
+        "limits": {"backup": show_duration(site.backup_limit), "drill": show_duration(site.drill_limit)},
+        "drawn": dict(drawn), "lacking": "" if drawn or not site.shots else LACKING,
+        "loud": [_shot(one, now) for one in reversed(loud[-_ROWS:])],
+        "shots": [_shot(one, now) for one in reversed(site.shots[-_ROWS:])],
+        "older": max(0, len(site.shots) - _ROWS), "policy": site.policy,
+        "copies": [_copy(one, now) for one in site.copies], "drills": [_drill(one, now) for one in site.drills[::-1]],
+        "runs": [_run(one, now) for one in site.runs], "windows": list(site.windows),
+        "days": [_link(site, one, now) for one in site.days[::-1]],
+        "gaps": _gaps(site, now), "matrix": _matrix(site.checks), "checked": _checked(site.checks, now),
+    }  # fmt: skip
+
+
+def _shot(one: Shot, now: datetime) -> Values:
+    state = {"restorable": OK, "audit-only": WARN, "damaged": FAIL}.get(one.kind, "skip")
+    return {
+        "id": one.id, "at": moment(one.taken_at, now), "kind": one.kind, "state": state, "size": show_size(one.size),
+        "verified": one.verified or "never", "held": one.held, "goes": moment(one.goes, now) if one.goes else None,
+        "note": one.note,
+    }  # fmt: skip
+
+
+def _copy(one: Copy, now: datetime) -> Values:
+    state = FAIL if one.problem else WARN if one.missing else OK
+    behind = one.problem or (f"lacks {show_count(one.missing, 'snapshot')}" if one.missing else "holds all")
+    return {
+        "location": one.location, "state": state, "behind": behind, "snapshots": one.snapshots,
+        "newest": moment(one.newest, now),
+    }  # fmt: skip
+
+
+def _drill(one: Drill, now: datetime) -> Values:
+    took = show_duration(one.seconds) if one.seconds is not None else "not known"
+    state = OK if one.passed else FAIL
+    return {"at": moment(one.at, now), "snapshot": one.snapshot, "state": state, "took": took, "reason": one.reason}
+
+
+def _run(one: Run, now: datetime) -> Values:
+    state = FAIL if one.resumable else OK if one.state == "done" else WARN
+    return {
+        "id": one.id, "playbook": one.playbook, "state": state, "words": one.state, "at": moment(one.started, now),
+        "by": one.by, "resumable": one.resumable,
+    }  # fmt: skip
+
+
+def _gaps(site: SiteFacts, now: datetime) -> Sequence[Values]:
+    good = [one.taken_at for one in site.shots if one.good]
+    pairs = list(zip(good, [*good[1:], now], strict=False))[-_ROWS:]
+    return [
+        {"at": moment(at, now), "gap": show_duration((then - at).total_seconds()),
+         "state": OK if (then - at).total_seconds() <= site.backup_limit else WARN}
+        for at, then in reversed(pairs)
+    ]  # fmt: skip
+
+
+def _link(site: SiteFacts, day: Day, now: datetime) -> Values:
+    words = day.problem or (show_count(len(day.changes), "change") if day.changes else "nothing changed")
+    state = WARN if day.problem else "skip" if day.changes else OK
+    return {"page": f"{site.name}-{day.page}", "at": moment(day.at, now), "words": words, "state": state}
+
+
+def _day(site: SiteFacts, day: Day, now: datetime) -> dict[str, object]:
+    """Return a day's changes: cluster → service → role group → property."""
+    ordered = sorted(day.changes, key=lambda one: (one.cluster, one.service, one.group, one.property))
+    groups: list[Values] = [
+        {
+            "place": [part for part in place if part] or ["the manager itself"],
+            "changes": [*map(_change, found)],
+        }
+        for place, found in groupby(ordered, key=lambda one: (one.cluster, one.service, one.group))
+    ]
+    return {
+        **_frame(now), "name": site.name, "before": day.before, "after": day.after, "at": moment(day.at, now),
+        "groups": groups, "count": show_count(len(day.changes), "change"), "problem": day.problem,
+    }  # fmt: skip
+
+
+def _change(one: Change) -> Values:
+    kind = "new" if one.before is None else "gone" if one.after is None else "changed"
+    return {"property": one.property, "before": one.before, "after": one.after, "kind": kind}
+
+
+def _checked(checks: HostChecks | None, now: datetime) -> Values | None:
+    if checks is None:
+        return None
+    counts = Counter(one.state for one in checks.results)
+    silent = [{"name": name, "why": why} for name, why in checks.hosts.items() if why]
+    rest = [
+        {"check": one.check, "state": one.state, "hosts": ", ".join(one.hosts) or "site", "observed": one.observed,
+         "remedy": one.remedy}
+        for one in sorted(checks.results, key=lambda one: list(_LOUD).index(one.state) if one.state in _LOUD else 9)
+        if one.state in _LOUD
+    ]  # fmt: skip
+    return {"at": moment(checks.at, now), "silent": silent, "loud": rest, "counts": dict(counts)}
+
+
+_LOUD = ("fail", "error", "warn")
+
+
+def _matrix(checks: HostChecks | None) -> Sequence[Values]:
+    """Return hosts by checks, of what does not pass, in tables of few columns: hosts that are well are left out."""
+    if checks is None:
+        return ()
+    cells = {(host, one.check): one.state for one in checks.results for host in one.hosts or ("site",)}
+    loud = list(dict.fromkeys(check for (_, check), state in cells.items() if state in _LOUD))
+    tables = []
+    for start in range(0, len(loud), _COLUMNS):
+        columns = loud[start : start + _COLUMNS]
+        hosts = list(
+            dict.fromkeys(host for (host, check), state in cells.items() if check in columns and state in _LOUD)
+        )
+        rows = [{"host": host, "cells": [cells.get((host, check), "") for check in columns]} for host in hosts]
+        tables.append({"columns": columns, "rows": rows})
+    return tables

@@ -1,0 +1,128 @@
+"""What the catalogue page tells of a site, as records that are kept between runs."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER = "restorable", "audit-only", "damaged", "other"
+KINDS = (RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER)
+
+
+class Shot(msgspec.Struct, frozen=True):
+    """A snapshot on the timeline."""
+
+    id: str
+    taken_at: datetime
+    kind: str  # one of KINDS
+    size: int  # bytes
+    good: bool  # it counts as a way back
+    verified: str = ""  # the latest verification, in words; empty: never
+    held: str = ""  # why it must stay; empty: nothing holds it
+    goes: datetime | None = None  # when retention will take it, if backups go on as they do; None: not in sight
+    note: str = ""  # what is wrong with it, or special
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """A further store, and how far it is behind."""
+
+    location: str
+    snapshots: int = 0
+    missing: int = 0  # snapshots of the first store that it lacks
+    newest: datetime | None = None
+    problem: str = ""  # why nothing can be told
+
+
+class Drill(msgspec.Struct, frozen=True):
+    """A rehearsed restore; `seconds` from opening the snapshot to the configuration read back."""
+
+    at: datetime
+    snapshot: str
+    passed: bool
+    seconds: float | None
+    reason: str
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run of a playbook."""
+
+    id: str
+    playbook: str
+    state: str
+    started: datetime
+    by: str
+    resumable: bool
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One property that differs between two days, in redacted words; None where there is none."""
+
+    cluster: str
+    service: str
+    group: str
+    property: str
+    before: str | None
+    after: str | None
+
+
+class Day(msgspec.Struct, frozen=True):
+    """What changed between the last snapshot of a day and the one before."""
+
+    before: str  # the ids
+    after: str
+    at: datetime
+    changes: Sequence[Change] = ()
+    problem: str = ""  # why they cannot be compared
+
+    @property
+    def page(self) -> str:
+        """The end of the name of its page."""
+        return f"{self.after}-changes.html"
+
+
+class HostResult(msgspec.Struct, frozen=True):
+    """What a check said of hosts."""
+
+    check: str
+    state: str
+    hosts: Sequence[str]
+    observed: str
+    remedy: str
+
+
+class HostChecks(msgspec.Struct, frozen=True):
+    """The last checks of all hosts."""
+
+    at: datetime
+    results: Sequence[HostResult]
+    hosts: Mapping[str, str]  # name → why it did not answer; empty: it did
+
+
+class SiteFacts(msgspec.Struct, frozen=True):
+    """All that is told of one site."""
+
+    name: str
+    manager: str
+    seen: datetime
+    labels: Mapping[str, str] = {}
+    problem: str = ""  # why its store cannot be read
+    shots: Sequence[Shot] = ()  # the oldest first
+    policy: str = ""  # why retention takes nothing; empty: it works
+    copies: Sequence[Copy] = ()
+    drills: Sequence[Drill] = ()  # the oldest first
+    runs: Sequence[Run] = ()  # the newest first
+    days: Sequence[Day] = ()  # the oldest first
+    windows: Sequence[str] = ()  # open redaction windows, in words
+    checks: HostChecks | None = None
+    backup_limit: float = 26 * 3600.0  # seconds
+    drill_limit: float = 35 * 86400.0
+
+    @property
+    def newest(self) -> Shot | None:
+        """The newest snapshot that counts as a way back."""
+        return next((one for one in reversed(self.shots) if one.good), None)
+
+    @property
+    def drilled(self) -> Drill | None:
+        """The last drill that passed."""
+        return next((one for one in reversed(self.drills) if one.passed), None)

@@ -1,0 +1,82 @@
+"""What is wrong with a site, the worst first, each with the command that goes about it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from maint.model.formatting import show_count, show_duration
+from maint.report.site_facts import DAMAGED, SiteFacts
+
+FAIL, WARN, OK = "fail", "warn", "pass"
+CLOSE = "maint manager export --close-window"
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """One thing that is wrong."""
+
+    state: str
+    words: str
+    command: str
+
+
+def troubles(site: SiteFacts, now: datetime) -> Sequence[Trouble]:
+    """Return what is wrong with a site, failures before warnings."""
+    return sorted(_found(site, now), key=lambda one: one.state != FAIL)
+
+
+def state_of(found: Sequence[Trouble]) -> str:
+    """Return the worst state."""
+    return found[0].state if found else OK
+
+
+def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
+    here = f"--site {site.name}"
+    if site.problem:
+        yield Trouble(FAIL, f"its backups cannot be seen: {site.problem}", f"maint doctor {here}")
+        return
+    for window in site.windows:
+        yield Trouble(FAIL, f"the redaction window is open: {window}", f"{CLOSE} {here}")
+    for run in site.runs:
+        if run.resumable:
+            words = f"run {run.id} ({run.playbook}) is {run.state}"
+            yield Trouble(FAIL, words, f"maint playbook resume {run.id} {here}")
+    yield from _of_backups(site, now, here)
+    for copy in site.copies:
+        if copy.problem:
+            yield Trouble(FAIL, f"the copy {copy.location} cannot be seen: {copy.problem}", f"maint doctor {here}")
+        elif copy.missing:
+            words = f"the copy {copy.location} lacks {show_count(copy.missing, 'snapshot')}; a backup brings them"
+            yield Trouble(WARN, words, f"maint backup create {here}")
+    yield from _of_hosts(site, here)
+
+
+def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:
+    newest, drill = site.newest, site.drilled
+    if newest is None:
+        yield Trouble(FAIL, "there is no verified restorable backup", f"maint backup create --open-window {here}")
+    elif (age := (now - newest.taken_at).total_seconds()) > site.backup_limit:
+        words = f"the last verified backup is {show_duration(age)} old; the limit is {show_duration(site.backup_limit)}"
+        yield Trouble(FAIL, words, f"maint backup create {here}")
+    for shot in site.shots:
+        if shot.kind == DAMAGED:
+            words = f"snapshot {shot.id} cannot be believed: {shot.note}"
+            yield Trouble(WARN, words, f"maint backup verify {shot.id} {here}")
+    if drill is None:
+        yield Trouble(WARN, "no restore has been rehearsed yet", f"maint backup drill {here}")
+    elif (age := (now - drill.at).total_seconds()) > site.drill_limit:
+        words = f"the last good drill is {show_duration(age)} ago; the limit is {show_duration(site.drill_limit)}"
+        yield Trouble(WARN, words, f"maint backup drill {here}")
+    if site.drills and not site.drills[-1].passed:
+        yield Trouble(FAIL, f"the last drill failed: {site.drills[-1].reason}", f"maint backup drill {here}")
+
+
+def _of_hosts(site: SiteFacts, here: str) -> Iterator[Trouble]:
+    if site.checks is None:
+        return
+    silent = [name for name, why in site.checks.hosts.items() if why]
+    failed = {one.check for one in site.checks.results if one.state == FAIL}
+    if silent:
+        yield Trouble(FAIL, f"{show_count(len(silent), 'host')} did not answer", f"maint host check {here}")
+    if failed:
+        yield Trouble(FAIL, f"{show_count(len(failed), 'check')} of hosts failed", f"maint host check {here}")

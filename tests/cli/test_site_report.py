@@ -1,0 +1,53 @@
+"""`maint site report`: the pages of real sites, written by the command and after each run."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.config.yaml import load
+from maint.lab.running import Lab
+from tests.steps.conftest import copy
+from tests.steps.operator import SITE, Operator, maint
+
+
+@pytest.fixture(scope="module")
+def operator(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    folder = tmp_path_factory.mktemp("report")
+    with Lab(copy(backed_up, folder / "lab")) as lab:
+        operator = Operator(lab)
+        path = Path(operator.config)
+        whole: Any = load(path.read_text(), "config").data
+        away = {"manager": {"host": "cm2", "password": "prompt"}, "backup": {"store": "/nowhere", "identity": "env:X"}}
+        whole["sites"]["away"] = away
+        whole["sites"][SITE]["backup"]["copies"] = [str(folder / "copy")]
+        whole["report"] = {"folder": str(folder / "pages")}
+        path.write_text(json.dumps(whole))
+        yield operator
+
+
+def test_each_run_writes_the_pages_and_the_command_those_of_all(operator: Operator, tmp_path: Path) -> None:
+    pages = Path(operator.config).parent.parent / "pages"
+    said = maint("backup", "drill", "--site", SITE, "--allow-plain", "--config", operator.config)
+    assert said.code == 0, said.err
+    assert sorted(path.name for path in pages.iterdir()) == ["index.html", f"{SITE}.html"]
+    page = (pages / f"{SITE}.html").read_text()
+    newest = next(path.name for path in sorted((operator.lab.folder / "backups" / SITE).glob("2*")))
+    assert f"--snapshot {newest}" in page and "Back in (last drill)" in page
+    assert "lacks 1 snapshot" in page
+    assert "away" in (pages / "index.html").read_text()
+    said = maint(
+        "site", "report", "--to", str(tmp_path / "out"), "--site", "away", "-o", "json", "--config", operator.config
+    )
+    assert said.code == 0, said.err
+    assert {Path(one).name for one in said.json["pages"]} == {"index.html", "away.html", f"{SITE}.html"}
+    assert "There is no way back" in (tmp_path / "out/away.html").read_text()
+
+
+def test_a_folder_is_asked_for_where_the_config_names_none(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text('sites: {one: {manager: {host: cm, password: "prompt"}}}\n')
+    said = maint("site", "report", "--config", str(config))
+    assert said.code == 2 and "--to FOLDER" in said.err

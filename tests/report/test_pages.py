@@ -1,0 +1,180 @@
+"""The catalogue pages: what they tell, from records alone; and in a real browser, for everybody."""
+
+import re
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from maint.report import plots
+from maint.report.pages import write_estate, write_site
+from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, HostResult, Run, Shot, SiteFacts
+from maint.report.troubles import state_of, troubles
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+def shot(age: timedelta, **more: Any) -> Shot:
+    at = NOW - age
+    facts = {"kind": "restorable", "size": 5_000_000, "good": True, "verified": "verified, level 3", **more}
+    return Shot(f"{at:%Y%m%dT%H%M%S}.000000Z-{'a' * 8}", at, **facts)
+
+
+def well(name: str = "well", **more: Any) -> SiteFacts:
+    shots = [shot(number * DAY + timedelta(hours=3)) for number in range(9, -1, -1)]
+    drills = [Drill(NOW - 4 * DAY, shots[4].id, True, 42.0, "read back as sent")]
+    facts = SiteFacts(
+        name, "cm.example.internal", NOW - timedelta(minutes=5), {"region": "eu"}, shots=shots, drills=drills
+    )
+    return msgspec.structs.replace(facts, **more)
+
+
+def ill(name: str = "ill") -> SiteFacts:
+    shots = [
+        *(shot(number * DAY, goes=NOW + DAY if number == 40 else None) for number in range(40, 3, -1)),
+        shot(2 * DAY, kind="damaged", good=False, note="its verification failed"),
+        shot(DAY, kind="audit-only", good=False, note="audit-only", held="held by ops: <b>before</b> the upgrade"),
+    ]
+    changes = [
+        Change("base", "hdfs", "hdfs-DATANODE-BASE", "dfs_data_dir", "/data/1," * 40, "/data/2"),
+        Change("base", "hdfs", "", "a_secret", None, "fp:0123456789abcdef"),
+        Change("", "", "", "smtp", "old", None),
+    ]
+    checks = [f"os.check{number}" for number in range(11)]
+    results = [HostResult(check, "fail" if n % 2 else "warn", ["ecs-1.example.internal", "ecs-2"], "1", "mend it")
+               for n, check in enumerate(checks)]  # fmt: skip
+    return well(
+        name,
+        shots=shots,
+        drills=[Drill(NOW - 50 * DAY, shots[0].id, True, 61.0, "read back"), Drill(NOW - DAY, "x", False, None, "no")],
+        copies=[Copy("sftp://backup/srv", 30, 8, NOW - 9 * DAY), Copy("s3://b/p", problem="cannot be reached")],
+        runs=[Run("20260228T100000-r", "export", "interrupted", NOW - DAY, "ops@box", True)],
+        days=[Day(shots[0].id, shots[1].id, NOW - DAY, changes), Day("a", "b", NOW, problem="no redacted copy")],
+        windows=["open since 10:00, by run 7"],
+        checks=HostChecks(NOW, [*results, HostResult("os.fine", "pass", ["ecs-1.example.internal"], "", "")],
+                          {"ecs-1.example.internal": "", "ecs-2": "", "ecs-3": "timed out"}),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages of three sites, one of them without plots."""
+    folder = tmp_path_factory.mktemp("pages")
+    for site in (well(), ill()):
+        write_site(folder, site, plots.plots(site) if plots.available() else {}, NOW)
+    broken = SiteFacts("broken", "cm3", NOW, problem="the store cannot be reached")
+    write_site(folder, broken, {}, NOW)
+    write_estate(folder, [well(), ill(), broken], ["new"], NOW)
+    return folder
+
+
+def test_what_is_wrong_comes_first_each_with_a_command() -> None:
+    assert troubles(well(), NOW) == []
+    found = troubles(ill(), NOW)
+    assert state_of(found) == "fail" and [one.state for one in found] == sorted(one.state for one in found)
+    told = "\n".join(f"{one.words}: {one.command}" for one in found)
+    for words in (
+        "redaction window is open", "maint playbook resume 20260228T100000-r --site ill",
+        "the last verified backup is 4d old",
+        "lacks 8 snapshots", "the last drill failed", "the last good drill is 50d ago", "1 host did not answer",
+        "5 checks of hosts failed", "cannot be believed: its verification failed",
+    ):  # fmt: skip
+        assert words in told
+
+
+@pytest.mark.parametrize(("age", "state"), [(timedelta(hours=26), "pass"), (timedelta(hours=26, seconds=1), "fail")])
+def test_a_backup_is_held_against_its_limit(age: timedelta, state: str) -> None:
+    assert state_of(troubles(well(shots=[shot(age)]), NOW)) == state
+
+
+def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> None:
+    page = (folder / "ill.html").read_text()
+    assert f"maint restore plan --site ill --snapshot {ill().newest.id}" in page  # type: ignore[union-attr]
+    assert page.index('id="back"') < page.index('id="todo"') < page.index('id="shots"')
+    assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
+    assert '<time datetime="2026-02-26T12:00:00+00:00">3d ago</time>' not in page or "2026-02-26 12:00 UTC" in page
+    estate = (folder / "index.html").read_text()
+    assert estate.index(">broken<") < estate.index(">well<")
+    assert "maint site report --to FOLDER --site new" in estate
+    assert "cannot be seen: the store cannot be reached" in estate
+
+
+def test_a_day_shows_old_and_new_side_by_side(folder: Path) -> None:
+    page = (folder / f"ill-{ill().days[0].page}").read_text()
+    assert re.findall(r"<h2 id=.*?>(.*?)</h2>", page) == [
+        "the manager itself",
+        "base → hdfs",
+        "base → hdfs → hdfs-DATANODE-BASE",
+    ]
+    assert "<pre>old</pre></td><td><small>nothing</small>" in page
+    assert "no redacted copy" in (folder / f"ill-{ill().days[1].page}").read_text()
+
+
+def test_pages_are_small_private_and_reach_for_nothing(folder: Path) -> None:
+    for path in folder.iterdir():
+        text = path.read_text()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        assert len(text) < 1_000_000
+        assert not re.search(r"<script|<link|@import|url\(|src=", text)
+        assert set(re.findall(r'https?://[^"\s<]*', text)) <= {
+            "http://www.w3.org/2000/svg",
+            "http://www.w3.org/1999/xlink",
+        }
+
+
+def test_a_page_without_what_draws_says_what_it_lacks(tmp_path: Path) -> None:
+    page = write_site(tmp_path, well(), {}, NOW).read_text()
+    assert plots.LACKING.replace("'", "&#39;") in page and "<svg" not in page
+
+
+def test_plots_have_few_marks_and_the_colours_of_the_page() -> None:
+    pytest.importorskip("vl_convert")
+    many = well(shots=[shot(number * timedelta(hours=1)) for number in range(2000, 0, -1)])
+    drawn = plots.plots(many)
+    assert set(drawn) == {"timeline", "rto", "rpo", "size"}
+    assert all(len(svg) < 200_000 for svg in drawn.values())
+    assert "var(--pass)" in drawn["timeline"] and "currentColor" in drawn["size"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real Chromium."""
+    if not CHROMIUM.exists():
+        pytest.skip("Chromium is not here")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", ["index", "ill", "well", "broken", "day"])
+def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    name = f"ill-{ill().days[0].page}" if page == "day" else f"{page}.html"
+    shown = browser.new_page(color_scheme=scheme, viewport={"width": 420, "height": 900})
+    asked: list[str] = []
+    shown.on("request", lambda request: asked.append(request.url))
+    shown.goto((folder / name).as_uri())
+    shown.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    for width in (420, 768, 1280, 1920):
+        shown.set_viewport_size({"width": width, "height": 900})
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width, f"sideways at {width}"
+        shown.screenshot(path=str(folder / f"{page}-{scheme}-{width}.png"), full_page=True)
+    found = axe.run(shown).response["violations"]
+    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
+    shown.emulate_media(media="print")
+    assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    shown.emulate_media(media="screen")
+    shown.keyboard.press("Tab")
+    assert shown.evaluate("document.activeElement.textContent") == "To the content"
+    assert asked == [(folder / name).as_uri()]
+    shown.close()
