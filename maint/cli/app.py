@@ -91,6 +91,7 @@ COMMANDS = {
     "backup diff": ("backup.diff:diff", "Show what differs between two snapshots."),
     "backup drift": ("backup.diff:drift", "Show what has changed on the live manager since a snapshot."),
     "backup heal": ("backup.heal:heal", "Fill the secrets that a redacted snapshot lacks."),
+    "backup rekey": ("backup.rekey:rekey", "Encrypt snapshots anew for the recipients of the config."),
     "backup drill": ("backup.drill:drill", "Rehearse a restore in a throw-away manager."),
     "backup files": ("backup.files:files", "List the manager's own files in a snapshot, or take one out."),
     "restore plan": ("restore:plan", "Show what a restore would do, and what would be lost."),

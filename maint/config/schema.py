@@ -283,6 +283,11 @@ class PartsSettings(Strict):
     manager_files: bool | None = Field(
         default=None, description="the manager's own files, read over SSH", examples=[True]
     )
+    database: bool = Field(
+        default=False,
+        description="a dump of the manager's database, made on its host; false unless said",
+        examples=[True],
+    )
 
 
 class BackupSettings(Strict):

@@ -44,6 +44,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "backup release": (SNAPSHOT, "--reason", "so"),
     "backup diff": (SNAPSHOT, SNAPSHOT),
     "backup heal": (SNAPSHOT, "--from", SNAPSHOT),
+    "backup rekey": ("--all", "--prune-old"),
     "backup files": (SNAPSHOT, "--extract", "/etc/default/cloudera-scm-server", "--to", "@NEW@/file"),
     "schedule install": ("--form", "systemd", "--folder", "@NEW@/units"),
     "schedule remove": ("--folder", "@NEW@/units"),

@@ -42,6 +42,7 @@ TOPICS = {
     "drill": "rehearsing a restore in a throw-away manager",
     "diff": "what differs between two snapshots, or since one",
     "heal": "filling the secrets that a redacted snapshot lacks",
+    "rekey": "changing the keys that open snapshots",
     "virtual-clusters": "jobs, resources, runs and schedules of virtual clusters",
     "vc-backup": "backing up virtual clusters, and bringing them back",
     "hosts": "how hosts are reached over SSH, and cleaned",
