@@ -277,6 +277,7 @@ OUTPUTS: Mapping[str, Output] = {
     "generate alerts": Output([{"rules": TEXT}]),
     "site report": Output([{"folder": TEXT}, {"folder": TEXT, "pages": TEXTS}]),
     "playbook test": Output([{"tests": _OBJECTS}]),
+    "backup rekey": Output([{"rekeyed": _OBJECTS}]),
     "generate airflow": Output([{"dag": TEXT}]),
     "generate constraints": Output([{"constraints": TEXT}]),
     "generate bundle": Output([{"path": TEXT, "sha256": TEXT, "packages": TEXTS}, {"path": TEXT}]),
