@@ -162,7 +162,7 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     _keep(site, screen, outcome)
     more = {"run": ending.run, "exit": ending.exit, "seconds": seconds}
     if isinstance(failure, MaintError):
-        more |= {"detail": [scrub(line) for line in failure.detail[:_LINES]], "hint": scrub(failure.hint or "")}
+        more |= {"detail": [scrub(line) for line in failure.detail[:_LINES]], "hint": scrub(failure.way_on or "")}
     said = {Kind.RECOVERED: "works again", Kind.SUCCESS: "is done", Kind.FAILURE: f"{_how(failure)}: {words}"}
     tell(site, screen, [_notice(site, kind, ending.verb, f"{ending.verb} {said[kind]}", **more) for kind in kinds])
     tell_age(site, screen)

@@ -12,7 +12,7 @@ from types import FrameType
 import msgspec
 
 import maint
-from maint.cli.screen import Screen
+from maint.cli.screen import LOG_FORMATS, Screen
 from maint.errors import Interrupted, MaintError, UsageError
 
 BUG = 70
@@ -85,6 +85,8 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_o
         if shown.output not in (known := (*OUTPUTS, *more_outputs)):
             words = f"this command has no output {shown.output!r}"
             raise UsageError(words, hint=f"-o {', '.join(known[:-1])} or {known[-1]}")
+        if shown.log_format not in LOG_FORMATS:
+            raise UsageError(f"--log-format {shown.log_format!r} is not known", hint=f"one of {', '.join(LOG_FORMATS)}")
         return work() or 0
     except MaintError as error:
         shown.error(error)

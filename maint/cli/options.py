@@ -79,6 +79,7 @@ class Flags(msgspec.Struct, frozen=True):
     quiet: bool = False
     verbose: bool = False
     color: str | None = None
+    log_format: str | None = None
     yes: bool = False
     confirm: str | None = None
     dry_run: bool = False
@@ -101,7 +102,8 @@ class Flags(msgspec.Struct, frozen=True):
     def screen(self) -> Screen:
         """Return the screen that these flags ask for."""
         output = self.output or os.environ.get("MAINT_OUTPUT") or "table"
-        return Screen(output, quiet=self.quiet, verbose=self.verbose, color=self.color or "")
+        kept = {"quiet": self.quiet, "verbose": self.verbose}
+        return Screen(output, **kept, color=self.color or "", log_format=self.log_format or "text")
 
 
 def option(name: str, words: str, **limits: Any) -> Any:  # Any: typer exports no name for what it makes
@@ -135,13 +137,20 @@ def _texts(help_text: str, *names: str) -> tuple[object, object]:
     return Annotated[list[str] | None, typer.Option(*names, help=help_text)], None
 
 
+def output(more: Sequence[str] = ()) -> tuple[object, object]:
+    """Return how `-o` is declared, for a command that prints more than tables, JSON and YAML as well."""
+    words = ["table", "json", "yaml", *more]
+    return _text(f"{', '.join(words[:-1])} or {words[-1]}.", "-o", "--output")
+
+
 COMMON: Options = {
     "site": _texts("Which site of the config.", "--site"),
     "config": _text("The config file.", "--config"),
-    "output": _text("table, json or yaml.", "-o", "--output"),
+    "output": output(),
     "quiet": _switch("Only errors and warnings.", "-q", "--quiet"),
     "verbose": _switch("Every step of the way.", "-v", "--verbose"),
     "color": _text("always, never or auto.", "--color"),
+    "log_format": _text("text, or json: words and events as JSON lines on stderr.", "--log-format"),
     "yes": _switch("Answer y/N questions with yes.", "--yes", "-y"),
     "confirm": _text("The name that a DESTROY asks for.", "--confirm"),
     "dry_run": _switch("Show what would be done, and do none of it.", "--dry-run"),

@@ -6,13 +6,17 @@ plan than the one that is confirmed.
 
 import json
 import os
+import re
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TextIO
 
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan
 
@@ -30,6 +34,15 @@ _SPELLED = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for cod
 _HALVES = {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 _ALL = _SPELLED | _HALVES
 _IN_JSON = {code: f"\\u{code:04x}" for code in (_CONTROL | _TURNING) if code >= 0x7F} | _HALVES
+
+
+# Priorities as syslog and systemd number them.
+_ERROR, _WARNING, _INFO = 3, 4, 6
+_LEVELS = {_ERROR: "error", _WARNING: "warning", _INFO: "info"}
+LOG_FORMATS = ("text", "json")
+_MINUTE = 60.0  # seconds
+# What counts up or down: sizes, durations, shares and how many of how many; never a name or an address.
+_NUMBERS = re.compile(r"(?<![\w.:-])\d+(?:[.,]\d+)?(?: ?(?:[kMGT]?B|[smhd]|%)(?!\w)(?: \d+[smhd]\b)?| of \d+\b)")
 
 
 def printable(text: str) -> str:
@@ -50,15 +63,29 @@ class Screen:
         quiet: whether words other than errors and warnings are left out.
         verbose: whether every progress line stays visible.
         color: always, never or auto; else as `MAINT_COLOR`, `NO_COLOR`, `FORCE_COLOR` and `TERM` have it.
+        log_format: text, or json: every word and event is a line of JSON on stderr.
     """
 
-    def __init__(self, output: str = "table", *, quiet: bool = False, verbose: bool = False, color: str = "") -> None:
+    def __init__(
+        self,
+        output: str = "table",
+        *,
+        quiet: bool = False,
+        verbose: bool = False,
+        color: str = "",
+        log_format: str = "text",
+    ) -> None:
         self.output = output
-        self.quiet = quiet or (output != "table" and not verbose)  # a program reads along
+        self.log_format = log_format
+        self._as_json = log_format == "json"
+        # where the output is for a program, one reads along
+        self.quiet = quiet or (output != "table" and not verbose and not self._as_json)
         self.verbose = verbose
+        self._to_systemd = not self._as_json and _under_systemd(os.environ)
+        self._ticked: dict[str, float] = {}
         self._colored = _colored(color or os.environ.get("MAINT_COLOR") or "auto", os.environ)
         dumb = os.environ.get("TERM") == "dumb"
-        self._live = sys.stderr.isatty() and not dumb and not self.quiet and not verbose
+        self._live = sys.stderr.isatty() and not (dumb or self.quiet or verbose or self._as_json)
         self._pending = False
 
     def emit(self, data: Mapping[str, Json], table: str) -> None:
@@ -83,38 +110,42 @@ class Screen:
     def say(self, words: str) -> None:
         """Tell the operator something."""
         if not self.quiet:
-            self._line(printable(words))
+            self._line(printable(words), words)
 
     def warn(self, words: str) -> None:
         """Tell the operator something that quiet does not silence."""
-        if self.output == "json":
+        if self.output == "json" and not self._as_json:
             self._line(printable_json(json.dumps({"schema": SCHEMA, "warning": words}, ensure_ascii=False)))
             return
-        self._line(self._paint("33", printable(f"warning: {words}")))
+        self._line(self._paint("33", printable(f"warning: {words}")), words, _WARNING, warning=words)
 
     def ask(self, question: str) -> None:
         """Ask the operator something; quiet does not silence it."""
-        self._line(self._paint("33", printable(question)))
+        self._line(self._paint("33", printable(question)), question, _WARNING)
 
     def error(self, failure: MaintError) -> None:
         """Show a failure: what, why, what next."""
-        if self.output == "json":
-            body: dict[str, Json] = {
-                "message": failure.message,
-                "detail": list(failure.detail),
-                "hint": failure.way_on,
-                "exit": failure.exit_code,
-            }
+        body: dict[str, Json] = {
+            "message": failure.message,
+            "detail": list(failure.detail),
+            "hint": failure.way_on,
+            "exit": failure.exit_code,
+        }
+        if self.output == "json" and not self._as_json:
             self._line(printable_json(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False)))
             return
         lines = [f" {failure.message}", *(f"  {line}" for line in failure.detail)]
         if failure.way_on:
             lines.append(f"hint: {failure.way_on}")
-        self._line(self._paint("31", "error:") + printable("\n".join(lines)))
+        shown = self._paint("31", "error:") + printable("\n".join(lines))
+        self._line(shown, failure.message, _ERROR, error=body)
 
     def event(self, plan: Plan, event: Event) -> None:
         """Show one event of a run: progress in place on a terminal, plain lines elsewhere."""
         action = plan.actions[event.index]
+        if self._as_json:
+            self._event_line(plan, event)
+            return
         place = f"[{event.index + 1}/{len(plan.actions)}]"
         if event.what is Happening.STARTED:
             self._passing(f"{place} {action.name} …")
@@ -124,7 +155,24 @@ class Screen:
             half = event.partly and event.outcome is Outcome.DONE
             mark = self._paint("33", _PARTLY) if half else self._paint(_COLOURS[event.outcome], _MARKS[event.outcome])
             detail = f": {event.detail}" if event.detail else ""
-            self._line(f"{mark} {printable(f'{place} {action.name}{detail}')}")
+            level = _ERROR if event.outcome is Outcome.FAILED else _WARNING if half else _INFO
+            self._line(f"{mark} {printable(f'{place} {action.name}{detail}')}", level=level)
+
+    def _event_line(self, plan: Plan, event: Event) -> None:
+        """Write one event as a line of JSON."""
+        action, level = plan.actions[event.index], _ERROR if event.outcome is Outcome.FAILED else _INFO
+        fields: dict[str, Json] = {
+            "event": event.what.value,
+            "step": event.index + 1,
+            "steps": len(plan.actions),
+            "name": action.name,
+            "kind": action.kind,
+            "target": action.target,
+            "outcome": event.outcome.value if event.outcome else None,
+            "partly": event.partly,
+        }
+        if not self.quiet or level == _ERROR:
+            self._line("", event.detail, _WARNING if event.partly else level, event.time, **fields)
 
     def progress(self, words: str) -> None:
         """Show how far something is: in place on a terminal, elsewhere a line with `-v`."""
@@ -138,11 +186,28 @@ class Screen:
         if self._live:
             _tell(f"\r\x1b[2K{words[: _width() - 1]}")
             self._pending = True
-        elif self.verbose or not (self.quiet or words.endswith("…")):
+        elif self.verbose or not (self.quiet or words.endswith("…") or self._just_said(words)):
             self._line(words)
 
-    def _line(self, words: str) -> None:
-        _tell(f"{self._begin()}{words}\n")
+    def _just_said(self, words: str) -> bool:
+        """Whether a line that differs in its amounts alone, such as time left, was written within the last minute."""
+        key, now = _NUMBERS.sub("#", words), time.monotonic()
+        if now - self._ticked.get(key, -_MINUTE) < _MINUTE:
+            return True
+        self._ticked[key] = now
+        return False
+
+    def _line(
+        self, shown: str, words: str = "", level: int = _INFO, at: datetime | None = None, **fields: Json
+    ) -> None:
+        """Write a line for people; for programs its words and fields; under systemd with its priority before it."""
+        if self._as_json:
+            when, message = show_time(at or datetime.now(UTC)), words or shown
+            said: dict[str, Json] = {"schema": SCHEMA, "time": when, "level": _LEVELS[level], "message": message}
+            shown = printable_json(json.dumps({**said, **fields}, ensure_ascii=False))
+        elif self._to_systemd:
+            shown = "\n".join(f"<{level}>{line}" for line in shown.split("\n"))
+        _tell(f"{self._begin()}{shown}\n")
 
     def _begin(self) -> str:
         """Return what clears a passing line, where there is one."""
@@ -162,6 +227,15 @@ def _tell(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def _under_systemd(environ: Mapping[str, str]) -> bool:
+    """Whether stderr goes to the journal of systemd, which reads priorities."""
+    try:
+        facts = os.fstat(2)
+    except OSError:
+        return False
+    return environ.get("JOURNAL_STREAM") == f"{facts.st_dev}:{facts.st_ino}"
 
 
 def _width() -> int:

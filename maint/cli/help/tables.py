@@ -20,11 +20,13 @@ from maint.lab.switches import SWITCHES
 from maint.model.formatting import show_duration
 from maint.steps.registry import STEPS
 
+_COMMENT = re.compile(r"^<!-- .* -->\n+", re.MULTILINE)  # for those who change the page: why a block is not run
 _MARKER = re.compile(r"^\{\{ ([a-z ]+?)(?:: (.+))? \}\}$", re.MULTILINE)
 
 
 def filled(text: str) -> str:
     """Return the text of a topic with its tables."""
+    text = _COMMENT.sub("", text)
     return _MARKER.sub(lambda found: _TABLES[found[1]](found[2] or "", text), text)
 
 

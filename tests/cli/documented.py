@@ -1,0 +1,82 @@
+"""The code blocks of README and help pages: where they are, which are marked as not run and why, and their commands."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.house.source import PACKAGE, ROOT
+
+PAGES = [ROOT / "README.md", *(path for path in sorted((PACKAGE / "help").glob("*.md")) if path.name != "README.md")]
+_MARK = re.compile(r"<!-- (not run|ends with): (.+) -->")
+_PROMPT = "$ "
+# What differs from run to run, and what it reads as in a comparison.
+_FOLDS = (
+    (re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{4}"), "ID"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
+    (re.compile(r"\d+(\.\d+)?(ms|s|m|h)( \d+s)?\b"), "DURATION"),
+    (re.compile(r"\d+(\.\d+)? (B|kB|MB|GB)\b"), "SIZE"),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=127\.0\.0\.1  )\d+"), "PORT"),
+    (re.compile(r"[ \t]+"), " "),
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block.
+
+    Attributes:
+        place: page and line.
+        reason: why it is not run, "" where nobody says so.
+        ends: the exit codes that its last command may have.
+    """
+
+    place: str
+    lines: tuple[str, ...]
+    reason: str = ""
+    ends: tuple[int, ...] = (0,)
+
+    @property
+    def commands(self) -> list[tuple[str, list[str]]]:
+        """The commands, without what a remark says of them, each with the output that is shown for it."""
+        found: list[tuple[str, list[str]]] = []
+        prompted = any(line.startswith(_PROMPT) for line in self.lines)
+        for line in filter(None, self.lines):
+            if not prompted or line.startswith(_PROMPT):
+                found.append((re.split(r" +#(?= )", line.removeprefix(_PROMPT))[0].strip(), []))
+            elif found:
+                found[-1][1].append(line)
+        return found
+
+    @property
+    def can_run(self) -> bool:
+        """Whether every line is a command of ours."""
+        return all(words.startswith("maint ") for words, _ in self.commands)
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the code blocks of a page."""
+    lines, found, at = page.read_text().splitlines(), list[Block](), 0
+    while at < len(lines):
+        end = at
+        while end < len(lines) and (
+            lines[end].startswith("    ")
+            or (end > at and not lines[end] and "".join(lines[end + 1 : end + 2]).startswith("    "))
+        ):
+            end += 1
+        if end == at or (at and lines[at - 1].strip()):
+            at = max(end, at + 1)
+            continue
+        mark = next((_MARK.match(line) for line in reversed(lines[:at]) if line.strip()), None)
+        reason = mark[2] if mark and mark[1] == "not run" else ""
+        ends = tuple(map(int, re.findall(r"\d+", mark[2].partition(";")[0]))) if mark and not reason else (0,)
+        text = tuple(line[4:] for line in lines[at:end])
+        found.append(Block(f"{page.relative_to(ROOT)}:{at + 1}", text, reason, ends))
+        at = end
+    return found
+
+
+def folded(text: str) -> list[str]:
+    """Return lines of output without what differs from run to run."""
+    for pattern, word in _FOLDS:
+        text = pattern.sub(word, text)
+    return [line.strip() for line in text.splitlines() if line.strip()]

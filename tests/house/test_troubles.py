@@ -1,0 +1,97 @@
+"""Each row of a page's table "What can go wrong" is provoked by a test; those that are not yet are counted."""
+
+# ruff: noqa: E501  # names of tests are long
+
+import ast
+import re
+
+import pytest
+
+from tests.house.source import PACKAGE, ROOT
+
+HELP = PACKAGE / "help"
+PAGES = ("backup", "disaster", "hosts", "redaction", "restore", "schedule", "virtual-clusters")
+# page → how a row begins → the test that provokes it; "" for one that none provokes yet
+PROVOKED: dict[str, dict[str, str]] = {
+    "backup": {
+        "nobody to encrypt the backups for": "snapshots/test_capture.py::test_without_recipients_the_identity_at_hand_is_used_and_without_both_nothing_starts",
+        "audit-only, cannot be restored": "steps/guards/test_clusters.py::test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only",
+        "is stored, and must not be relied on": "snapshots/test_verify.py::test_a_backup_that_fails_its_own_verification_is_no_success",
+        "is not what was stored": "snapshots/test_parts.py::test_what_a_store_swaps_after_the_proof_is_never_used",
+        "the signature is by a key that is not trusted": "adapters/test_sign.py::test_a_signature_by_a_stranger_names_the_stranger",
+        "exit 6": "cli/test_exits.py::test_another_run_on_the_site_is_exit_6",
+    },
+    "disaster": {
+        "no port": "cli/test_lab_down.py::test_a_lab_that_is_up_is_not_called_down",
+        "lets in none of the configured accounts": "",
+        "this machine has no private key": "snapshots/test_capture.py::test_a_machine_without_the_private_key_takes_verified_backups_and_cannot_open_them",
+        "another run is at work": "cli/test_exits.py::test_another_run_on_the_site_is_exit_6",
+        "virtual cluster": "restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it",
+    },
+    "hosts": {
+        "Connection refused": "adapters/ssh/test_shell.py::test_a_closed_port_is_told",
+        "no answer within 10 s": "adapters/ssh/test_bad_hosts.py::test_each_of_a_hundred_hosts_answers_or_has_a_reason",
+        "its host key is not known": "adapters/ssh/test_shell.py::test_a_host_that_is_not_known_is_refused_with_its_fingerprint_and_what_to_do",
+        "ITS HOST KEY HAS CHANGED": "cli/hosts/test_check.py::test_a_bad_host_is_named_with_its_reason_and_hides_nobody",
+        "root was not let in": "adapters/ssh/test_shell.py::test_an_account_that_is_not_let_in_is_told",
+        "its answer did not end within": "adapters/ssh/test_fleet_contract.py::test_a_script_that_does_not_end_in_time_is_told_and_keeps_what_it_said",
+        "the connection was lost": "adapters/ssh/test_bad_hosts.py::test_each_of_a_hundred_hosts_answers_or_has_a_reason",
+    },
+    "redaction": {
+        "this manager has N servers": "steps/test_window.py::test_a_second_server_that_the_config_does_not_name_is_told_before_anything_is_edited",
+        "the export is not restorable although": "",
+        "the export is not restorable: its secrets": "",
+        "could not be restarted": "",
+        "a host cannot be reached while": "",
+    },
+    "restore": {
+        "lets in none of the configured accounts": "",
+        "this machine has no private key": "snapshots/test_capture.py::test_a_machine_without_the_private_key_takes_verified_backups_and_cannot_open_them",
+        "the certificate on the TLS port": "steps/test_disaster_recovery.py::test_a_certificate_that_is_not_to_be_trusted_stops_the_run_after_the_restart",
+        "the truststore password does not open": "",
+        "the configuration differs in N places": "",
+        "the plan is stale": "restore/test_plan.py::test_when_the_server_changed_the_plan_is_stale",
+    },
+    "schedule": {
+        "a file of that name is there": "cli/test_schedule.py::test_a_file_of_somebody_else_is_never_replaced_and_never_removed",
+        "cannot be changed: Permission denied": "",
+        "`systemctl …` failed": "cli/test_schedule.py::test_what_the_service_manager_refuses_is_told",
+        "a scheduled run has nobody to ask": "cli/test_schedule.py::test_a_secret_that_is_typed_cannot_be_scheduled",
+    },
+    "virtual-clusters": {
+        "403, or nothing is listed": "",
+        "still answers at": "snapshots/virtual_clusters/test_restore.py::test_the_source_must_not_answer_at_another_address",
+        "is not virtual cluster": "restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it",
+        "is taken": "snapshots/virtual_clusters/test_restore.py::test_a_hidden_resource_of_that_name_is_a_conflict_too",
+    },
+}
+NOT_YET = 11  # rows that no test is named for: this number falls, and never rises
+
+
+def rows(page: str) -> list[str]:
+    """Return the first cells of a page's table of troubles."""
+    text = (HELP / f"{page}.md").read_text().partition("## What can go wrong\n")[2].partition("\n\nNext")[0]
+    found = re.findall(r"^\| (.+?) \|", text.partition("\n## ")[0], re.MULTILINE)
+    return [row for row in found if row not in ("message", "you see", "what is told")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_a_table_of_troubles_and_each_row_is_known(page: str) -> None:
+    known = PROVOKED[page]
+    assert rows(page) != []
+    assert [row for row in rows(page) if not any(row.startswith(begin) for begin in known)] == []
+    assert [begin for begin in known if not any(row.startswith(begin) for row in rows(page))] == []
+
+
+def test_every_test_that_is_named_exists() -> None:
+    missing = []
+    for place in {place for known in PROVOKED.values() for place in known.values() if place}:
+        file, _, name = place.partition("::")
+        path = ROOT / "tests" / file
+        names = [node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+        missing += [] if name in names else [place]
+    assert missing == []
+
+
+def test_rows_that_no_test_provokes_become_fewer() -> None:
+    assert sum(not place for known in PROVOKED.values() for place in known.values()) <= NOT_YET
