@@ -91,6 +91,7 @@ COMMANDS = {
     "backup diff": ("backup.diff:diff", "Show what differs between two snapshots."),
     "backup drift": ("backup.diff:drift", "Show what has changed on the live manager since a snapshot."),
     "backup heal": ("backup.heal:heal", "Fill the secrets that a redacted snapshot lacks."),
+    "backup rekey": ("backup.rekey:rekey", "Encrypt snapshots anew for the recipients of the config."),
     "backup drill": ("backup.drill:drill", "Rehearse a restore in a throw-away manager."),
     "backup files": ("backup.files:files", "List the manager's own files in a snapshot, or take one out."),
     "restore plan": ("restore:plan", "Show what a restore would do, and what would be lost."),
@@ -140,6 +141,9 @@ COMMANDS = {
     "generate man": ("help.generate:man", "Print the manual page maint(1)."),
     "generate schema": ("help.generate:schema", "Print a JSON schema."),
     "generate alerts": ("help.generate:alerts", "Print alert rules for Prometheus."),
+    "generate constraints": ("supply.constraints:constraints", "Print the versions that were tested, for pip."),
+    "generate bundle": ("supply.bundle:bundle", "Write this version and all it needs into one file."),
+    "generate container": ("supply.container:container", "Print a Containerfile: rootless, read-only root."),
     "generate airflow": ("help.airflow:airflow", "Print a DAG for Apache Airflow: all sites of a config."),
     "generate completion": ("help.generate:completion", "Print the completion script for a shell."),
 }

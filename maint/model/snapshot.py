@@ -48,9 +48,15 @@ class Part(msgspec.Struct, frozen=True):
 class StoredFile(msgspec.Struct, frozen=True):
     """A file of a virtual cluster as it lies in the store, once for all snapshots that list it."""
 
-    id: str
+    id: str  # as documents name it
     bytes: int
     sha256: str
+    sealed_as: str = ""  # the id under which it lies, where it was encrypted anew
+
+    @property
+    def place(self) -> str:
+        """The id under which it lies in the store."""
+        return self.sealed_as or self.id
 
 
 class ClusterSummary(msgspec.Struct, frozen=True):
@@ -102,6 +108,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     manager: str = ""  # host name of the manager it came from
     manager_files: Sequence[str] = ()  # paths of what the part with the manager's own files holds
     healed_from: Mapping[str, str] = {}  # where a healed one comes from: redacted, from, at
+    rekeyed_from: Mapping[str, str] = {}  # of what it is the same, encrypted for other recipients: snapshot, at
     virtual_clusters: Sequence[ClusterSummary] = ()
     objects: Sequence[StoredFile] = ()  # the files of its virtual clusters
 

@@ -108,6 +108,7 @@ class _StoredFile(Struct, frozen=True):
     id: Digest
     bytes: Count
     sha256: Digest
+    sealed_as: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
 
 
 class _Manifest(Struct, frozen=True):
@@ -127,6 +128,7 @@ class _Manifest(Struct, frozen=True):
     manager: str = ""
     manager_files: list[str] = []
     healed_from: dict[str, str] = {}
+    rekeyed_from: dict[str, str] = {}
     virtual_clusters: list[_Cluster] = []
     objects: list[_StoredFile] = []
 
@@ -167,8 +169,17 @@ def to_json(snapshot: Snapshot) -> dict[str, Json]:
         "recipients": list(snapshot.recipients),
         "manager_files": list(snapshot.manager_files),
         "healed_from": dict(snapshot.healed_from),
+        **({"rekeyed_from": dict(snapshot.rekeyed_from)} if snapshot.rekeyed_from else {}),
         "virtual_clusters": clusters_json(snapshot.virtual_clusters),
-        "objects": [{"id": one.id, "bytes": one.bytes, "sha256": one.sha256} for one in snapshot.objects],
+        "objects": [
+            {
+                "id": one.id,
+                "bytes": one.bytes,
+                "sha256": one.sha256,
+                **({"sealed_as": one.sealed_as} if one.sealed_as else {}),
+            }
+            for one in snapshot.objects
+        ],
     }
 
 
@@ -257,6 +268,7 @@ def _snapshot(read: _Manifest) -> Snapshot:
         manager=read.manager,
         manager_files=tuple(read.manager_files),
         healed_from=dict(read.healed_from),
+        rekeyed_from=dict(read.rekeyed_from),
         virtual_clusters=tuple(
             ClusterSummary(**{**msgspec.structs.asdict(one), "problems": tuple(one.problems)})
             for one in read.virtual_clusters

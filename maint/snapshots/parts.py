@@ -20,6 +20,7 @@ REDACTED_COPY = "deployment.redacted.json.zst"
 LICENSE = "license.txt.age"
 TRUSTSTORE = "truststore-password.age"
 MANAGER_FILES = "manager-files.tar.zst.age"
+DATABASE = "database.sql.zst.age"
 RECIPE = "RESTORE.txt"
 
 _IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven
@@ -253,7 +254,7 @@ def read_deployment(sight: Sight, snapshot: Snapshot) -> Document:
 
 
 def object_name(site: str, object_id: str) -> str:
-    """Return where a file of virtual clusters lies in the store."""
+    """Return where a file of virtual clusters lies in the store; its id is `StoredFile.place`."""
     return f"{site}/objects/{object_id}.age"
 
 
@@ -262,7 +263,7 @@ def open_object(sight: Sight, stored: StoredFile) -> Iterator[BinaryIO]:
     """Open a file of virtual clusters that a manifest lists; raises as `open_part` does."""
     keys = _identities(sight)
     with (
-        open_stored(sight, object_name(sight.settings.name, stored.id), stored) as file,
+        open_stored(sight, object_name(sight.settings.name, stored.place), stored) as file,
         sight.seal.decrypt(file, keys) as stream,
     ):
         yield stream

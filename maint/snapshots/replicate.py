@@ -131,7 +131,7 @@ def _cleared(source: Site, target: Site, snapshot: Snapshot, problems: list[str]
         for name in sorted(files(target, snapshot.id)):
             target.store.remove(f"{folder}/{name}")
         for one in spoiled:
-            target.store.remove(object_name(snapshot.site, one.id))
+            target.store.remove(object_name(snapshot.site, one.place))
     return True
 
 
@@ -188,15 +188,15 @@ def _copy_file(source: Site, target: Site, name: str, part: Part | StoredFile | 
 def _copy_objects(source: Site, target: Site, snapshot: Snapshot) -> None:
     """Copy the files that a snapshot shares with others; they must stand before its manifest names them."""
     listed = [entry.snapshot.objects for entry in entries(target) if entry.snapshot is not None]
-    known = {one.id for objects in listed for one in objects} & set(objects_in(target))
+    known = {one.place for objects in listed for one in objects} & set(objects_in(target))
     with worker_pool() as (hands, _):
-        lacking = [one for one in snapshot.objects if one.id not in known]
+        lacking = [one for one in snapshot.objects if one.place not in known]
         list(hands.map(lambda one: _copy_object(source, target, one), lacking))
 
 
 def _copy_object(source: Site, target: Site, one: StoredFile) -> None:
     """Copy a file anew; what stands there under its name is listed by no snapshot, and not proven."""
-    name = object_name(source.settings.name, one.id)
+    name = object_name(source.settings.name, one.place)
     target.store.remove(name)
     _copy_file(source, target, name, one)
 

@@ -18,9 +18,11 @@ from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
 from maint.render import from_file
 from maint.snapshots.archive import paths
+from maint.snapshots.database import read_whole
 from maint.snapshots.in_progress import begin, end
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
 from maint.snapshots.parts import (
+    DATABASE,
     DEPLOYMENT,
     LICENSE,
     RECIPE,
@@ -48,7 +50,7 @@ class SnapshotWriter:
 
     def __init__(self, site: Site, snapshot_id: str, recipients: Sequence[str]) -> None:
         begin(site.state, snapshot_id, site.store.location)
-        self._site, self._recipients, self._id = site, recipients, snapshot_id
+        self._site, self.recipients, self.id = site, tuple(recipients), snapshot_id
         self._folder = f"{site.settings.name}/{snapshot_id}"
         self._identity, self._recipient = site.seal.new_identity()
         self._stored: list[str] = []
@@ -90,7 +92,7 @@ class SnapshotWriter:
     def sealed(self, name: str, content: bytes) -> None:
         """Store a small part, encrypted and not compressed."""
         seal = self._site.seal
-        self.write(name, from_bytes(content), lambda read, file: seal.encrypt(read, file, self._recipients))
+        self.write(name, from_bytes(content), lambda read, file: seal.encrypt(read, file, self.recipients))
 
     def document(self, name: str, content: bytes) -> None:
         """Store a restorable document, compressed and encrypted, and prove that the store gives it back."""
@@ -111,6 +113,17 @@ class SnapshotWriter:
             self.forget(name)
             raise
         return tuple(found)
+
+    def dump(self, name: str, read: Read) -> None:
+        """Store a dump of a database, read it back and prove it; WorkFailed where it is not whole."""
+        part = self.write(name, read, self._for_us_too)
+        try:
+            self._read_back(part, read_whole)
+        except StoreFailed:
+            raise
+        except WorkFailed:
+            self.forget(name)
+            raise
 
     def write(self, name: str, source: Read, pack: Pack) -> Part:
         """Store one part."""
@@ -139,7 +152,7 @@ class SnapshotWriter:
             with self._site.store.create(f"{self._folder}/{name}") as file:
                 file.write(written)
             self._stored.append(name)
-        end(self._site.state, self._id)
+        end(self._site.state, self.id)
 
     def undo(self) -> None:
         """Take back what was stored; the manifest first, so that no moment shows a snapshot with parts missing."""
@@ -147,11 +160,11 @@ class SnapshotWriter:
         with suppress(StoreFailed):
             for name in reversed(self._stored):
                 self._site.store.remove(f"{self._folder}/{name}")
-            end(self._site.state, self._id)
+            end(self._site.state, self.id)
 
     @property
     def _for_us_too(self) -> Pack:
-        seal, recipients = self._site.seal, [*self._recipients, self._recipient]
+        seal, recipients = self._site.seal, [*self.recipients, self._recipient]
         return lambda read, file: seal.wrap(read, file, recipients)
 
     def _read_back(self, part: Part, use: Callable[[Read], None]) -> None:
@@ -183,6 +196,7 @@ def _common(snapshot: Snapshot, location: str) -> Mapping[str, object]:
         "store": location,
         "taken_at": show_time(snapshot.taken_at),
         "recipients": list(snapshot.recipients),
+        "rekeyed": dict(snapshot.rekeyed_from),
         "parts": [{"name": part.name, "bytes": part.bytes, "sha256": part.sha256} for part in snapshot.parts],
         "clusters": [one for one in snapshot.virtual_clusters if snapshot.has(part_name(one.name))],
         "uncovered": list(snapshot.uncovered),
@@ -205,6 +219,7 @@ def _values(snapshot: Snapshot, settings: SiteSettings) -> Mapping[str, object]:
         "has_license": snapshot.has(LICENSE),
         "has_truststore": snapshot.has(TRUSTSTORE),
         "manager_files": list(snapshot.manager_files),
+        "has_database": snapshot.has(DATABASE),
         "host_files": [_host_file(snapshot, path, note) for path, note in snapshot.host_files.items()],
     }
 

@@ -206,3 +206,16 @@ def test_nothing_is_well_and_failed_under_one_name(lost):
     lines = lost("doctor", "-o", "json").json["checks"]
     well, failed = ({one["label"] for one in lines if one["state"] == state} for state in ("ok", "FAIL"))
     assert {"manager", "snapshots"} <= failed and not well & failed
+
+
+def test_a_reason_is_told_once(loaded):
+    """What fails for the reason of another line names that line."""
+    config = loaded.lab.folder / "config.yaml"
+    text = config.read_text()
+    start = text.index("    backup:\n")
+    rest = re.split(r"\n(?=    \w)", text[start:], maxsplit=1)
+    config.write_text(text[:start] + (rest[1] if len(rest) > 1 else ""))
+    found = checks(loaded("doctor", "-o", "json")).values()
+    told = [one["words"] for one in found if one["state"] == "FAIL" and "has no `backup:`" in one["words"]]
+    assert len(told) == 1
+    assert sum("for the reason of" in one["words"] for one in found) >= 2

@@ -44,6 +44,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "backup release": (SNAPSHOT, "--reason", "so"),
     "backup diff": (SNAPSHOT, SNAPSHOT),
     "backup heal": (SNAPSHOT, "--from", SNAPSHOT),
+    "backup rekey": ("--all", "--prune-old"),
     "backup files": (SNAPSHOT, "--extract", "/etc/default/cloudera-scm-server", "--to", "@NEW@/file"),
     "schedule install": ("--form", "systemd", "--folder", "@NEW@/units"),
     "schedule remove": ("--folder", "@NEW@/units"),
@@ -69,6 +70,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "vc run logs": ("--id", "1", "--type", "driver/stdout"),
     "vc run kill": ("--id", "1"),
     "vc spark submit": ("@LAB@/config.yaml",),
+    "generate bundle": ("--to", "@NEW@/bundle.tar.gz"),
+    "generate man": ("--to", "@NEW@/man"),
     "config init": ("@NEW@/config.yaml",),
 }
 PROVING = {"kinit", "klist", "kdestroy"}  # whether a keytab opens its account, in a private folder

@@ -20,7 +20,7 @@ def tell(one: NoticeSettings, notice: Notice, say: Say) -> None:
     kind, known = one.plugin.kind, plugins.offered(plugins.NOTIFY)
     if kind not in known:
         words = f"no installed package offers notices named {kind!r}"
-        raise Invalid(words, detail=[meant(kind, known, "install it beside maint")])
+        raise Invalid(words, hint=meant(kind, known, "install it beside maint"))
     plugins.load(known[kind], "notice", _function, "it is a function of settings, notice and say")(
         one.plugin.settings, notice, say
     )

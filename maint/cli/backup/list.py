@@ -208,6 +208,7 @@ def _described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
         "recipients": list(snapshot.recipients),
         "manager_files": list(snapshot.manager_files),
         "healed_from": dict(snapshot.healed_from) or None,
+        "rekeyed_from": dict(snapshot.rekeyed_from) or None,
     }
     lines = [
         f"snapshot {snapshot.id} of {snapshot.site} ({snapshot.manager}), for {snapshot.purpose.value}",
@@ -233,5 +234,7 @@ def _cluster(one: ClusterSummary) -> list[str]:
 
 
 def _healed(snapshot: Snapshot) -> list[str]:
-    told = snapshot.healed_from
-    return [f"healed: {told.get('redacted')}, filled from {told.get('from')} at {told.get('at')}"] if told else []
+    told, rekeyed = snapshot.healed_from, snapshot.rekeyed_from
+    healed = [f"healed: {told.get('redacted')}, filled from {told.get('from')} at {told.get('at')}"] if told else []
+    again = [f"encrypted anew: {rekeyed.get('snapshot')}, at {rekeyed.get('at')}"] if rekeyed else []
+    return [*healed, *again]

@@ -8,6 +8,7 @@ from maint.cli.command import command
 from maint.cli.help.tables import filled
 from maint.cli.options import Flags, argument
 from maint.cli.screen import table
+from maint.config.resources import changelog
 from maint.config.suggestions import meant
 from maint.errors import UsageError
 
@@ -22,8 +23,11 @@ Stopped?    `maint playbook resume` takes a run up; every error says what to do 
 """
 
 
+_CHANGELOG = "changelog"  # which lies beside the package, where those who read the source look for it
+
 # In the order in which they are best read.
 TOPICS = {
+    "install": "pipx, uv, Red Hat, without a network, as a container; after an upgrade",
     "commands": "every command with its arguments, and the options that all have",
     "configuration": "the config file: every key, secret references, environment variables",
     "exit-codes": "what a script learns from the exit code",
@@ -38,6 +42,7 @@ TOPICS = {
     "drill": "rehearsing a restore in a throw-away manager",
     "diff": "what differs between two snapshots, or since one",
     "heal": "filling the secrets that a redacted snapshot lacks",
+    "rekey": "changing the keys that open snapshots",
     "virtual-clusters": "jobs, resources, runs and schedules of virtual clusters",
     "vc-backup": "backing up virtual clusters, and bringing them back",
     "hosts": "how hosts are reached over SSH, and cleaned",
@@ -50,6 +55,7 @@ TOPICS = {
     "security": "where secrets are, and who can read what",
     "files": "what is kept on disk, and where",
     "servers": "what the real servers do, and how sure that is",
+    "changelog": "what is new in each version",
     "lab": "the simulated manager: switches, faults, rehearsals",
 }
 
@@ -57,11 +63,14 @@ TOPICS = {
 def names() -> list[str]:
     """Return the names of all topics, those first that are best read first."""
     found = {item.name.removesuffix(".md") for item in files("maint.help").iterdir() if item.name.endswith(".md")}
+    found.add(_CHANGELOG)
     return [*(name for name in TOPICS if name in found), *sorted(found - {"README", *TOPICS})]
 
 
 def text_of(name: str) -> str:
     """Return a topic with its tables."""
+    if name == _CHANGELOG:
+        return changelog()
     return filled(files("maint.help").joinpath(f"{name}.md").read_text())
 
 

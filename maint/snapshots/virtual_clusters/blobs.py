@@ -68,7 +68,8 @@ class Objects:
         there = objects_in(site)
         self._known: dict[str, tuple[StoredFile, datetime | None]] = {}
         for entry in entries(site):
-            for one in entry.snapshot.objects if entry.snapshot is not None else ():
+            for listed in entry.snapshot.objects if entry.snapshot is not None else ():
+                one = StoredFile(listed.place, listed.bytes, listed.sha256)
                 if one.id in there:
                     self._known[one.id[:_KEY]] = one, _later(entry.files_read, self._read_of(one))
         self._listed: dict[str, tuple[StoredFile, datetime]] = {}
@@ -120,14 +121,30 @@ class Objects:
             WorkFailed, CannotReach: it cannot be read, or is something else.
             Cut: it was cut on its way; asking again may help.
         """
+        with cluster.download(resource, file.path) as answer:
+            self._store(file, f"{resource}/{file.path}", answer.read, stop)
+
+    def reseal(self, file: File, before: StoredFile, read: Callable[[int], bytes], stop: threading.Event) -> StoredFile:
+        """Store a file that a snapshot holds once more, for today's recipients, unless that is done; return it.
+
+        Args:
+            before: how it is stored; the result keeps its id, by which documents name it.
+            read: its content.
+        """
+        if not self.has(file):
+            self._store(file, file.path, read, stop)
+        now = self._listed[self.key(file)][0]
+        return StoredFile(before.id, now.bytes, now.sha256, now.id)
+
+    def _store(self, file: File, what: str, read: Callable[[int], bytes], stop: threading.Event) -> None:
         key = self.key(file)
         object_id = f"{key}{self._chance(_CHANCE).hex()}"
         name = object_name(self._site.settings.name, object_id)
-        with cluster.download(resource, file.path) as answer, self._site.store.create(name) as target:
-            arriving = _Arriving(answer.read, stop)
+        with self._site.store.create(name) as target:
+            arriving = _Arriving(read, stop)
             stored = Tally(target)
             self._site.seal.encrypt(arriving.read, cast(BinaryIO, stored), self._recipients)
-            arriving.prove(file, f"{resource}/{file.path}")
+            arriving.prove(file, what)
         written = StoredFile(object_id, stored.bytes, stored.sha256)
         if problem := flaw(self._site, name, written):
             self._site.store.remove(name)
@@ -204,7 +221,7 @@ def unused(sight: Sight, going: Collection[str] = ()) -> Unused:
     doubtful = [entry.id for entry in kept if entry.snapshot is None]
     if doubtful:
         return Unused(waits=f"{doubtful[0]} cannot be believed, and may need them")
-    needed = {one.id for entry in kept if entry.snapshot is not None for one in entry.snapshot.objects}
+    needed = {one.place for entry in kept if entry.snapshot is not None for one in entry.snapshot.objects}
     return Unused(tuple(there[one] for one in sorted(set(there) - needed)))
 
 

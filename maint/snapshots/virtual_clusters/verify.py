@@ -51,7 +51,7 @@ def spoiled_files(sight: Sight, snapshot: Snapshot) -> Sequence[StoredFile]:
 
 
 def _stored_file(sight: Sight, site: str, one: StoredFile, reading: bool) -> str:
-    name = object_name(site, one.id)
+    name = object_name(site, one.place)
     if not reading:
         size = sight.store.size(name)
         return "" if size == one.bytes else f"{name}: {one.bytes} bytes expected, {size or 0} found"

@@ -1,0 +1,102 @@
+"""`maint backup rekey`: encrypt snapshots anew for the recipients that the config names now."""
+
+from collections.abc import Generator, Sequence
+from typing import Annotated, TypeVar
+
+from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
+from maint.cli.open_site import opened
+from maint.cli.options import Flags, option
+from maint.cli.screen import Screen
+from maint.config.actor import actor
+from maint.engine.lock import site_lock
+from maint.errors import CannotReach, Invalid, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
+from maint.model.formatting import show_count
+from maint.model.json import Json
+from maint.model.snapshot import Snapshot
+from maint.snapshots.catalogue import find_id, sweep
+from maint.snapshots.prune import follow
+from maint.snapshots.rekey import Aged, aged, copy_holds, let_go
+from maint.snapshots.rekey import rekey as encrypt_anew
+from maint.snapshots.replicate import replicate
+from maint.snapshots.virtual_clusters.blobs import collect
+
+_AGAIN = "mend what is named, then run it again: what is done stays done"
+T = TypeVar("T")
+
+
+@command(example="maint backup rekey --all --prune-old")
+def rekey(
+    flags: Flags,
+    snapshot: Annotated[str, option("--snapshot", "One snapshot: its id or the beginning of it.")] = "",
+    every: Annotated[bool, option("--all", "All that are encrypted for others than the config's recipients.")] = False,
+    prune_old: Annotated[bool, option("--prune-old", "Remove each old one once the new one is proven.")] = False,
+) -> int:
+    """Encrypt snapshots anew for the recipients of the config; each becomes a new snapshot with the same contents."""
+    if bool(snapshot) == every:
+        raise UsageError("it is either one snapshot or all of them", hint="--snapshot ID or --all")
+    with opened(flags) as (site, screen):
+        if not site.identities():
+            raise Refused(
+                "this machine has no private key, and snapshots are encrypted anew from the inside",
+                hint="do it where backup.identity is: the old key",
+            )
+        wanted = find_id(site, snapshot) if snapshot else ""
+        todo = _chosen(site, wanted)
+        if flags.dry_run or not todo:
+            words = [f"would encrypt {one.old.id} anew" if not one.made else f"{one.old.id} is {one.made.id} already"
+                     for one in todo]  # fmt: skip
+            screen.emit(
+                {"rekeyed": [_json(one, one.made) for one in todo]},
+                "\n".join(words) or "nothing to do: it is encrypted for the recipients of the config",
+            )
+            return 0
+        with site_lock(site.state, site.settings.name, "backup rekey", site.clock):
+            sweep(site, site.clock.now())
+            done, problems = _carried_out(site, screen, _chosen(site, wanted), prune_old)
+        screen.emit({"rekeyed": done}, f"encrypted anew: {show_count(len(done), 'snapshot')}")
+        if problems:
+            raise PartlyDone(f"not everything was done: {len(problems)}", detail=problems, hint=_AGAIN)
+        return 0
+
+
+def _chosen(site: ConfiguredSite, wanted: str) -> Sequence[Aged]:
+    return [one for one in aged(site) if wanted in ("", one.old.id)]
+
+
+def _carried_out(
+    site: ConfiguredSite, screen: Screen, todo: Sequence[Aged], prune_old: bool
+) -> tuple[list[Json], list[str]]:
+    made, problems = list[tuple[Aged, Snapshot]](), list[str]()
+    for one in todo:
+        try:
+            new = one.made or _told(screen, encrypt_anew(site, one.old, actor()))
+            copy_holds(site, one, new)
+            made.append((one, new))
+        except StoreFailed:
+            raise
+        except (WorkFailed, Refused, Invalid) as failure:
+            problems.append(f"{one.old.id}: {'; '.join([failure.message, *failure.detail])}")
+    problems += _told(screen, replicate(site)) if site.copies else []
+    for one, new in made if prune_old else ():
+        try:
+            _told(screen, let_go(site, one, new))
+        except (Refused, WorkFailed, CannotReach) as failure:
+            problems.append("; ".join([failure.message, *failure.detail]))
+    if prune_old:
+        problems += _told(screen, follow(site))
+        _told(screen, collect(site))
+    return [_json(one, new) for one, new in made], problems
+
+
+def _json(one: Aged, made: Snapshot | None) -> Json:
+    return {"from": one.old.id, "snapshot": made.id if made else None}
+
+
+def _told(screen: Screen, steps: Generator[str, None, T]) -> T:
+    while True:
+        try:
+            screen.say(next(steps))
+        except StopIteration as end:
+            found: T = end.value
+            return found

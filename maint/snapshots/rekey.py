@@ -1,0 +1,165 @@
+"""Encrypt snapshots anew for today's recipients: each becomes a new snapshot of the same time with the same contents.
+
+Nothing is edited in place: the old one stays until it is pruned, and a kill leaves either the old one or both.
+"""
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
+
+import msgspec
+from msgspec.structs import replace
+
+from maint.errors import Refused, WorkFailed
+from maint.model.formatting import show_time
+from maint.model.snapshot import Snapshot, StoredFile
+from maint.ports import Site
+from maint.snapshots.capture import recipients_of
+from maint.snapshots.catalogue import Entry, entries
+from maint.snapshots.in_progress import storing
+from maint.snapshots.manifest import new_id
+from maint.snapshots.parts import RECIPE, Pack, open_object, open_part, plain
+from maint.snapshots.prune import remove
+from maint.snapshots.records import Record, add_hold, write_record
+from maint.snapshots.replicate import SiteWithStore
+from maint.snapshots.verify import prove_new, usual_level, verify
+from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
+from maint.snapshots.virtual_clusters.document import clusters_in
+from maint.snapshots.virtual_clusters.verify import read_document
+from maint.snapshots.writer import SnapshotWriter
+
+REKEY = "rekey"  # the kind of record that tells of it
+_TRIES = 64  # ids that are drawn until one sorts after the old one
+
+
+class Aged(msgspec.Struct, frozen=True):
+    """A snapshot that is encrypted for others than today's recipients, and the one made of it, where there is one."""
+
+    old: Entry
+    made: Snapshot | None
+
+
+def aged(site: Site) -> Sequence[Aged]:
+    """Return all snapshots that are not encrypted for exactly today's recipients, the oldest first."""
+    wanted, known = set(recipients_of(site)), entries(site)
+    made = {
+        one.snapshot.rekeyed_from.get("snapshot"): one.snapshot
+        for one in known
+        if one.snapshot is not None and set(one.snapshot.recipients) == wanted
+    }
+    return [
+        Aged(one, made.get(one.id))
+        for one in known
+        if one.snapshot is not None and set(one.snapshot.recipients) != wanted
+    ]
+
+
+def rekey(
+    site: Site, old: Entry, by: str, chance: Callable[[int], bytes] = os.urandom
+) -> Generator[str, None, Snapshot]:
+    """Make a new snapshot of an old one, under the site's lock, and verify it; yields words on the progress.
+
+    Args:
+        by: user and machine, for people.
+
+    Raises:
+        NoKeyFits, Refused: no private key at hand opens it.
+        WorkFailed: it is damaged, or what was written is not what it should be.
+    """
+    before = old.snapshot
+    assert before is not None  # `aged` names no other
+    recipients = recipients_of(site)
+    writer = SnapshotWriter(site, _id_after(before, chance), recipients)
+    try:
+        with storing(site) if before.objects else nullcontext():
+            yield f"encrypting {before.id} anew"
+            _rewrite(site, writer, before)
+            origin = {"snapshot": before.id, "at": show_time(site.clock.now())}
+            objects = _resealed(site, before, Objects(site, recipients, chance))
+            named = replace(before, id=writer.id, recipients=tuple(recipients), rekeyed_from=origin, objects=objects)
+            made = writer.with_recipe(named)
+            writer.commit(made)
+    except BaseException:
+        writer.undo()
+        raise
+    yield from prove_new(site, made, opening=True)
+    told = {"from": before.id, "recipients": list(recipients), "by": by}
+    write_record(site, Record(REKEY, made.id, made.site, site.clock.now(), told))
+    return made
+
+
+def copy_holds(site: Site, one: Aged, made: Snapshot) -> None:
+    """Hold the new snapshot as the old one is held by people; what a restore needs is the old one itself."""
+    there = next((entry.holds for entry in entries(site) if entry.id == made.id), ())
+    known = {(hold.reason, hold.until) for hold in there}
+    for hold in one.old.holds:
+        if not hold.run and hold.stands(site.clock.now()) and (hold.reason, hold.until) not in known:
+            add_hold(site, made.id, hold.reason, hold.until, hold.by)
+
+
+def let_go(site: Site, one: Aged, made: Snapshot) -> Generator[str, None, None]:
+    """Remove the old snapshot once the new one is proven in every store; Refused where it is not, or is needed."""
+    needed = [hold.words for hold in one.old.holds if hold.run]
+    if needed:
+        raise Refused(f"{one.old.id} stays: a restore needs it", detail=needed, hint="prune once that has ended")
+    places: list[Site] = [site, *(SiteWithStore(site, copy) for copy in site.copies)]
+    for place in places:
+        yield f"verifying {made.id} in {place.store.location}"
+        seen = verify(place, made.id, usual_level(made))
+        if not seen.proven:
+            raise Refused(
+                f"{one.old.id} stays: {made.id} is not proven in {place.store.location}",
+                detail=[seen.words],
+                hint="`maint backup create` brings copies up to date; then run this again",
+            )
+    remove(site, one.old.id, [f"encrypted anew as {made.id}"])
+    yield f"removed {one.old.id}"
+
+
+def _id_after(before: Snapshot, chance: Callable[[int], bytes]) -> str:
+    """Return an id of the same time; behind the old one where it can be, so that the new one counts as the newer."""
+    drawn = [new_id(before.taken_at, chance) for _ in range(_TRIES)]
+    return next((one for one in drawn if one > before.id), next(one for one in drawn if one != before.id))
+
+
+def _rewrite(site: Site, writer: SnapshotWriter, before: Snapshot) -> None:
+    for part in before.parts:
+        if part.name == RECIPE:
+            continue
+        with open_part(site, before, part.name) as stream:
+            written = writer.write(part.name, stream.read, _pack(site, part.name, writer.recipients))
+        if written.content_sha256 != part.content_sha256:
+            raise WorkFailed(
+                f"{part.name} of {before.id} did not come out as it went in",
+                hint="do not trust this machine's memory or disk; look at its health, then run it again",
+            )
+        writer.parts[-1] = replace(written, restorable=part.restorable)
+
+
+def _pack(site: Site, name: str, recipients: Sequence[str]) -> Pack:
+    seal = site.seal
+    if name.endswith(".zst.age"):
+        return lambda read, file: seal.wrap(read, file, recipients)
+    if name.endswith(".age"):
+        return lambda read, file: seal.encrypt(read, file, recipients)
+    return seal.compress if name.endswith(".zst") else plain
+
+
+def _resealed(site: Site, before: Snapshot, objects: Objects) -> tuple[StoredFile, ...]:
+    """Encrypt the files of virtual clusters anew; documents name them by the ids that they had."""
+    documents = [read_document(site, before, cluster) for cluster in clusters_in(before)]
+    files = {
+        stored.id: (file, stored)
+        for document in documents
+        for resource in document.resources
+        for file in resource.files
+        if (stored := document.stored(file)) is not None
+    }
+
+    def reseal(stored: StoredFile) -> StoredFile:
+        file, _ = files[stored.id]
+        with open_object(site, stored) as stream:
+            return objects.reseal(file, stored, stream.read, stop)
+
+    with worker_pool() as (hands, stop):
+        return tuple(hands.map(reseal, [one for one in before.objects if one.id in files]))

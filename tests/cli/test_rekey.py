@@ -1,0 +1,62 @@
+"""`maint backup rekey` as an operator uses it: refused without the key, shown first, done once, old ones pruned."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.lab.pki import age_key
+from maint.lab.siteconfig import SITE
+from tests.steps.conftest import back_up
+
+
+@pytest.fixture
+def changed(loaded: Any) -> Any:
+    """An operator with snapshots, whose config has just got another recipient and a copy."""
+    back_up(loaded)
+    new, recipient = age_key()
+    folder = loaded.lab.folder
+    (folder / "identity").write_text(f"{(folder / 'identity').read_text().strip()}\n{new}\n")
+    path = Path(loaded.config)
+    text = path.read_text()
+    old = next(word.strip("'\"- []") for word in text.split() if "age1" in word)
+    path.write_text(text.replace(old, recipient).replace("    backup:\n", "    backup:\n      copies: [second]\n"))
+    return loaded
+
+
+def stored(operator: Any, place: str) -> list[str]:
+    return sorted(path.parent.name for path in (operator.lab.folder / place / SITE).glob("2*/manifest.json"))
+
+
+def test_all_are_encrypted_anew_once_and_the_old_ones_go_where_that_is_asked(changed: Any) -> None:
+    before = stored(changed, "backups")
+    shown = changed("backup", "rekey", "--all", "--dry-run", "-o", "json")
+    assert (shown.code, [one["from"] for one in shown.json["rekeyed"]]) == (0, before)
+    assert stored(changed, "backups") == before
+    said = changed("backup", "rekey", "--all", "-o", "json")
+    assert said.code == 0, said.err
+    made = sorted(one["snapshot"] for one in said.json["rekeyed"])
+    assert stored(changed, "backups") == stored(changed, "second") == sorted([*before, *made])
+    assert f"encrypted anew: {before[0]}" in changed("backup", "show", made[0]).out
+    again = changed("backup", "rekey", "--all", "--prune-old", "-o", "json")
+    assert again.code == 0, again.err
+    assert stored(changed, "backups") == stored(changed, "second") == made
+    assert "nothing to do" in changed("backup", "rekey", "--all").out
+    assert changed("backup", "verify", made[-1]).code == 0
+
+
+def test_without_the_private_key_it_is_refused(changed: Any) -> None:
+    path = Path(changed.config)
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "identity:" not in line))
+    said = changed("backup", "rekey", "--all")
+    assert (said.code, "no private key" in said.err) == (5, True)
+    assert changed("backup", "rekey").code == 2
+
+
+def test_a_key_that_does_not_open_a_snapshot_is_told_and_the_snapshot_stays(changed: Any) -> None:
+    before = stored(changed, "backups")
+    keys = changed.lab.folder / "identity"
+    keys.write_text(f"{keys.read_text().split()[-1]}\n")
+    said = changed("backup", "rekey", "--all", "--prune-old")
+    assert (said.code, before[0] in said.err) == (7, True)
+    assert stored(changed, "backups") == before

@@ -1,0 +1,162 @@
+"""Snapshots encrypted anew for other recipients: the same contents, opened by the new key alone, old ones untouched."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.adapters.stores.local import LocalStore
+from maint.errors import NoKeyFits, Refused
+from maint.model.snapshot import Snapshot, Trust
+from maint.snapshots import rekey as room
+from maint.snapshots.capture import recipients_of, take
+from maint.snapshots.catalogue import entries, load, sweep
+from maint.snapshots.parts import open_object, read_part
+from maint.snapshots.records import add_hold, begin_restore, read_records
+from maint.snapshots.rekey import REKEY, aged, copy_holds, let_go, rekey
+from maint.snapshots.replicate import replicate
+from maint.snapshots.verify import verify
+from maint.snapshots.virtual_clusters.blobs import unused
+from maint.snapshots.virtual_clusters.capture import take_alone
+from maint.snapshots.virtual_clusters.verify import read_document
+from maint.snapshots.writer import SnapshotWriter
+from tests.snapshots.virtual_clusters.conftest import VC, Ground
+
+Run = Callable[[Any], Any]
+BY = "night@ops"
+
+
+class Killed(BaseException):
+    """What happens to a process between two calls."""
+
+
+@pytest.fixture
+def old(ground: Ground, run: Run) -> Snapshot:
+    """A snapshot of manager and virtual cluster, after which the config names another recipient."""
+    taken: Snapshot = run(take(ground)).snapshot
+    identity, recipient = ground.seal.new_identity()
+    backup = ground.settings.backup
+    assert backup is not None
+    changed = backup.model_copy(update={"recipients": (recipient,)})
+    ground.settings = ground.settings.model_copy(update={"backup": changed})
+    ground.keys = [ground.identity, identity]
+    return taken
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_new_one_has_the_same_contents_and_is_opened_by_the_new_key_alone(
+    ground: Ground, run: Run, old: Snapshot
+) -> None:
+    before = tree(ground.root)
+    (one,) = aged(ground)
+    made = run(rekey(ground, one.old, BY))
+    assert {name: content for name, content in tree(ground.root).items() if name in before} == before
+    assert (made.taken_at, made.rekeyed_from["snapshot"], made.id > old.id) == (old.taken_at, old.id, True)
+    assert made.recipients == tuple(recipients_of(ground))
+    same = {part.name: part.content_sha256 for part in old.parts if part.name != "RESTORE.txt"}
+    assert {part.name: part.content_sha256 for part in made.parts if part.name != "RESTORE.txt"} == same
+    old_key, new_key = ground.keys
+    ground.keys = [new_key]
+    assert load(ground, made.id) == made
+    assert verify(ground, made.id, 3).result is Trust.VERIFIED
+    document = read_document(ground, made, VC)
+    stored = [document.stored(file) for resource in document.resources for file in resource.files]
+    assert stored and None not in stored
+    with open_object(ground, stored[0]) as stream:  # type: ignore[arg-type]
+        assert stream.read() is not None
+    guide = read_part(ground, made, "RESTORE.txt").decode()
+    assert (f"snapshot {old.id}, encrypted anew" in guide, "sealed_as" in guide) == (True, True)
+    ground.keys = [old_key]
+    with pytest.raises(NoKeyFits):
+        read_document(ground, made, VC)
+    assert [record.facts["from"] for record in read_records(ground) if record.kind == REKEY] == [old.id]
+
+
+def test_several_snapshots_share_what_was_encrypted_anew_and_so_does_the_next_backup(
+    ground: Ground, run: Run, old: Snapshot
+) -> None:
+    ground.clock.sleep(60)
+    made = run(rekey(ground, aged(ground)[0].old, BY))
+    lying = {one.place for one in made.objects}
+    later = run(take_alone(ground, VC, recipients_of(ground))).snapshot
+    assert {one.place for one in later.objects} == lying
+    assert {one.id for one in made.objects} == {one.id for one in old.objects}
+    assert lying.isdisjoint(one.place for one in old.objects)
+    assert unused(ground).names == ()
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 4, 7, 11, 15])
+def test_killed_at_any_write_it_is_done_again_and_nothing_half_is_listed(
+    ground: Ground, run: Run, old: Snapshot, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    left, create = [at], ground.store.create
+
+    def dying(name: str) -> Any:
+        if left[0] == 0:
+            raise Killed
+        left[0] -= 1
+        return create(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ground.store, "create", dying)
+        patch.setattr(SnapshotWriter, "undo", lambda self: None)  # as after kill -9
+        with pytest.raises(Killed):
+            run(rekey(ground, aged(ground)[0].old, BY))
+    sweep(ground, datetime.now(UTC))
+    for one in aged(ground):
+        if one.made is None:
+            run(rekey(ground, one.old, BY))
+    assert [one.made is not None for one in aged(ground)] == [True]
+    known = entries(ground)
+    assert len(known) == 2
+    assert all(verify(ground, one.id, 3).result is Trust.VERIFIED for one in known)
+
+
+def test_holds_of_people_are_copied_once_and_the_old_one_goes_only_once_every_copy_is_proven(
+    ground: Ground, run: Run, old: Snapshot, tmp_path: Path
+) -> None:
+    add_hold(ground, old.id, "before the upgrade", None, "someone")
+    copy = tmp_path / "second"
+    copy.mkdir()
+    ground.copies = [LocalStore(copy)]
+    (one,) = aged(ground)
+    made = run(rekey(ground, one.old, BY))
+    copy_holds(ground, one, made)
+    copy_holds(ground, one, made)
+    held = {entry.id: [hold.reason for hold in entry.holds] for entry in entries(ground)}
+    assert held[made.id] == ["before the upgrade"]
+    with pytest.raises(Refused, match="is not proven"):
+        run(let_go(ground, one, made))
+    assert old.id in held
+    run(replicate(ground))
+    run(let_go(ground, one, made))
+    assert [entry.id for entry in entries(ground)] == [made.id]
+
+
+def test_one_that_an_unfinished_restore_needs_stays(ground: Ground, run: Run, old: Snapshot) -> None:
+    begin_restore(ground, old.id, "run-7", BY)
+    (one,) = aged(ground)
+    made = run(rekey(ground, one.old, BY))
+    copy_holds(ground, one, made)
+    with pytest.raises(Refused, match="a restore needs it"):
+        run(let_go(ground, one, made))
+    assert {entry.id for entry in entries(ground)} == {old.id, made.id}
+
+
+def test_what_did_not_come_out_as_it_went_in_is_taken_back(
+    ground: Ground, run: Run, old: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = SnapshotWriter.write
+
+    def changed(self: Any, name: str, source: Any, pack: Any) -> Any:
+        return write(self, name, lambda size: source(size)[:-1], pack)
+
+    monkeypatch.setattr(SnapshotWriter, "write", changed)
+    with pytest.raises(room.WorkFailed):
+        run(rekey(ground, aged(ground)[0].old, BY))
+    assert [entry.id for entry in entries(ground)] == [old.id]
