@@ -419,16 +419,12 @@ class Site(Strict):
     hooks: Hooks | None = Field(default=None, description="programs that run around each run")
     notify: tuple[NoticeSettings, ...] = Field(default=(), description="who is told of what")
     shared_state: StoreAddress | None = Field(
-        default=None,
-        description="a path that several machines mount, sftp://HOST/PATH or s3://BUCKET/PREFIX, that tells"
-        " them which one works on the site; left out where one machine works on it",
-        examples=["s3://maint-state/sites"],
+        default=None, description="where machines that work on this site see each other", examples=["s3://maint/state"]
     )
     shared_state_key: Reference | None = Field(
         default=None,
-        description="reference to an age private key, the same on all machines and for nothing else, that seals"
-        " unfinished runs in shared_state, so that another machine takes them up",
-        examples=["file:/etc/maint/shared-state-key"],
+        description="their age key, which seals unfinished runs there",
+        examples=["file:/etc/maint/shared"],
     )
     history: HistorySettings | None = Field(
         default=None, description="old runs are forgotten after each run; left out, by `playbook history --prune` alone"
