@@ -419,12 +419,10 @@ class Site(Strict):
     hooks: Hooks | None = Field(default=None, description="programs that run around each run")
     notify: tuple[NoticeSettings, ...] = Field(default=(), description="who is told of what")
     shared_state: StoreAddress | None = Field(
-        default=None, description="where machines that work on this site see each other", examples=["s3://maint/state"]
+        default=None, description="where machines that share this site meet", examples=["s3://maint/state"]
     )
     shared_state_key: Reference | None = Field(
-        default=None,
-        description="their age key, which seals unfinished runs there",
-        examples=["file:/etc/maint/shared"],
+        default=None, description="their age key, which seals runs there", examples=["file:/etc/maint/shared"]
     )
     history: HistorySettings | None = Field(
         default=None, description="old runs are forgotten after each run; left out, by `playbook history --prune` alone"
