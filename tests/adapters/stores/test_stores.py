@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from maint.adapters.clock import SystemClock
 from maint.adapters.stores.local import LocalStore
 from maint.adapters.stores.open import Access, open_store
 from maint.config.schema import BackupSettings, S3Settings, SftpSettings, SshSettings
-from maint.errors import Invalid
+from maint.engine.lease import Lease, LeaseLost, Terms
+from maint.errors import Invalid, Locked
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh.server import SshLab
 from maint.model.secret import Secret
@@ -102,6 +104,21 @@ def test_a_store_tells_when_a_file_was_written_by_one_clock_for_all_its_files(st
     assert first is not None
     assert before <= first <= datetime.now(UTC)
     assert store.written("prod/2") is store.written("prod") is None
+
+
+def test_every_store_holds_a_lease_for_one_at_a_time(store: Store) -> None:
+    quiet = Terms(beat=0.0)
+    first, second = (Lease(store, "prod", SystemClock(), owner, "work", quiet) for owner in ("one", "other"))
+    list(first.take())
+    first.renew("act")
+    with pytest.raises(Locked):
+        list(second.take())
+    assert first.give_back() == ""
+    list(second.take())
+    with pytest.raises(LeaseLost):
+        first.renew("act")
+    assert second.give_back() == ""
+    assert len(list(store.names())) == 3
 
 
 def test_an_empty_file_is_a_file(store: Store) -> None:

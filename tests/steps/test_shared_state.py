@@ -1,0 +1,57 @@
+"""A backup whose machine dies while its redaction window is open ends on another machine that shares the state."""
+
+import os
+
+import pytest
+
+from maint.adapters.seal import AgeSeal
+from tests.steps.test_window import redacts, stopped_in_the_window
+from tests.steps.test_window_elsewhere import Elsewhere
+
+
+@pytest.fixture
+def died(loaded):
+    """An operator on a machine that died in the window, another machine, and the options file as it was before."""
+    folder, before = loaded.lab.folder, loaded.options.read_bytes()
+    (folder / "shared-key").write_text(AgeSeal().new_identity()[0].reveal())
+    (folder / "shared-key").chmod(0o600)
+    config = folder / "config.yaml"
+    own = "    shared_state: shared\n    shared_state_key: file:shared-key\n    backup:\n"
+    config.write_text(config.read_text().replace("    backup:\n", own))
+    process = stopped_in_the_window(loaded)
+    process.kill()
+    process.communicate()
+    assert loaded.window
+    loaded.lab.switch("get-seconds", "0")
+    return loaded, Elsewhere(loaded), before
+
+
+def pass_by(operator, seconds: int) -> None:
+    """Let so many seconds pass for the lease: a folder tells them by the times of its files."""
+    for row in (operator.lab.folder / "shared").rglob("lease/0*"):
+        then = row.stat().st_mtime - seconds
+        os.utime(row, (then, then))
+
+
+def test_another_machine_waits_for_the_lease_then_resumes_the_run_and_closes_its_window(died):
+    here, there, before = died
+    refused = there("playbook", "resume")
+    assert (refused.code, "lapses in" in refused.err) == (6, True)
+    pass_by(here, 400)
+    said = there("playbook", "resume")
+    assert said.code == 0, said.err
+    assert "taking over the lease of" in said.err
+    assert (here.options.read_bytes(), redacts(here)) == (before, True)
+    assert there.window() == [("ok", "closed")]
+    again = here("playbook", "resume")
+    assert "was brought to its end by another machine" in again.err
+    assert not here.window
+
+
+def test_the_next_run_of_another_machine_closes_the_window_too(died):
+    here, there, before = died
+    pass_by(here, 400)
+    said = there("backup", "create", "--yes")
+    assert said.code in (0, 7), said.err
+    assert "left open" in said.err
+    assert (here.options.read_bytes(), redacts(here)) == (before, True)
