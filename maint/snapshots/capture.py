@@ -19,10 +19,11 @@ from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.snapshots.catalogue import load, sweep
+from maint.snapshots.database import dump
 from maint.snapshots.extra_parts import manager_paths, truststore_finding, try_look_at_host, wanted_parts, without_kept
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
-from maint.snapshots.parts import DEPLOYMENT, LICENSE, MANAGER_FILES, TRUSTSTORE
+from maint.snapshots.parts import DATABASE, DEPLOYMENT, LICENSE, MANAGER_FILES, TRUSTSTORE
 from maint.snapshots.records import Verification
 from maint.snapshots.replicate import with_failover
 from maint.snapshots.verify import prove_new, release_of, verify
@@ -128,7 +129,7 @@ class _Run:
         yield _said(verdict)
         writer.redacted_copy(part)
         host_files, uncovered = try_look_at_host(self._site, verdict.summary)
-        further = yield from take_extra_parts(self._site, writer, verdict.summary)
+        further = yield from take_extra_parts(self._site, writer, verdict.summary, self._order.purpose)
         clusters = yield from take_clusters(
             self._site, writer, self._recipients, self._clusters(), self._order.accept_empty
         )
@@ -146,7 +147,9 @@ class _Run:
             judgement=replace(verdict.judgement, findings=(*verdict.judgement.findings, *beside)),
             account=account.name,
             uncovered=(
-                *without_kept(uncovered, further.manager_files),
+                *without_kept(
+                    uncovered, further.manager_files, dumped=any(one.name == DATABASE for one in writer.parts)
+                ),
                 *further.missing,
                 *clusters.uncovered,
             ),
@@ -167,10 +170,11 @@ class _Run:
 
 
 class ExtraParts(msgspec.Struct, frozen=True):
-    """What came of it: the paths of the manager's files that are kept, and words on each part that is not there."""
+    """What came of it: the files that are kept, words on each part that is not there, whether there is a dump."""
 
     manager_files: Sequence[str] = ()
     missing: Sequence[str] = ()
+    dumped: bool = False
 
 
 class _Absent(Exception):
@@ -178,7 +182,7 @@ class _Absent(Exception):
 
 
 def take_extra_parts(
-    site: Site, writer: SnapshotWriter, summary: DeploymentSummary
+    site: Site, writer: SnapshotWriter, summary: DeploymentSummary, purpose: Purpose
 ) -> Generator[str, None, ExtraParts]:
     """Store the further parts that the config wants; yields words on those that cannot be had."""
     wanted, kept, missing = wanted_parts(site.settings), list[str](), list[str]()
@@ -187,6 +191,8 @@ def take_extra_parts(
         TRUSTSTORE: (wanted.truststore_password, lambda: _take_truststore(site, writer)),
         MANAGER_FILES: (wanted.manager_files, lambda: kept.extend(_take_manager_files(site, writer, summary))),
     }
+    if wanted.database and purpose is Purpose.BACKUP:  # a safety copy is about what is about to be replaced
+        ways[DATABASE] = (True, lambda: _take_database(site, writer))
     for name, (choice, write) in ways.items():
         if choice is False:
             missing.append(f"{name}: switched off in the config (backup.parts)")
@@ -203,7 +209,7 @@ def take_extra_parts(
     _, *others = site.settings.hosts_in("manager") or (None,)
     if kept and others:
         missing.append(f"{MANAGER_FILES}: those of {', '.join(one.name for one in others if one)} are not kept")
-    return ExtraParts(tuple(kept), tuple(missing))
+    return ExtraParts(tuple(kept), tuple(missing), any(part.name == DATABASE for part in writer.parts))
 
 
 def _take_license(site: Site, writer: SnapshotWriter) -> None:
@@ -237,6 +243,18 @@ def _take_manager_files(site: Site, writer: SnapshotWriter, summary: DeploymentS
     operands = " ".join(shlex.quote(path.lstrip("/")) for path in there)
     with site.shell.stream(host, f"tar -C / -cf - -- {operands}") as output:
         return writer.archive(MANAGER_FILES, output.read)
+
+
+def _take_database(site: Site, writer: SnapshotWriter) -> None:
+    if site.settings.ssh is None:
+        raise _Absent("no `ssh:` is configured")
+    try:
+        with dump(site, site.settings.hosts_in("manager")[0].name) as output:
+            writer.dump(DATABASE, output.read)
+    except StoreFailed:
+        raise
+    except WorkFailed as failure:
+        raise WorkFailed(": ".join([failure.message, *failure.detail[:1]]), hint=failure.way_on) from failure
 
 
 def _there(sight: Sight, host: str, paths: Sequence[str]) -> Sequence[str]:

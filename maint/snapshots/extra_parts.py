@@ -14,7 +14,7 @@ from maint.errors import CannotReach, Invalid, TimedOut
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight
-from maint.snapshots.parts import LICENSE, MANAGER_FILES, TRUSTSTORE
+from maint.snapshots.parts import DATABASE, LICENSE, MANAGER_FILES, TRUSTSTORE
 
 SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (M12, M13.4)
 OPTIONS = "/etc/default/cloudera-scm-server"
@@ -27,6 +27,7 @@ def lacking(settings: SiteSettings, snapshot: Snapshot) -> Sequence[str]:
         LICENSE: wanted.license,
         TRUSTSTORE: wanted.truststore_password,
         MANAGER_FILES: wanted.manager_files,
+        DATABASE: wanted.database,
     }
     return [name for name, choice in demanded.items() if choice and not snapshot.has(name)]
 
@@ -65,9 +66,11 @@ OWN_FILES = (
     "the manager's own files: /etc/cloudera-scm-server, /etc/default/cloudera-scm-server, "
     "/var/lib/cloudera-scm-server (with certmanager), db.properties"
 )
+HISTORY = "monitoring history, audit, command history, alerts and dashboards"
+DUMPED = "monitoring history; audit, command history, alerts and dashboards are in the dump of the database alone"
 # M7, M8.3, M8.5, M8.7, M11 and M13.4.
 UNCOVERED = (
-    "monitoring history, audit, command history, alerts and dashboards",
+    HISTORY,
     "Kerberos credentials, key and certificate files on the hosts",
     "the data of the clusters, and the databases of their services",
     OWN_FILES,
@@ -98,8 +101,10 @@ def try_look_at_host(sight: Sight, summary: DeploymentSummary) -> tuple[Mapping[
     return seen, UNCOVERED if present(seen, GUID) else (*UNCOVERED, NO_GUID)
 
 
-def without_kept(uncovered: tuple[str, ...], kept: Sequence[str]) -> tuple[str, ...]:
-    """Return what a snapshot does not cover that keeps some of the manager's own files."""
+def without_kept(uncovered: tuple[str, ...], kept: Sequence[str], *, dumped: bool = False) -> tuple[str, ...]:
+    """Return what a snapshot does not cover that keeps some of the manager's own files, or its database's dump."""
+    if dumped:
+        uncovered = tuple(DUMPED if words == HISTORY else words for words in uncovered)
     if not kept:
         return uncovered
     rest = f"what else lies on the manager host than the {len(kept)} files that are kept"

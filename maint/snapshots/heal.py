@@ -26,6 +26,7 @@ from maint.snapshots.extra_parts import truststore_finding
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import (
+    DATABASE,
     LICENSE,
     MANAGER_FILES,
     TRUSTSTORE,
@@ -185,6 +186,9 @@ def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: D
     if redacted.has(MANAGER_FILES):
         with open_part(site, redacted, MANAGER_FILES) as stream:
             writer.archive(MANAGER_FILES, stream.read)
+    if redacted.has(DATABASE):
+        with open_part(site, redacted, DATABASE) as stream:
+            writer.dump(DATABASE, stream.read)
     for cluster in clusters_in(redacted):
         writer.document(part_name(cluster), read_part(site, redacted, part_name(cluster)))
     truststore = truststore_finding(verdict.summary, redacted.has(TRUSTSTORE))

@@ -20,6 +20,7 @@ REDACTED_COPY = "deployment.redacted.json.zst"
 LICENSE = "license.txt.age"
 TRUSTSTORE = "truststore-password.age"
 MANAGER_FILES = "manager-files.tar.zst.age"
+DATABASE = "database.sql.zst.age"
 RECIPE = "RESTORE.txt"
 
 _IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven

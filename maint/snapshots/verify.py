@@ -21,10 +21,12 @@ from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
 from maint.snapshots.archive import paths
 from maint.snapshots.catalogue import files, load
+from maint.snapshots.database import read_whole
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.in_progress import remember_seen
 from maint.snapshots.manifest import ANOTHER, MANIFEST, SIGNATURE, time_of
 from maint.snapshots.parts import (
+    DATABASE,
     DEPLOYMENT,
     LICENSE,
     MANAGER_FILES,
@@ -239,6 +241,8 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
                     "it holds other files than the manifest lists",
                     hint=ANOTHER,
                 )
+        elif part.name == DATABASE:
+            read_whole(stream.read)
         else:
             drain(stream.read)
     return content

@@ -18,9 +18,11 @@ from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
 from maint.render import from_file
 from maint.snapshots.archive import paths
+from maint.snapshots.database import read_whole
 from maint.snapshots.in_progress import begin, end
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
 from maint.snapshots.parts import (
+    DATABASE,
     DEPLOYMENT,
     LICENSE,
     RECIPE,
@@ -111,6 +113,17 @@ class SnapshotWriter:
             self.forget(name)
             raise
         return tuple(found)
+
+    def dump(self, name: str, read: Read) -> None:
+        """Store a dump of a database, read it back and prove it; WorkFailed where it is not whole."""
+        part = self.write(name, read, self._for_us_too)
+        try:
+            self._read_back(part, read_whole)
+        except StoreFailed:
+            raise
+        except WorkFailed:
+            self.forget(name)
+            raise
 
     def write(self, name: str, source: Read, pack: Pack) -> Part:
         """Store one part."""
@@ -206,6 +219,7 @@ def _values(snapshot: Snapshot, settings: SiteSettings) -> Mapping[str, object]:
         "has_license": snapshot.has(LICENSE),
         "has_truststore": snapshot.has(TRUSTSTORE),
         "manager_files": list(snapshot.manager_files),
+        "has_database": snapshot.has(DATABASE),
         "host_files": [_host_file(snapshot, path, note) for path, note in snapshot.host_files.items()],
     }
 

@@ -227,3 +227,16 @@ def test_a_changed_host_key_and_a_virtual_cluster_that_refuses_are_seen(loaded):
     assert any(label.startswith("host ") and one["state"] == "FAIL" for label, one in said.items()), found.out
     (cluster,) = [one for label, one in said.items() if label.startswith("virtual cluster ")]
     assert (cluster["state"], "403" in cluster["words"]) == ("FAIL", True)
+
+
+def test_a_reason_is_told_once(loaded):
+    """What fails for the reason of another line names that line."""
+    config = loaded.lab.folder / "config.yaml"
+    text = config.read_text()
+    start = text.index("    backup:\n")
+    rest = re.split(r"\n(?=    \w)", text[start:], maxsplit=1)
+    config.write_text(text[:start] + (rest[1] if len(rest) > 1 else ""))
+    found = checks(loaded("doctor", "-o", "json")).values()
+    told = [one["words"] for one in found if one["state"] == "FAIL" and "has no `backup:`" in one["words"]]
+    assert len(told) == 1
+    assert sum("for the reason of" in one["words"] for one in found) >= 2

@@ -3,13 +3,14 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from maint.cli.after_run import tell_age
 from maint.cli.backup import rehearsal
@@ -73,12 +74,21 @@ def doctor(
     """
     ages = _age("--max-age", max_age) if max_age else None, _age("--drill-age", drill_age)
     screen = flags.screen()
-    lines = [*_examined(flags, *ages)]
+    lines = [*_once(_examined(flags, *ages))]
     found = [{"label": one.label, "state": one.state, "words": one.words, "hint": one.hint or None} for one in lines]
     rows = [[one.label, one.state, one.words + (f"  → {one.hint}" if one.hint else "")] for one in lines]
     screen.emit({"checks": found}, table(["WHAT", "STATE", "SEEN"], rows))
     states = {one.state for one in lines}
     return 1 if FAIL in states else 7 if WARN in states else 0
+
+
+def _once(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield lines; where one fails for the reason of another, it names that one and does not tell it again."""
+    told: dict[tuple[str, str], str] = {}
+    for line in lines:
+        first = told.setdefault((line.words, line.hint), line.label)
+        again = line.state == FAIL and first != line.label
+        yield replace(line, words=f"cannot be told, for the reason of `{first}`", hint="") if again else line
 
 
 def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> Iterator[Line]:

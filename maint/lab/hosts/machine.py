@@ -167,6 +167,7 @@ FACTS: dict[str, str] = {
     "iptables_backend": "legacy",  # or nf_tables
     "iptables_rules": "",  # beyond the default policies, `;` between
     "mounts_in_use": "",  # mount points that programs hold, `;` between
+    "database_refuses": "",  # the words with which the manager's database refuses a dump
     "cut_off_from": "",  # `kdc`: the realm's key distribution centre cannot be reached
     "clock_offset": "0.000012",  # seconds by which the host believes to be off
     "clock_drift": "0",  # seconds by which the clock is off in truth

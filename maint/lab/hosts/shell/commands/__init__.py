@@ -4,6 +4,7 @@ from maint.lab.hosts.shell.builtins import BUILTINS
 from maint.lab.hosts.shell.call import Command
 from maint.lab.hosts.shell.commands import (
     certificates,
+    database,
     disks,
     docker,
     files,
@@ -63,6 +64,7 @@ COMMANDS: dict[str, Command] = {
     "nproc": host.nproc,
     "openssl": certificates.openssl,
     "pidof": systemctl.pidof,
+    "pg_dump": database.pg_dump,
     "printf": BUILTINS["printf"],
     "python3": host.python3,
     "readlink": listing.readlink,
