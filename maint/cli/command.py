@@ -13,7 +13,7 @@ from msgspec.structs import FieldInfo, fields
 from typer.core import TyperCommand, TyperGroup
 
 from maint.cli.boundary import guarded
-from maint.cli.options import CHOOSING, COMMON, ESTATE, Flags, Options, Said, Several, merged, together
+from maint.cli.options import CHOOSING, COMMON, ESTATE, Flags, Options, Said, Several, merged, output, together
 from maint.errors import UsageError
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
@@ -45,7 +45,7 @@ class Command(msgspec.Struct, frozen=True):
     def build(self, name: str) -> Made:
         """Return the command as typer builds it."""
         own, records = _own(self.function)
-        shown = together(self.groups)
+        shown, common = together(self.groups), {**COMMON, "output": output(self.outputs)}
         more = {**shown, **(ESTATE if self.several else {})}
 
         def run(context: typer.Context, **values: Any) -> None:  # Any: typer hands over whatever the options hold
@@ -65,7 +65,7 @@ class Command(msgspec.Struct, frozen=True):
             screen = merged(flags, {key: shared[key] for key in COMMON}).screen
             raise typer.Exit(guarded(screen, work, self.outputs))
 
-        parameters = [_CONTEXT, *own, *declared(more), *declared(COMMON)]
+        parameters = [_CONTEXT, *own, *declared(more), *declared(common)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it from here
         run.__annotations__ = {one.name: one.annotation for one in parameters}
         text = inspect.getdoc(self.function)

@@ -173,6 +173,10 @@ class ConfiguredSite:
         from maint.adapters.sign import load_or_make_key
 
         reference = self._backup.fingerprint_key
+        if not reference and self.settings.shared_state_key and not (self.state / "keys" / "fingerprint").exists():
+            from maint.engine.shared_runs import adopt_fingerprint_key
+
+            adopt_fingerprint_key(self)
         return self.secrets.resolve(reference) if reference else load_or_make_key(self.state / "keys", "fingerprint")
 
     def virtual_cluster(self, name: str) -> "VirtualClusterClient":

@@ -137,10 +137,16 @@ def _texts(help_text: str, *names: str) -> tuple[object, object]:
     return Annotated[list[str] | None, typer.Option(*names, help=help_text)], None
 
 
+def output(more: Sequence[str] = ()) -> tuple[object, object]:
+    """Return how `-o` is declared, for a command that prints more than tables, JSON and YAML as well."""
+    words = ["table", "json", "yaml", *more]
+    return _text(f"{', '.join(words[:-1])} or {words[-1]}.", "-o", "--output")
+
+
 COMMON: Options = {
     "site": _texts("Which site of the config.", "--site"),
     "config": _text("The config file.", "--config"),
-    "output": _text("table, json or yaml.", "-o", "--output"),
+    "output": output(),
     "quiet": _switch("Only errors and warnings.", "-q", "--quiet"),
     "verbose": _switch("Every step of the way.", "-v", "--verbose"),
     "color": _text("always, never or auto.", "--color"),

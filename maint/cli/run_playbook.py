@@ -23,6 +23,7 @@ from maint.engine.load import Library
 from maint.engine.lock import site_lock
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession, let_go
+from maint.engine.shared_runs import only_one
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
@@ -116,6 +117,8 @@ def prepared(
         What `follow` carries out; None where it was only to be shown, or is done already.
     """
     key = run_key.asked(flags, text)
+    if key:
+        _learn(flags, site, screen)
     if past := run_key.earlier(site, key):
         return _again(flags, site, screen, past)
     limit, begun = limit_of(flags), site.clock.monotonic()
@@ -200,6 +203,7 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
     """
     with opened(replace(flags, vendor=True), warn_of_window=False) as (site, screen):
         said = by_lane(given or {})
+        _learn(flags, site, screen)
         past = journal.find(site.state, run) if run else _only_one(site, said)
         if past is None or not past.resumable:
             return _nothing(site, screen, past, said)
@@ -210,6 +214,15 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
             return follow(site, screen, session, past.plan)
         finally:
             show_output(site, screen, journal.find(site.state, past.id))
+
+
+def _learn(flags: Flags, site: ConfiguredSite, screen: Screen) -> None:
+    """Learn of runs that other machines began; a dry run knows those that are known here."""
+    if site.settings.shared_state_key is None or flags.dry_run:
+        return
+    doing = "learning of runs"
+    with site_lock(site.state, site.settings.name, doing, site.clock), only_one(site, doing, screen.say):
+        pass
 
 
 def _taken_up(
@@ -294,14 +307,22 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
         Refused: it has ended, so that there is nothing to give up, or it still works.
     """
     with opened(flags) as (site, screen):
+        _learn(flags, site, screen)
         past = journal.find(site.state, run)
         if not past.resumable:
             raise Refused(f"run {past.id} is {past.state}", hint="only a run that stopped before its end is dismissed")
         if flags.dry_run:
             screen.say(f"run {past.id} ({past.plan.source}) would be dismissed")
             return 0
-        with site_lock(site.state, site.settings.name, f"dismissing run {past.id}", site.clock):
+        doing = f"dismissing run {past.id}"
+        with (
+            site_lock(site.state, site.settings.name, doing, site.clock),
+            only_one(site, doing, screen.say) as shared,
+        ):
             journal.dismiss(site.state, past, site.clock.now(), reason)
+            if shared is not None:
+                shared.follow(past)
+                shared.end(past.id)
             outcomes.forget_run(site.state, past.id)
             if RESTORING & {action.kind for action in past.plan.actions} and (problem := let_go(site, past.id)):
                 screen.warn(problem)

@@ -86,7 +86,7 @@ def _line(past: RunState, index: int, action: Action) -> Line:
     elif record.begun:
         outcome = "begun"
     partly = record.result is not None and record.result.partly
-    return Line(action.name, action.target, action.effect.name, outcome, detail, partly, record.at)
+    return Line(action.name, action.target, action.effect.name, outcome, detail, partly, record.at, record.began)
 
 
 def folder(state: Path) -> Path:

@@ -16,6 +16,14 @@ def folder(name: str) -> Traversable:
     raise FileNotFoundError(f"{name}/ is missing from this installation")
 
 
+def changelog() -> str:
+    """Return what is new in each version; FileNotFoundError where it is missing."""
+    place = folder("playbooks")
+    inside = files("maint") / "_bundled" / "CHANGELOG.md"
+    found = inside if inside.is_file() else Path(str(place)).parent / "CHANGELOG.md"
+    return found.read_text(encoding="utf-8")
+
+
 def playbooks() -> dict[str, str]:
     """Return the shipped playbooks: name (without `.yaml`) → text, in order."""
     found = sorted((item for item in folder("playbooks").iterdir()), key=lambda item: item.name)

@@ -58,6 +58,9 @@ def _strangers(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
 def _shared(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
     """A shared state is reached as the backups are, and lies beside them."""
     if site.shared_state is None:
+        if site.shared_state_key is not None:
+            words, hint = "seals nothing without a shared_state", "add shared_state, or leave the key out"
+            yield BrokenRule((*path, "shared_state_key"), words, hint)
         return
     here = (*path, "shared_state")
     if site.backup is None and site.shared_state.startswith("s3:"):

@@ -161,7 +161,7 @@ class Accepted(Strict):
 
     check: Text = Field(description="id of the check", examples=["os.selinux"])
     hosts: tuple[Text, ...] = Field(
-        default=(), description="hosts it is accepted for; all when left out", examples=[["ecs-1"]]
+        default=(), description="hosts it is accepted for; all when left out", examples=[["cm"]]
     )
     reason: Said = Field(description="why", examples=["agreed with security"])
     owner: Said = Field(description="who answers for it", examples=["ops"])
@@ -171,16 +171,16 @@ class Accepted(Strict):
 class HostSettings(Strict):
     """A host of the platform."""
 
-    name: Name = Field(description="how maint calls it", examples=["ecs-1"])
+    name: Name = Field(description="how maint calls it", examples=["cm"])
     address: Address = Field(
         default=None,
         validate_default=True,
         description="where SSH reaches it; its name when left out",
-        examples=["10.0.0.21"],
+        examples=["cm.example.internal"],
     )
     port: Port | None = Field(default=None, description="SSH port when it differs", examples=[22])
     groups: tuple[Name, ...] = Field(
-        default=(), description="base, ecs, ecs-master, manager, or names of your own", examples=[["ecs-master", "ecs"]]
+        default=(), description="base, ecs, ecs-master, manager, or names of your own", examples=[["manager"]]
     )
 
 
@@ -229,6 +229,7 @@ class S3Bucket(Strict):
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that its service must chain to", examples=["/etc/maint/offsite-ca.pem"]
     )
+    lock: Duration | None = Field(default=None, description="object lock, as for all", examples=["35d"])
 
 
 class S3Settings(Strict):
@@ -250,6 +251,14 @@ class S3Settings(Strict):
     )
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that the service must chain to", examples=["/etc/maint/s3-ca.pem"]
+    )
+    lock: Duration | None = Field(
+        default=None,
+        description="object lock: how long nobody can remove what is written; the bucket must have been made with it",
+        examples=["35d"],
+    )
+    lock_mode: Literal["compliance", "governance"] = Field(
+        default="compliance", description="governance: whoever has the right to may remove it all the same"
     )
     buckets: tuple[S3Bucket, ...] = Field(default=(), description="buckets that are reached in another way")
 
@@ -410,10 +419,10 @@ class Site(Strict):
     hooks: Hooks | None = Field(default=None, description="programs that run around each run")
     notify: tuple[NoticeSettings, ...] = Field(default=(), description="who is told of what")
     shared_state: StoreAddress | None = Field(
-        default=None,
-        description="a path that several machines mount, sftp://HOST/PATH or s3://BUCKET/PREFIX, that tells"
-        " them which one works on the site; left out where one machine works on it",
-        examples=["s3://maint-state/sites"],
+        default=None, description="where machines that share this site meet", examples=["s3://maint/state"]
+    )
+    shared_state_key: Reference | None = Field(
+        default=None, description="their age key, which seals runs there", examples=["file:/etc/maint/shared"]
     )
     history: HistorySettings | None = Field(
         default=None, description="old runs are forgotten after each run; left out, by `playbook history --prune` alone"

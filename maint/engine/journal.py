@@ -39,6 +39,7 @@ class Record(msgspec.Struct):
     result: Result | None = None  # how it ended, None while it has not
     notes: dict[str, Json] = msgspec.field(default_factory=dict)  # what it wrote down on the way, last value per key
     at: str = ""  # when it ended last, "" while it has not
+    began: str = ""  # when it began last
 
     @property
     def settled(self) -> bool:
@@ -347,7 +348,7 @@ def _take_action(past: RunState, index: int, line: Mapping[str, Json]) -> None:
         raise ValueError
     record = past.record(index)
     if line["what"] == "intent":
-        past.records[index] = msgspec.structs.replace(record, begun=True, result=None)
+        past.records[index] = msgspec.structs.replace(record, begun=True, result=None, began=str(line.get("time", "")))
     elif line["what"] == "note":
         record.notes[str(line["key"])] = line["value"]
     elif line["what"] == "outcome":

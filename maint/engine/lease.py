@@ -225,6 +225,11 @@ class Lease:
                 self._store.remove(_name(self._site, old))
         return True
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether another machine has it."""
+        return self._lost
+
     def works_on(self, run: str) -> None:
         """Name the run from the next row on."""
         self._mine = msgspec.structs.replace(self._mine, run=run)

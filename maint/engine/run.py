@@ -1,6 +1,6 @@
 """Carry a plan out: intent on disk, then the act, then its outcome on disk; everything else follows from that."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 
@@ -18,6 +18,7 @@ from maint.errors import (
     Interrupted,
     MaintError,
     Refused,
+    StoreFailed,
     Unfinished,
     UnknownName,
     WorkFailed,
@@ -33,6 +34,10 @@ from maint.steps.registry import STEPS
 from maint.steps.step import skipped
 
 
+def _nobody() -> None:
+    """Tell nobody: no other machine works on the site."""
+
+
 class StepContext:
     """One action under way (ports.Work)."""
 
@@ -45,8 +50,10 @@ class StepContext:
         resumed: bool,
         notes: Mapping[str, Json],
         answers: Mapping[str, Json] | None = None,
+        told: Callable[[], None] = _nobody,
     ) -> None:
         self.answers = answers or {}
+        self._told = told
         self._journal = journal
         self._index = index
         self._notes = dict(notes)
@@ -58,6 +65,8 @@ class StepContext:
         """Write down, on disk before this returns; never a secret."""
         self._journal.write("note", index=self._index, key=key, value=value)
         self._notes[key] = value
+        with suppress(StoreFailed):  # what was done is done; the next act is not begun unless it is told
+            self._told()
 
     def noted(self, key: str) -> Json:
         """Return what was last written down under a key."""
@@ -71,6 +80,7 @@ class Runner:
         limit: seconds for the steps themselves; those that put things back and clean up have their own limits.
         limit_of: the operator's limit of which those seconds are left.
         lease: what must be ours before each act, None where no other machine works on the site.
+        told: lets other machines know what stands in the journal, before each act; StoreFailed where it cannot.
     """
 
     def __init__(
@@ -82,9 +92,11 @@ class Runner:
         limit: float | None = None,
         limit_of: float | None = None,
         lease: Lease | None = None,
+        told: Callable[[], None] = _nobody,
     ) -> None:
         self._limit = (limit, limit_of)
         self._lease = lease
+        self._told = told
         self._plan = plan
         self._site = site
         self._journal = journal
@@ -211,6 +223,9 @@ class Runner:
     def _act(self, index: int, action: Action) -> Iterator[Event]:
         work = self._work(index, action)
         yield from self._write(index, action, "intent")
+        if action.effect > Effect.READ:
+            with suppress(*([StoreFailed] if action.kind == CloseWindow.kind else [])):
+                self._told()
         self._begun.add(index)
         self._fresh.add(index)
         self._changed = self._changed or action.effect > Effect.READ
@@ -239,6 +254,7 @@ class Runner:
                 resumed=record.begun,
                 notes=record.notes,
                 answers=self._answers(action),
+                told=self._told if action.effect > Effect.READ else _nobody,
             )
         return self._works[index]
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from maint.config.actor import actor
@@ -13,6 +14,7 @@ from maint.engine.lease import Lease
 from maint.engine.lock import is_held, site_lock
 from maint.engine.run import Runner
 from maint.engine.run_conflicts import refuse_conflicting
+from maint.engine.shared_runs import SharedRuns, shared_runs
 from maint.errors import Locked, PartlyDone, Refused, WorkFailed
 from maint.model.events import Event
 from maint.model.formatting import show_time
@@ -54,6 +56,7 @@ class RunSession:
         self._past = past
         self._limit = (limit, limit_of)
         self._lease: Lease | None = None
+        self._shared: SharedRuns | None = None
         self.run_id = past.id if past else ""
 
     def events(self) -> Generator[Event | str, None, None]:
@@ -69,21 +72,32 @@ class RunSession:
             return
         doing = f"playbook {self._plan.source}" + (f", taking up run {self._past.id}" if self._past else "")
         with site_lock(self._site.state, self._plan.site, doing, self._site.clock):
-            if self._past is not None:  # it may have been taken up by another process before the lock was ours
-                self._past = _as_known(self._past, journals.find(self._site.state, self._past.id))
-            else:
-                _refuse_begun(self._site.state, str(self._options.get("run_key") or ""))
-            refuse_conflicting(self._plan, self._site.state, self.run_id)
             yield from self._leased(doing)
+
+    def _refuse_overtaken(self) -> None:
+        if self._past is not None:  # it may have been taken up by another process before the lock was ours
+            now = journals.find(self._site.state, self._past.id)
+            if self._shared is not None:
+                _refuse_ended(self._past, now)
+            self._past = _as_known(self._past, now)
+        else:
+            _refuse_begun(self._site.state, str(self._options.get("run_key") or ""))
+        refuse_conflicting(self._plan, self._site.state, self.run_id)
 
     def _leased(self, doing: str) -> Generator[Event | str, None, None]:
         """Go on as the only one of all machines, where they share their state."""
         if self._site.shared is not None:
             owned = owner(self._site)
             self._lease = Lease(self._site.shared, self._plan.site, self._site.clock, owned, doing)
+            self._shared = shared_runs(self._site)
         try:
             if self._lease is not None:
                 yield from self._lease.take()
+            if self._shared is not None:
+                yield from self._shared.sync()
+            self._refuse_overtaken()
+            if self._shared is not None:
+                self._shared.follow(self._past)
             yield from self._close_window()
             yield from self._run(stored=True)
         finally:
@@ -104,7 +118,8 @@ class RunSession:
             if self._lease is not None:
                 self._lease.works_on(journal.id)
                 _tell_of_takeover(journal, self._lease, self._site)
-            runner = Runner(self._plan, self._site, journal, self._past, *self._limit, lease=self._lease)
+            told = partial(self._tell, journal.id)
+            runner = Runner(self._plan, self._site, journal, self._past, *self._limit, lease=self._lease, told=told)
             if stored:
                 yield from filter(None, hooks.before(self._site, journal, self._plan, resumed=self._past is not None))
             if needed := self._needed() if stored else ():
@@ -116,9 +131,9 @@ class RunSession:
                 failure = error
             finally:
                 over = bool(needed) and not journals.find(self._site.state, journal.id).resumable
-                problem = let_go(self._site, journal.id) if over else ""
-            if problem:
-                yield problem
+                problems = [let_go(self._site, journal.id)] if over else []
+                problems += [self._tell_end(journal.id)] if self._shared else []
+            yield from filter(None, problems)
             if stored:
                 yield from hooks.after(self._site, journal, self._plan, failure, partly=bool(runner.partly))
             if failure is not None:
@@ -129,6 +144,21 @@ class RunSession:
                 detail=[result.detail for result in runner.partly],
                 hint="; ".join(result.hint for result in runner.partly if result.hint) or "see what is left above",
             )
+
+    def _tell(self, run: str) -> None:
+        """Let other machines know what stands in the journal; one that lost its lease has no say."""
+        if self._shared is not None and self._lease is not None and not self._lease.is_lost:
+            self._shared.push(run)
+
+    def _tell_end(self, run: str) -> str:
+        """Let other machines know how the run ended; return why that failed, "" where it did not."""
+        if self._shared is None or self._lease is None or self._lease.is_lost:
+            return ""
+        try:
+            self._shared.ended(run)
+        except WorkFailed as failure:
+            return f"other machines take run {run} for unfinished until this one works on the site: {failure.message}"
+        return ""
 
     def _needed(self) -> Collection[str]:
         """Return the snapshots that must stay until the run has ended, on whichever machine somebody prunes."""
@@ -176,6 +206,14 @@ def _refuse_begun(state: Path, key: str) -> None:
     past = journals.of_key(state, key) if key else None
     if past is not None and past.state not in ("refused", "dismissed"):
         raise Locked(f"another process began run {past.id} under this key: it is {past.state}", hint="type it again")
+
+
+def _refuse_ended(before: RunState, now: RunState) -> None:
+    # What was learnt of it only now may have done what this attempt is for.
+    if not now.resumable:
+        raise Refused(f"run {now.id} is {now.state} by now", hint="`maint playbook history` says what became of it")
+    if len(now.attempts) != len(before.attempts):
+        raise Refused(f"run {now.id} was taken up by another machine meanwhile", hint="look at it, and resume it again")
 
 
 def _as_known(before: RunState, now: RunState) -> RunState:

@@ -1,6 +1,7 @@
 """The report of a run: Markdown and HTML for people, rendered from the same values as its JSON."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ class Line(msgspec.Struct, frozen=True):
     detail: str
     partly: bool = False  # done, but for what the detail says is left
     at: str = ""  # when it ended
+    began: str = ""
 
 
 class Back(msgspec.Struct, frozen=True):
@@ -69,7 +71,10 @@ class RunReport(msgspec.Struct, frozen=True):
             "ended": self.ended,
             "state": self.state,
             "reason": self.reason,
-            "actions": [{name: getattr(line, name) for name in Line.__struct_fields__} for line in self.lines],
+            "actions": [
+                {**{name: getattr(line, name) for name in Line.__struct_fields__}, "seconds": _seconds(line)}
+                for line in self.lines
+            ],
             "left": list(self.left),
             "lists": {heading: list(items) for heading, items in self.lists.items()},
             "version": self.version,
@@ -79,9 +84,34 @@ class RunReport(msgspec.Struct, frozen=True):
         }
 
 
+def _seconds(line: Line) -> float | None:
+    """Return how long an action took, in seconds; None where it has not ended."""
+    if not (line.began and line.at) or line.at < line.began:
+        return None
+    return round((datetime.fromisoformat(line.at) - datetime.fromisoformat(line.began)).total_seconds(), 3)
+
+
+def bars(report: RunReport) -> Sequence[Mapping[str, float] | None]:
+    """Return where each action lies in the run's time: `start` and `length` in percent; None where it never ended."""
+    timed = [line for line in report.lines if _seconds(line) is not None]
+    if not timed:
+        return [None] * len(report.lines)
+    begin = min(datetime.fromisoformat(line.began) for line in timed)
+    whole = max((max(datetime.fromisoformat(line.at) for line in timed) - begin).total_seconds(), 0.001)
+    return [_bar(line, begin, whole) for line in report.lines]
+
+
+def _bar(line: Line, begin: datetime, whole: float) -> Mapping[str, float] | None:
+    took = _seconds(line)
+    if took is None:
+        return None
+    start = (datetime.fromisoformat(line.began) - begin).total_seconds()
+    return {"start": round(100 * start / whole, 2), "length": round(max(100 * took / whole, 0.5), 2)}
+
+
 def write(report: RunReport, folder: Path) -> Mapping[str, Path]:
     """Write the report as Markdown and HTML, private to the owner; return the files by kind."""
-    values: dict[str, object] = {"report": report.to_json()}
+    values: dict[str, object] = {"report": report.to_json(), "bars": bars(report)}
     paths = {"md": folder / f"{report.id}.md", "html": folder / f"{report.id}.html"}
     for kind, path in paths.items():
         text = from_file(f"run.{kind}.j2", values, html=kind == "html")

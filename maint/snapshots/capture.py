@@ -254,7 +254,7 @@ def _take_database(site: Site, writer: SnapshotWriter) -> None:
     except StoreFailed:
         raise
     except WorkFailed as failure:
-        raise WorkFailed(": ".join([failure.message, *failure.detail[:1]])) from failure
+        raise WorkFailed(": ".join([failure.message, *failure.detail[:1]]), hint=failure.way_on) from failure
 
 
 def _there(sight: Sight, host: str, paths: Sequence[str]) -> Sequence[str]:

@@ -206,3 +206,37 @@ def test_nothing_is_well_and_failed_under_one_name(lost):
     lines = lost("doctor", "-o", "json").json["checks"]
     well, failed = ({one["label"] for one in lines if one["state"] == state} for state in ("ok", "FAIL"))
     assert {"manager", "snapshots"} <= failed and not well & failed
+
+
+def test_each_host_and_each_virtual_cluster_is_tried(loaded):
+    said = checks(loaded("doctor", "-o", "json"))
+    assert "let us in over SSH" in said["hosts"]["words"]
+    (cluster,) = [one for label, one in said.items() if label.startswith("virtual cluster ")]
+    assert (cluster["state"], "lets" in cluster["words"]) == ("ok", True)
+
+
+def test_a_changed_host_key_and_a_virtual_cluster_that_refuses_are_seen(loaded):
+    known = loaded.lab.folder / "ssh/known_hosts"
+    lines = known.read_text().splitlines(True)
+    places, keys = zip(*(line.split(" ", 1) for line in lines), strict=True)
+    known.write_text("".join(f"{place} {key}" for place, key in zip(places, keys[1:] + keys[:1], strict=True)))
+    loaded.lab.break_("virtual-cluster", "vc-forbidden")
+    found = loaded("doctor", "-o", "json")
+    assert found.code == 1
+    said = checks(found)
+    assert any(label.startswith("host ") and one["state"] == "FAIL" for label, one in said.items()), found.out
+    (cluster,) = [one for label, one in said.items() if label.startswith("virtual cluster ")]
+    assert (cluster["state"], "403" in cluster["words"]) == ("FAIL", True)
+
+
+def test_a_reason_is_told_once(loaded):
+    """What fails for the reason of another line names that line."""
+    config = loaded.lab.folder / "config.yaml"
+    text = config.read_text()
+    start = text.index("    backup:\n")
+    rest = re.split(r"\n(?=    \w)", text[start:], maxsplit=1)
+    config.write_text(text[:start] + (rest[1] if len(rest) > 1 else ""))
+    found = checks(loaded("doctor", "-o", "json")).values()
+    told = [one["words"] for one in found if one["state"] == "FAIL" and "has no `backup:`" in one["words"]]
+    assert len(told) == 1
+    assert sum("for the reason of" in one["words"] for one in found) >= 2

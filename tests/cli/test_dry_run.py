@@ -70,6 +70,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "vc run logs": ("--id", "1", "--type", "driver/stdout"),
     "vc run kill": ("--id", "1"),
     "vc spark submit": ("@LAB@/config.yaml",),
+    "generate bundle": ("--to", "@NEW@/bundle.tar.gz"),
+    "generate man": ("--to", "@NEW@/man"),
     "config init": ("@NEW@/config.yaml",),
 }
 PROVING = {"kinit", "klist", "kdestroy"}  # whether a keytab opens its account, in a private folder

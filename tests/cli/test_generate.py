@@ -7,9 +7,12 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
-from maint.cli.app import COMMANDS
+from maint.cli.app import COMMANDS, app
+from maint.cli.help.manual import pages
 from maint.cli.help.output_schemas import schema_of
+from tests.cli.test_outputs import fits
 from tests.steps.operator import environment, maint
 
 
@@ -20,16 +23,36 @@ def test_the_manual_tells_every_command_and_exit_code():
     assert [code for code in (0, 1, 2, 3, 4, 5, 6, 7, 8, 70) if rf"\fB{code}\fR" not in page] == []
 
 
-def test_the_manual_is_sound_roff(tmp_path):
-    program = shutil.which("man")
-    if program is None:
-        pytest.skip("man is at hand in few test environments")
-    file = tmp_path / "maint.1"
-    file.write_text(maint("generate", "man").out)
-    words = [program, "--warnings", "-E", "UTF-8", "-l", str(file)]
-    ran = subprocess.run(words, env=environment(MANWIDTH="80"), capture_output=True, text=True, check=True)
-    assert ran.stderr == ""
-    assert "maint backup prune" in ran.stdout or "backup prune" in ran.stdout
+def test_every_command_has_a_page_and_all_are_sound_roff(tmp_path):
+    pages = tmp_path / "man1"
+    assert maint("generate", "man", "--to", str(pages), "--dry-run").code == 0
+    assert not pages.exists()
+    assert maint("generate", "man", "--to", str(pages)).code == 0
+    names = {"maint.1", *(f"maint-{name.replace(' ', '-')}.1" for name in COMMANDS)}
+    assert {path.name for path in pages.iterdir()} == names
+    if groff := shutil.which("groff"):  # what `man --warnings` calls, once for all pages
+        words = [groff, "-man", "-ww", "-Tutf8", "-P-c", *map(str, sorted(pages.iterdir()))]
+        ran = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert ran.stderr == ""
+        assert "maint backup list" in ran.stdout
+    if mandoc := shutil.which("mandoc"):
+        words = [mandoc, "-T", "lint", "-W", "warning", *map(str, sorted(pages.iterdir()))]
+        said = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
+        assert [line for line in said if "missing date" not in line] == []
+    if program := shutil.which("man"):
+        words = [program, "--warnings", "-E", "UTF-8", "-l", str(pages / "maint-vc-run-list.1")]
+        ran = subprocess.run(words, env=environment(MANWIDTH="80"), capture_output=True, text=True, check=True)
+        assert ran.stderr == ""
+        assert "maint vc run list [OPTIONS]" in ran.stdout
+
+
+def test_a_page_tells_example_options_and_neighbours():
+    page = pages(typer.main.get_command(app))["maint-host-check.1"]
+    assert "maint host check" in page
+    assert r"\-\-hosts\-in" in page
+    assert "junit or nagios" in page  # what this command alone prints
+    assert r"\fBmaint\-host\-trust\fR(1)" in page
+    assert ".SH EXAMPLE" in page
 
 
 def test_no_line_of_the_manual_is_taken_for_a_request():
@@ -44,28 +67,6 @@ def test_the_schema_of_the_config_knows_every_key():
     assert set(schema["properties"]) == {"state", "report", "sites"}
     assert {"manager", "backup", "metrics"} <= set(schema["$defs"]["Site"]["properties"])
     assert schema["$defs"]["Site"]["additionalProperties"] is False
-
-
-def fits(value, schema, definitions):
-    """Whether a value fits a schema, as far as our schemas of output go."""
-    if "$ref" in schema:
-        return fits(value, definitions[schema["$ref"].rpartition("/")[2]], definitions)
-    if "anyOf" in schema:
-        return any(fits(value, one, definitions) for one in schema["anyOf"])
-    if "enum" in schema or "const" in schema:
-        return value in schema.get("enum", [schema.get("const")])
-    kinds = {"string": str, "boolean": bool, "number": (int, float), "integer": int, "null": type(None)}
-    kinds |= {"object": dict, "array": list}
-    types = schema.get("type", list(kinds))
-    if not isinstance(value, tuple(kinds[one] for one in ([types] if isinstance(types, str) else types))):
-        return False
-    if isinstance(value, list):
-        return all(fits(one, schema.get("items", {}), definitions) for one in value)
-    if isinstance(value, dict):
-        inner = schema.get("properties", {})
-        lacking = set(schema.get("required", ())) - set(value)
-        return not lacking and all(fits(one, inner.get(key, {}), definitions) for key, one in value.items())
-    return True
 
 
 @pytest.mark.parametrize(

@@ -25,3 +25,9 @@ def test_the_sample_shows_every_key() -> None:
         steps = key.name.replace(".NAME", ".prod").replace("[]", ".0").split(".")
         path = tuple(int(step) if step.isdigit() else step for step in steps)
         assert path in document, key.name
+
+
+def test_the_example_host_is_the_managers_whose_files_a_backup_reads() -> None:
+    (line,) = [line for line in sample().splitlines() if "- name: cm " in line]
+    after = sample().split(line)[1]
+    assert 'groups: ["manager"]' in after.split("virtual_clusters:")[0]

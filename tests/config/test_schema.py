@@ -53,6 +53,7 @@ sites:
     metrics: metrics/maint.prom
     hooks: {{before_run: [[/bin/may-we, prod]], after_run: [[/bin/free]], on_failure: [[/bin/ticket]], timeout: 5s}}
     shared_state: sftp://maint@state.example.internal/srv/state
+    shared_state_key: file:/etc/maint/shared-state-key
     notify:
       - name: night-shift
         on: [failure, recovered]
@@ -109,6 +110,7 @@ def test_every_key_of_the_promised_sample_reaches_the_settings(tmp_path: Path) -
     assert site.hooks
     assert (site.hooks.before_run, site.hooks.timeout) == ((("/bin/may-we", "prod"),), 5.0)
     assert site.shared_state == "sftp://maint@state.example.internal/srv/state"
+    assert site.shared_state_key == "file:/etc/maint/shared-state-key"
     (notice,) = site.notify
     assert notice.webhook and notice.mail and notice.ping and notice.exec
     assert (notice.on, notice.verbs, notice.timeout) == (("failure", "recovered"), ("backup create",), 5.0)
@@ -159,6 +161,11 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
             "sftp://maint@state.example.internal/srv/state",
             "^s3://bucket/maint/",
             "must differ from the stores of the backups",
+        ),
+        (
+            "shared_state: sftp://maint@state.example.internal/srv/state\n    shared_state_key: file",
+            "shared_state_key: ^file",
+            "seals nothing without a shared_state",
         ),
         ("tls_port: 7183", "tls_port: ^7180", "must differ from plain_port"),
         ("host: cm.example.internal\n", "host: ^https://cm.example.internal\n", "must be a host name"),

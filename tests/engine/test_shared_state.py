@@ -1,33 +1,39 @@
 """A run on a site that several machines work on: two state folders, one shared folder."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
 from maint.cli.composition import ConfiguredSite
+from maint.config.schema import BackupSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.engine import journal as journals
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
-from maint.errors import Locked
+from maint.engine.lock import site_lock
+from maint.engine.shared_runs import only_one
+from maint.errors import Locked, Refused, WorkFailed
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
 
 HEAD = "name: x\nsummary: X.\n"
 A, B = "  - {name: A, do: try.change, with: {target: a}}\n", "  - {name: B, do: try.change, with: {target: b}}\n"
 READ = "  - {name: R, do: try.read, with: {target: r}}\n"
+KEY = os.environ.get("MAINT_TEST_KEY") or AgeSeal().new_identity()[0].reveal()
 TAIL = "finally:\n  - {name: F, do: try.change, with: {target: closed}}\n"
 
 
 def machine(folder: Path, name: str) -> Bench:
-    """Return a machine with a state folder of its own; what it does is written beside that."""
-    (folder / name).mkdir(exist_ok=True)
-    site = site_in(folder / name)
-    settings = site.settings.model_copy(update={"shared_state": str(folder / "shared")})
-    return Bench(ConfiguredSite(settings, ReferencedSecrets(folder, {}), lambda words: None))
+    """Return a machine with a state folder of its own; what all of them do is written beside that."""
+    site = site_in(folder)
+    changes = {"state": folder / name, "shared_state": str(folder / "shared"), "shared_state_key": "env:SHARED"}
+    settings = site.settings.model_copy(update=changes)
+    return Bench(ConfiguredSite(settings, ReferencedSecrets(folder, {"SHARED": KEY}), lambda words: None))
 
 
 @pytest.fixture
@@ -119,6 +125,106 @@ def test_the_window_that_it_opened_is_closed_even_by_a_machine_that_lost_its_lea
     closing = replace(plan.actions[-1], kind="window.close")
     assert isinstance(one.fails(replace(plan, actions=[*plan.actions[:-1], closing])), LeaseLost)
     assert one.did == ["a", "closed"]
+
+
+FAILING = HEAD + "steps:\n" + A + "  - {name: B, do: try.change, with: {target: b, fail: once, count: 1}}\n" + TAIL
+
+
+def take_up(bench: Bench, run: str) -> None:
+    """Take a run up, as `playbook resume` does."""
+    learn(bench)
+    past = journals.find(bench.site.state, run)
+    bench.run(past.plan, past=past)
+
+
+def learn(bench: Bench) -> list[str]:
+    told: list[str] = []
+    with site_lock(bench.site.state, "prod", "learning", bench.site.clock), only_one(bench.site, "x", told.append):
+        pass
+    return told
+
+
+def shared_runs(bench: Bench) -> list[str]:
+    return list(bench.site.shared.names("prod/runs"))
+
+
+def test_a_run_that_stopped_on_one_machine_is_taken_up_on_another(one, other):
+    one.fails(FAILING)
+    run = journals.history(one.site.state)[0].id
+    assert journals.history(other.site.state) == []
+    take_up(other, run)
+    assert one.did == ["a", "b", "closed", "b", "closed"]
+    assert journals.find(other.site.state, run).state == "done"
+    assert shared_runs(other) == []
+
+
+def test_a_run_that_another_machine_ended_is_not_taken_up_again_by_the_first(one, other):
+    one.fails(FAILING)
+    run = journals.history(one.site.state)[0].id
+    take_up(other, run)
+    assert learn(one) == [f"run {run} was brought to its end by another machine"]
+    past = journals.find(one.site.state, run)
+    assert (past.state, "another machine" in past.detail) == ("dismissed", True)
+
+
+def test_a_run_that_another_machine_went_on_with_is_known_as_it_is_now(one, other):
+    text = FAILING.replace("count: 1", "count: 9")
+    one.fails(text)
+    run = journals.history(one.site.state)[0].id
+    with pytest.raises(WorkFailed):
+        take_up(other, run)
+    stale = journals.find(one.site.state, run)
+    with pytest.raises(Refused, match="taken up by another machine"):
+        one.run(stale.plan, past=stale)
+    assert len(journals.find(one.site.state, run).attempts) == 2
+    assert one.did == ["a", "b", "closed", "b", "closed"]
+
+
+def test_what_is_needed_to_undo_goes_along_with_its_content(one, other, monkeypatch):
+    apply = Changing.apply
+
+    def keeping(step, action, site, work):
+        if action.target == "a":
+            work.note("kept", site.undo.keep(b"as it was"))
+            (site.state / "window.json").write_text("{}")
+            work.note("opened", True)
+        return (yield from apply(step, action, site, work))
+
+    monkeypatch.setattr(Changing, "apply", keeping)
+    one.fails(FAILING)
+    learn(other)
+    past = journals.history(other.site.state)[0]
+    assert other.site.undo.fetch(past.record(0).notes["kept"]) == b"as it was"
+    assert (other.site.state / "window.json").read_text() == "{}"
+    shared = [path.read_bytes() for path in (other.site.state.parent / "shared").rglob("*") if path.is_file()]
+    assert shared
+    assert not any(b"as it was" in content for content in shared)
+
+
+def test_nothing_in_the_shared_state_is_believed_that_was_not_written_with_its_key(one, other):
+    one.fails(FAILING)
+    shared = other.site.state.parent / "shared"
+    first = min((shared / "prod/runs").rglob("00000001"))
+    content = first.read_bytes()
+    first.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
+    with pytest.raises(Refused, match="was not written with the key"):
+        learn(other)
+    assert journals.history(other.site.state) == []
+
+
+def test_a_run_that_ended_well_leaves_nothing_in_the_shared_state(one, other):
+    one.run(HEAD + "steps:\n" + A + B)
+    assert shared_runs(one) == []
+    assert list((one.site.state / "runs").glob("*.shared")) == []
+    assert learn(other) == []
+
+
+def test_one_key_of_fingerprints_serves_all_machines(one, other):
+    one.site.settings = one.site.settings.model_copy(update={"backup": BackupSettings(store="/nowhere")})
+    other.site.settings = other.site.settings.model_copy(update={"backup": BackupSettings(store="/nowhere")})
+    key = one.site.fingerprint_key.reveal()
+    learn(one)
+    assert other.site.fingerprint_key.reveal() == key
 
 
 def test_a_lease_that_was_taken_over_is_told_and_stands_in_the_journal(one, other):

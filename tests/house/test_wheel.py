@@ -77,6 +77,7 @@ def test_it_shows_its_help(run: Run) -> None:
     topics = run("help").stdout.split()
     assert [path.stem for path in (PACKAGE / "help").glob("*.md") if path.stem not in (*topics, "README")] == []
     assert run("help", "restore").stdout.startswith("# Restore")
+    assert run("help", "changelog").stdout == (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_the_wheel_holds_playbooks_templates_and_help_and_no_tests(wheel: Path) -> None:
@@ -88,6 +89,18 @@ def test_the_wheel_holds_playbooks_templates_and_help_and_no_tests(wheel: Path) 
     assert {"maint/lab/data/deployment-example.json", "maint/py.typed"} <= names
     assert {name.split("/")[0] for name in names} == {"maint", f"maint-{maint.__version__}.dist-info"}
     assert [name for name in names if name.endswith(".py") and "test" in name.rpartition("/")[2]] == []
+
+
+def test_the_wheel_is_the_same_bytes_whenever_and_wherever_it_is_built(wheel: Path, tmp_path: Path) -> None:
+    """The one was built from the sdist, the other from the checkout: other places, other times of files."""
+    words = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    environ = {**os.environ, "TZ": "Pacific/Auckland"}
+    subprocess.run(words, check=True, capture_output=True, cwd=tmp_path, env=environ, umask=0o077)
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
+    subprocess.run(
+        words, check=True, capture_output=True, cwd=tmp_path, env={**environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    )
+    assert (tmp_path / wheel.name).read_bytes() != wheel.read_bytes()  # its times are those that are asked for
 
 
 def test_the_sdist_holds_all_that_a_build_and_the_tests_need(built: Path) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from maint.model.plan import Plan
 from maint.report import plots
 from maint.report.pages import write_estate, write_site
+from maint.report.run import Attempt, Line, RunReport, bars, write
 from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, HostResult, Run, Shot, SiteFacts
 from maint.report.troubles import state_of, troubles
 
@@ -63,6 +65,19 @@ def ill(name: str = "ill") -> SiteFacts:
     )  # fmt: skip
 
 
+def of_run(**more: Any) -> RunReport:
+    at = [f"2026-01-02T10:00:{second:02}+00:00" for second in (0, 10, 40)]
+    lines = [
+        Line("Open the window", "cm", "CHANGE", "done", "opened", at=at[1], began=at[0]),
+        Line("Take the snapshot", "store", "CHANGE", "failed", "no <room>", at=at[2], began=at[1]),
+        Line("Copy it", "copy", "CHANGE", "not begun", ""),
+    ]
+    attempts = [Attempt(at[0], "ops@box", "", "killed"), Attempt(at[1], "eva@other", at[2], "failed")]
+    plan = Plan("export", "prod", {}, ())
+    whole = RunReport("r1", plan, at[0], at[2], "failed", "no room", lines, ["resume it"], {}, attempts=attempts)
+    return msgspec.structs.replace(whole, **more)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages of three sites, one of them without plots."""
@@ -72,6 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     broken = SiteFacts("broken", "cm3", NOW, problem="the store cannot be reached")
     write_site(folder, broken, {}, NOW)
     write_estate(folder, [well(), ill(), broken], ["new"], NOW)
+    write(of_run(), folder)["md"].unlink()
     return folder
 
 
@@ -120,7 +136,7 @@ def test_a_day_shows_old_and_new_side_by_side(folder: Path) -> None:
 def test_pages_are_small_private_and_reach_for_nothing(folder: Path) -> None:
     for path in folder.iterdir():
         text = path.read_text()
-        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        assert stat.S_IMODE(path.stat().st_mode) == (0o600 if path.name == "r1.html" else 0o640)
         assert len(text) < 1_000_000
         assert not re.search(r"<script|<link|@import|url\(|src=", text)
         assert set(re.findall(r'https?://[^"\s<]*', text)) <= {
@@ -156,7 +172,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("page", ["index", "ill", "well", "broken", "day"])
+@pytest.mark.parametrize("page", ["index", "ill", "well", "broken", "day", "r1"])
 def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     name = f"ill-{ill().days[0].page}" if page == "day" else f"{page}.html"
@@ -178,3 +194,13 @@ def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: st
     assert shown.evaluate("document.activeElement.textContent") == "To the content"
     assert asked == [(folder / name).as_uri()]
     shown.close()
+
+
+def test_the_report_of_a_run_shows_where_the_time_went_and_who_was_at_work(tmp_path: Path) -> None:
+    report = of_run()
+    assert bars(report) == [{"start": 0.0, "length": 25.0}, {"start": 25.0, "length": 75.0}, None]
+    actions: Any = report.to_json()["actions"]
+    assert [one["seconds"] for one in actions] == [10.0, 30.0, None]
+    page = write(report, tmp_path)["html"].read_text()
+    assert "left: 25.0%; width: 75.0%" in page and "no &lt;room&gt;" in page
+    assert page.index("Taken up") > page.index("Begun") and "eva@other" in page and "killed" in page

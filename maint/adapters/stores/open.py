@@ -91,6 +91,8 @@ def _open_s3(location: str, access: Access | None) -> Store:
         access_key=given.secrets.resolve(own.access_key),
         secret_key=given.secrets.resolve(own.secret_key),
         ca=str(own.ca) if own.ca else None,
+        lock=own.lock,
+        lock_mode=own.lock_mode.upper(),
     )
     return S3Store(service, parts.netloc, unquote(parts.path))
 

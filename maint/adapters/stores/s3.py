@@ -5,7 +5,7 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import Any, BinaryIO, cast
 
@@ -35,6 +35,7 @@ _PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces mak
 _MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 _TAKEN = frozenset({"412", "PreconditionFailed"})
 _WRITER = "maint-writer"
+_PASSING = frozenset({"under-way", "lease"})  # folders of what goes again with the run that wrote it
 _HINTS = {
     "403": "look at the rights of the access key",
     "AccessDenied": "look at the rights of the access key",
@@ -52,6 +53,15 @@ class Service(msgspec.Struct, frozen=True):
     access_key: Secret
     secret_key: Secret
     ca: str | None = None
+    lock: float | None = None  # seconds for which nobody can remove what is written
+    lock_mode: str = "COMPLIANCE"
+
+    def retention(self) -> dict[str, object]:
+        """Return what asks for object lock when an object is written now."""
+        if self.lock is None:
+            return {}
+        until = datetime.now(UTC) + timedelta(seconds=self.lock)
+        return {"ObjectLockMode": self.lock_mode, "ObjectLockRetainUntilDate": until}
 
 
 class S3Store:
@@ -115,7 +125,9 @@ class S3Store:
             if self._head(key) is not None:
                 raise FileExistsError(f"there is a file {name} already in {self.location}")
             self._prove_condition()
-        upload = _Upload(self._client, self._bucket, key)
+        passing = any(part in _PASSING for part in name.split("/"))
+        kept = {} if passing else self._service.retention()
+        upload = _Upload(self._client, self._bucket, key, kept)
         try:
             yield cast(BinaryIO, Writer(upload.write, partial(self._failing, words)))
             with self._failing(words):
@@ -248,7 +260,9 @@ def _read_body(body: Any, buffer: bytearray | memoryview) -> int:  # botocore's 
 
 
 class _Upload:
-    def __init__(self, client: Any, bucket: str, key: str) -> None:  # the client: see S3Store._client
+    # The client: see S3Store._client; `retention`: what asks for object lock.
+    def __init__(self, client: Any, bucket: str, key: str, retention: Mapping[str, object]) -> None:
+        self._retention = retention
         self._client, self._bucket, self._key = client, bucket, key
         self._name = staging_name()
         self._waiting = bytearray()
@@ -297,15 +311,21 @@ class _Upload:
             Key=self._key,
             Body=content,
             IfNoneMatch="*",
+            ChecksumAlgorithm="SHA256",  # which object lock insists on being told
             ChecksumSHA256=_checksum(content),
             Metadata={_WRITER: self._name},
+            **self._retention,
         )
 
     def _send(self, content: bytes) -> None:
         if self._id is None:
             self._client.put_object(Bucket=self._bucket, Key=self._mark, Body=b"", IfNoneMatch="*")
             begun = self._client.create_multipart_upload(
-                Bucket=self._bucket, Key=self._key, ChecksumAlgorithm="SHA256", Metadata={_WRITER: self._name}
+                Bucket=self._bucket,
+                Key=self._key,
+                ChecksumAlgorithm="SHA256",
+                Metadata={_WRITER: self._name},
+                **self._retention,
             )
             self._id = begun["UploadId"]
         piece: dict[str, object] = {"PartNumber": len(self._pieces) + 1, "ChecksumSHA256": _checksum(content)}

@@ -111,7 +111,7 @@ _NEEDED = (
     "from datetime import datetime, timedelta, timezone",
     "from zoneinfo import ZoneInfo",
     "from airflow.sdk import DAG, CronTriggerTimetable, task, task_group",
-    "from airflow.sdk.exceptions import AirflowFailException",
+    "from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException",
 )
 
 

@@ -1,26 +1,26 @@
-"""`maint generate`: systemd, man, schema, alerts, completion."""
+"""`maint generate`: files made from the product itself."""
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-import maint
-from maint.cli.app import COMMANDS, app
-from maint.cli.boundary import EXIT_CODES
-from maint.cli.command import Made, command, loaded
+from maint.cli.app import app
+from maint.cli.command import command
 from maint.cli.completion.scripts import script_for
+from maint.cli.help import manual
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.open_site import settings_of
 from maint.cli.options import Flags, argument, option
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.cli.telling.outcomes import SCHEDULED
-from maint.errors import UsageError
-from maint.model.formatting import parse_duration, show_duration
+from maint.errors import UsageError, WorkFailed
+from maint.files import replace
+from maint.model.formatting import parse_duration, show_count, show_duration
 from maint.render import from_file
 
 
@@ -33,21 +33,45 @@ def systemd(flags: Flags, wanted: Wanted) -> None:
     flags.screen().emit({"files": [{"path": str(one.path), "content": one.content} for one in files]}, shown(files))
 
 
-@command(example="maint generate man > maint.1")
-def man(flags: Flags) -> None:
-    """Print the manual page maint(1)."""
-    text = page(typer.main.get_command(app))
-    flags.screen().emit({"man": text}, text.rstrip())
+@command(example="maint generate man --to /usr/local/share/man/man1")
+def man(
+    flags: Flags, to: Annotated[str, option("--to", "A folder for the pages: maint(1), and one for each command.")] = ""
+) -> None:
+    """Print the manual page maint(1), or write all pages into a folder."""
+    if not to:
+        text = manual.page(typer.main.get_command(app))
+        flags.screen().emit({"man": text}, text.rstrip())
+        return
+    folder = Path(to).expanduser().absolute()
+    pages = {folder / name: text for name, text in manual.pages(typer.main.get_command(app)).items()}
+    if not flags.dry_run:
+        save(pages)
+    words = f"{show_count(len(pages), 'page')} {'would be ' * flags.dry_run}written to {folder}"
+    flags.screen().emit({"written": [] if flags.dry_run else [str(path) for path in pages]}, words)
 
 
-@command(example="maint generate schema config")
+def save(files: Mapping[Path, str], *, mode: int = 0o644) -> None:
+    """Write files that anybody may read, over what is there.
+
+    Raises:
+        WorkFailed: one cannot be written.
+    """
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace(path, text.encode(), mode=mode)
+        except OSError as error:
+            raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="name another place") from error
+
+
+@command(example="maint generate schema output vc run list")
 def schema(
     flags: Flags,
     of: Annotated[str, argument("config, playbook, playbook-test, or output: what -o json prints.")] = "config",
+    words: Annotated[list[str] | None, argument("After output: a command, such as backup list.")] = None,
 ) -> None:
     """Print a JSON schema: of the configuration, of playbooks and their tests, or of what `-o json` prints."""
-
-    found = schema_of(of)
+    found = schema_of(of, " ".join(words or ()))
     flags.screen().raw(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -85,58 +109,3 @@ def _age(flag: str, text: str) -> int:
         return round(parse_duration(text))
     except ValueError as error:
         raise UsageError(f"{flag}: {error}", hint="such as 90s, 10m, 26h or 7d") from None
-
-
-class Option(msgspec.Struct, frozen=True):
-    """An option or an argument as the manual shows it."""
-
-    names: str
-    help: str
-
-
-def page(whole: Made) -> str:
-    """Return the manual page maint(1) as roff.
-
-    Args:
-        whole: the command that all others hang on, as typer built it.
-    """
-    common = _options(whole)
-    lines = [f'.TH MAINT 1 "" "maint {maint.__version__}" "User Commands"', ".SH NAME"]
-    lines += [r"maint \- cluster maintenance: backups that can be believed, restores that are proven", ".SH SYNOPSIS"]
-    lines += [r".B maint", r"[\fIFLAGS\fR] \fINOUN VERB\fR [\fIARGUMENTS\fR] [\fIFLAGS\fR]", ".SH DESCRIPTION"]
-    lines += [_text(whole.help or ""), ".SH FLAGS OF EVERY COMMAND", *_listed(common), ".SH COMMANDS"]
-    for name, (place, _) in COMMANDS.items():
-        each = loaded(place).build(name)
-        own = [one for one in _options(each) if one.names not in {other.names for other in common}]
-        lines += [f'.SS "{_text(name)}"', *_paragraphs(each.help or ""), *_listed(own)]
-    exits = [Option(str(code), each.meaning) for code, each in EXIT_CODES.items()]
-    lines += [".SH EXIT STATUS", *_listed(exits), ".SH FILES"]
-    lines += [r"\fI~/.config/maint/config.yaml\fR, \fI/etc/maint/config.yaml\fR: the configuration.", ".PP"]
-    lines += [r"\fI/var/lib/maint\fR: locks, journals and keys of a configuration under /etc.", ".SH SEE ALSO"]
-    lines += [r"\fBmaint help\fR lists the topics: configuration, backup, restore, exit codes and more."]
-    return "\n".join(lines) + "\n"
-
-
-def _options(command: Made) -> list[Option]:
-    found = []
-    for one in command.params:
-        names = ", ".join(one.opts) if one.opts[0].startswith("-") else one.opts[0].upper()
-        found.append(Option(names, getattr(one, "help", "") or ""))
-    return found
-
-
-def _listed(options: Iterable[Option]) -> Iterator[str]:
-    for one in options:
-        yield from (".TP", rf"\fB{_text(one.names)}\fR", _text(one.help))
-
-
-def _paragraphs(text: str) -> Iterator[str]:
-    for number, paragraph in enumerate(text.split("\n\n")):
-        yield from ([".PP"] if number else [])
-        yield _text(" ".join(paragraph.split()))
-
-
-def _text(words: str) -> str:
-    """Return words as roff takes them: no escape, dash or leading dot means anything."""
-    words = words.replace("\\", r"\e").replace("-", r"\-")
-    return rf"\&{words}" if words.startswith((".", "'")) else words

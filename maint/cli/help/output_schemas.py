@@ -1,83 +1,88 @@
 """JSON schemas: of the configuration, and of what `-o json` prints."""
 
-from collections.abc import Mapping
-
+from maint.cli.app import COMMANDS
+from maint.cli.command import loaded
+from maint.cli.help.command_outputs import OUTPUTS
+from maint.cli.help.json_shapes import (
+    FLAG,
+    NUMBER,
+    TEXT,
+    TEXT_OR_NULL,
+    TEXTS,
+    TIME,
+    a_list,
+    an_object,
+    or_null,
+    ref,
+)
 from maint.config.schema import Config
+from maint.config.suggestions import meant
 from maint.engine.journal import RUN_STATES
 from maint.engine.schema import DRAFT, playbook_schema, playbook_test_schema
 from maint.errors import UsageError
 from maint.model.json import Json
 
-_TEXT: Json = {"type": "string"}
-_TEXT_OR_NULL: Json = {"type": ["string", "null"]}
-_TIME: Json = {"type": "string", "format": "date-time"}
-_TEXTS: Json = {"type": "array", "items": _TEXT}
-_NUMBER: Json = {"type": "number"}
-_FLAG: Json = {"type": "boolean"}
 
-
-def schema_of(what: str) -> dict[str, Json]:
+def schema_of(what: str, command: str = "") -> dict[str, Json]:
     """Return a JSON schema.
 
     Args:
         what: `config`, `playbook`, `playbook-test`, or `output`.
+        command: whose output; "" for what all commands print.
 
     Raises:
-        UsageError: none of them.
+        UsageError: none of them, or there is no such command.
     """
+    if what == "output":
+        return _output_of(command) if command else _output()
+    if command or what not in ("config", "playbook", "playbook-test"):
+        words = f"{what} {command}".strip()
+        hint = "there is one of config, playbook, playbook-test, output, and output COMMAND"
+        raise UsageError(f"there is no schema of {words!r}", hint=hint)
     if what == "config":
         return {"$schema": DRAFT, **Config.model_json_schema()}
-    if what == "playbook":
-        return playbook_schema()
-    if what == "playbook-test":
-        return playbook_test_schema()
-    if what == "output":
-        return _output()
-    raise UsageError(
-        f"there is no schema of {what!r}", hint="there is one of config, playbook, playbook-test and output"
-    )
+    return playbook_schema() if what == "playbook" else playbook_test_schema()
 
 
-def _object(required: Mapping[str, Json], **optional: Json) -> Json:
-    """Return the schema of an object that may gain keys later."""
-    return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
-
-
-def _list(item: Json) -> Json:
-    return {"type": "array", "items": item}
-
-
-def _or_null(schema: Json) -> Json:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def _ref(name: str) -> Json:
-    return {"$ref": f"#/$defs/{name}"}
+def _output_of(command: str) -> dict[str, Json]:
+    """Return the schema of what one command prints; its failures are an `error` on standard error."""
+    if command not in OUTPUTS:
+        hint = meant(command, list(OUTPUTS), "`maint help commands` lists the commands")
+        raise UsageError(f"there is no schema of what {command!r} prints", hint=hint)
+    output = OUTPUTS[command]
+    several = [{"sites": a_list(ref("outcome"))}] if loaded(COMMANDS[command][0]).several else []
+    return {
+        "$schema": DRAFT,
+        "$id": f"urn:maint:output:{command.replace(' ', '-')}:{output.version}",
+        "title": f"What `maint {command} -o json` prints, version {output.version}; every object may gain keys",
+        "anyOf": [an_object({"schema": {"const": "maint/1"}, **shape}) for shape in (*output.shapes, *several)],
+        "$defs": _definitions(),
+    }
 
 
 def _output() -> dict[str, Json]:
     """Return the schema of all outputs: the command decides which keys stand beside `schema`."""
     answers: dict[str, Json] = {
-        "error": _ref("error"),
-        "snapshots": _list({"anyOf": [_ref("snapshot"), _ref("fate")]}),
-        "last_verified": _or_null(_ref("success")),
-        "last_drill": _or_null(_ref("drill")),
+        "error": ref("error"),
+        "snapshots": a_list({"anyOf": [ref("snapshot"), ref("fate")]}),
+        "last_verified": or_null(ref("success")),
+        "last_drill": or_null(ref("drill")),
         "drill": {"type": "object"},
-        "snapshot": _ref("snapshot"),
-        "verification": _ref("verification"),
-        "runs": _list(_ref("run")),
-        "plan": _ref("plan"),
-        "digest": _TEXT,
-        "fingerprint": _TEXT,
-        "checks": _list(_ref("check")),
-        "playbooks": _list(_object({"name": _TEXT, "summary": _TEXT})),
-        "sites": _list({"anyOf": [_TEXT, _ref("site"), _ref("outcome")]}),
+        "snapshot": ref("snapshot"),
+        "verification": ref("verification"),
+        "runs": a_list(ref("run")),
+        "plan": ref("plan"),
+        "digest": TEXT,
+        "fingerprint": TEXT,
+        "checks": a_list(ref("check")),
+        "playbooks": a_list(an_object({"name": TEXT, "summary": TEXT})),
+        "sites": a_list({"anyOf": [TEXT, ref("site"), ref("outcome")]}),
         "files": {},
-        "schedule": _object({"files": _TEXTS, "when": _TEXTS, "next": _TEXT_OR_NULL}),
-        "version": _TEXT,
-        "topics": _TEXTS,
-        "folder": _TEXT,
-        "pages": _TEXTS,
+        "schedule": an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL}),
+        "folder": TEXT,
+        "pages": TEXTS,
+        "version": TEXT,
+        "topics": TEXTS,
     }
     return {
         "$schema": DRAFT,
@@ -90,60 +95,60 @@ def _output() -> dict[str, Json]:
 
 
 def _definitions() -> dict[str, Json]:
-    verified = _object({"level": _NUMBER, "at": _TIME, "result": {"enum": ["verified", "failed", "not verified"]}})
-    part = _object({"name": _TEXT, "bytes": _NUMBER, "sha256": _TEXT}, restorable=_FLAG)
-    hold = _object({"reason": _TEXT, "at": _TIME, "by": _TEXT, "until": _or_null(_TIME)})
-    finding = _object({"rule": _TEXT, "passed": {"type": ["boolean", "null"]}, "words": _TEXT})
-    action = _object(
-        {"name": _TEXT, "kind": _TEXT, "target": _TEXT, "effect": {"enum": ["READ", "CHANGE", "DESTROY"]}},
-        summary=_TEXT,
+    verified = an_object({"level": NUMBER, "at": TIME, "result": {"enum": ["verified", "failed", "not verified"]}})
+    part = an_object({"name": TEXT, "bytes": NUMBER, "sha256": TEXT}, restorable=FLAG)
+    hold = an_object({"reason": TEXT, "at": TIME, "by": TEXT, "until": or_null(TIME)})
+    finding = an_object({"rule": TEXT, "passed": {"type": ["boolean", "null"]}, "words": TEXT})
+    action = an_object(
+        {"name": TEXT, "kind": TEXT, "target": TEXT, "effect": {"enum": ["READ", "CHANGE", "DESTROY"]}},
+        summary=TEXT,
         arguments={"type": "object"},
-        undo=_TEXT_OR_NULL,
-        confirm=_TEXT_OR_NULL,
+        undo=TEXT_OR_NULL,
+        confirm=TEXT_OR_NULL,
     )
     return {
-        "error": _object({"message": _TEXT, "detail": _TEXTS, "hint": _TEXT_OR_NULL, "exit": {"type": "integer"}}),
-        "snapshot": _object(
-            {"id": _TEXT, "restorable": _FLAG, "parts": _list(part)},
-            site=_TEXT,
-            taken_at=_TIME,
+        "error": an_object({"message": TEXT, "detail": TEXTS, "hint": TEXT_OR_NULL, "exit": {"type": "integer"}}),
+        "snapshot": an_object(
+            {"id": TEXT, "restorable": FLAG, "parts": a_list(part)},
+            site=TEXT,
+            taken_at=TIME,
             purpose={"enum": ["backup", "safety"]},
-            verified=_or_null(verified),
-            proven=_or_null(_object({"level": _NUMBER, "at": _TIME})),
-            holds=_list(hold),
-            problem=_TEXT,
+            verified=or_null(verified),
+            proven=or_null(an_object({"level": NUMBER, "at": TIME})),
+            holds=a_list(hold),
+            problem=TEXT,
         ),
-        "fate": _object({"id": _TEXT, "keep": _FLAG, "reasons": _TEXTS}),
+        "fate": an_object({"id": TEXT, "keep": FLAG, "reasons": TEXTS}),
         **_of_sites(),
-        "success": _object({"id": _TEXT, "taken_at": _TIME, "age": _NUMBER}),
-        "drill": _object(
-            {"snapshot": _TEXT, "at": _TIME, "age": _NUMBER, "result": {"enum": ["passed", "failed"]}},
-            reason=_TEXT,
-            rto_seconds=_or_null(_NUMBER),
+        "success": an_object({"id": TEXT, "taken_at": TIME, "age": NUMBER}),
+        "drill": an_object(
+            {"snapshot": TEXT, "at": TIME, "age": NUMBER, "result": {"enum": ["passed", "failed"]}},
+            reason=TEXT,
+            rto_seconds=or_null(NUMBER),
         ),
-        "verification": _object(
-            {"snapshot": _TEXT, "level": _NUMBER, "depth": _NUMBER, "result": _TEXT, "parts_checked": _NUMBER},
-            parts=_NUMBER,
-            at=_TIME,
-            findings=_list(finding),
+        "verification": an_object(
+            {"snapshot": TEXT, "level": NUMBER, "depth": NUMBER, "result": TEXT, "parts_checked": NUMBER},
+            parts=NUMBER,
+            at=TIME,
+            findings=a_list(finding),
         ),
-        "run": _object(
+        "run": an_object(
             {
-                "id": _TEXT,
-                "playbook": _TEXT,
+                "id": TEXT,
+                "playbook": TEXT,
                 "state": {"enum": [*RUN_STATES]},
-                "started": _TEXT,
-                "finished": _TEXT_OR_NULL,
+                "started": TEXT,
+                "finished": TEXT_OR_NULL,
             },
-            by=_TEXT,
-            version=_TEXT,
-            effect=_TEXT,
-            detail=_TEXT,
-            attempts=_list(_object({"began": _TEXT, "by": _TEXT, "ended": _TEXT_OR_NULL, "state": _TEXT_OR_NULL})),
+            by=TEXT,
+            version=TEXT,
+            effect=TEXT,
+            detail=TEXT,
+            attempts=a_list(an_object({"began": TEXT, "by": TEXT, "ended": TEXT_OR_NULL, "state": TEXT_OR_NULL})),
         ),
-        "plan": _object({"source": _TEXT, "site": _TEXT, "actions": _list(action)}, parameters={"type": "object"}),
-        "check": _object(
-            {"label": _TEXT, "state": {"enum": ["ok", "warn", "FAIL"]}, "words": _TEXT, "hint": _TEXT_OR_NULL}
+        "plan": an_object({"source": TEXT, "site": TEXT, "actions": a_list(action)}, parameters={"type": "object"}),
+        "check": an_object(
+            {"label": TEXT, "state": {"enum": ["ok", "warn", "FAIL"]}, "words": TEXT, "hint": TEXT_OR_NULL}
         ),
     }
 
@@ -151,13 +156,13 @@ def _definitions() -> dict[str, Json]:
 def _of_sites() -> dict[str, Json]:
     """Return what is told of several sites: each as it is listed, and how a command ended for it."""
     return {
-        "site": _object(
-            {"name": _TEXT, "manager": _TEXT, "store": _TEXT},
+        "site": an_object(
+            {"name": TEXT, "manager": TEXT, "store": TEXT},
             labels={"type": "object"},
-            summary=_or_null(_object({"seen": _TIME, "age": _NUMBER, "snapshots": _NUMBER})),
+            summary=or_null(an_object({"seen": TIME, "age": NUMBER, "snapshots": NUMBER})),
         ),
-        "outcome": _object(
-            {"site": _TEXT, "exit": {"type": "integer"}, "error": _or_null(_ref("error")), "result": {}},
-            seconds=_NUMBER,
+        "outcome": an_object(
+            {"site": TEXT, "exit": {"type": "integer"}, "error": or_null(ref("error")), "result": {}},
+            seconds=NUMBER,
         ),
     }

@@ -8,6 +8,7 @@ from maint.cli.command import command
 from maint.cli.help.tables import filled
 from maint.cli.options import Flags, argument
 from maint.cli.screen import table
+from maint.config.resources import changelog
 from maint.config.suggestions import meant
 from maint.errors import UsageError
 
@@ -22,8 +23,11 @@ Stopped?    `maint playbook resume` takes a run up; every error says what to do 
 """
 
 
+_CHANGELOG = "changelog"  # which lies beside the package, where those who read the source look for it
+
 # In the order in which they are best read.
 TOPICS = {
+    "install": "pipx, uv, Red Hat, without a network, as a container; after an upgrade",
     "commands": "every command with its arguments, and the options that all have",
     "configuration": "the config file: every key, secret references, environment variables",
     "exit-codes": "what a script learns from the exit code",
@@ -48,9 +52,11 @@ TOPICS = {
     "schedule": "backups that run by themselves",
     "airflow": "all sites on Apache Airflow: a DAG, an operator, a sensor",
     "alerts": "metrics, alert rules, and `maint doctor`",
+    "reliability": "what is promised, how each promise is tried, and with which figures",
     "security": "where secrets are, and who can read what",
     "files": "what is kept on disk, and where",
     "servers": "what the real servers do, and how sure that is",
+    "changelog": "what is new in each version",
     "lab": "the simulated manager: switches, faults, rehearsals",
 }
 
@@ -58,11 +64,14 @@ TOPICS = {
 def names() -> list[str]:
     """Return the names of all topics, those first that are best read first."""
     found = {item.name.removesuffix(".md") for item in files("maint.help").iterdir() if item.name.endswith(".md")}
+    found.add(_CHANGELOG)
     return [*(name for name in TOPICS if name in found), *sorted(found - {"README", *TOPICS})]
 
 
 def text_of(name: str) -> str:
     """Return a topic with its tables."""
+    if name == _CHANGELOG:
+        return changelog()
     return filled(files("maint.help").joinpath(f"{name}.md").read_text())
 
 

@@ -3,13 +3,14 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from maint.cli.after_run import tell_age
 from maint.cli.backup import rehearsal
@@ -42,6 +43,7 @@ from maint.steps.manager.window import remembered
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
+_REACH = 20.0  # seconds for all hosts together, and for each virtual cluster
 _ROOM = 3  # times the newest snapshot that should be free
 
 
@@ -72,12 +74,21 @@ def doctor(
     """
     ages = _age("--max-age", max_age) if max_age else None, _age("--drill-age", drill_age)
     screen = flags.screen()
-    lines = [*_examined(flags, *ages)]
+    lines = [*_once(_examined(flags, *ages))]
     found = [{"label": one.label, "state": one.state, "words": one.words, "hint": one.hint or None} for one in lines]
     rows = [[one.label, one.state, one.words + (f"  → {one.hint}" if one.hint else "")] for one in lines]
     screen.emit({"checks": found}, table(["WHAT", "STATE", "SEEN"], rows))
     states = {one.state for one in lines}
     return 1 if FAIL in states else 7 if WARN in states else 0
+
+
+def _once(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield lines; where one fails for the reason of another, it names that one and does not tell it again."""
+    told: dict[tuple[str, str], str] = {}
+    for line in lines:
+        first = told.setdefault((line.words, line.hint), line.label)
+        again = line.state == FAIL and first != line.label
+        yield replace(line, words=f"cannot be told, for the reason of `{first}`", hint="") if again else line
 
 
 def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> Iterator[Line]:
@@ -102,6 +113,8 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "known hosts": lambda: _known_hosts(site),
             "tools": _tools,
             "manager": lambda: _manager(site),
+            "hosts": lambda: _hosts(site),
+            "virtual clusters": lambda: _virtual_clusters(site),
             "clock": lambda: _clock(site),
             "store": lambda: _store(site),
             "copies": lambda: _copies(site),
@@ -230,6 +243,37 @@ def _manager(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("manager", FAIL, f"{ports}; it has no cluster: is its database a new one?", hint)
     state = WARN if account.bootstrap else OK
     yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
+
+
+def _hosts(site: ConfiguredSite) -> Iterator[Line]:
+    """Log in on each host over SSH; those that let us in are one line, each other one has its own."""
+    hosts = site.settings.hosts
+    if not hosts or site.settings.ssh is None:
+        return
+    let_in = 0
+    for reply in site.fleet.ask(hosts, {one.name: b":\n" for one in hosts}, timeout=_REACH):
+        if reply.reason is None and reply.status == 0:
+            let_in += 1
+        else:
+            words = reply.reason or f"the shell ended with status {reply.status}"
+            yield Line(f"host {reply.host}", FAIL, words, reply.hint or f"maint host check --host {reply.host}")
+    if let_in:
+        yield Line("hosts", OK, f"{let_in} of {show_count(len(hosts), 'host')} let us in over SSH")
+
+
+def _virtual_clusters(site: ConfiguredSite) -> Iterator[Line]:
+    """Get a token of each virtual cluster, and ask it who it is."""
+    for one in site.settings.virtual_clusters:
+        label = f"virtual cluster {one.name}"
+        yield from _guarded(label, partial(_let_in, site, label, one.name))
+
+
+def _let_in(site: ConfiguredSite, label: str, name: str) -> Iterator[Line]:
+    with site.clock.limit(_REACH):
+        cluster = site.virtual_cluster(name)
+        cluster.token_until()
+        cluster.info()
+    yield Line(label, OK, f"lets {cluster.settings.login.username} in at {cluster.settings.base_url}")
 
 
 def _clock(site: ConfiguredSite) -> Iterator[Line]:

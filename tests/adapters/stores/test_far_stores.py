@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
+from botocore.session import Session
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.stores.open import Access, open_store
@@ -213,3 +215,29 @@ def test_of_another_machine_only_the_age_tells(hours: int, expected: bool) -> No
     now = datetime.now(UTC)
     name = f".staging-{'0' * 12}-{'0' * 12}-1-1-{'0' * 16}"
     assert is_left_over(name, now - timedelta(hours=hours), now) is expected
+
+
+def test_object_lock_keeps_what_is_written_and_not_the_flag_of_a_run(object_store):
+    """Even whoever holds the access key cannot remove a version of it before its time is over."""
+    session = Session()
+    client = session.create_client("s3", endpoint_url=object_store, region_name="us-east-1",
+                                   aws_access_key_id="some-id", aws_secret_access_key="some-secret")  # fmt: skip
+    bucket = f"locked-{os.urandom(4).hex()}"
+    client.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
+    s3 = S3Settings.model_construct(
+        endpoint=object_store, access_key="some-id", secret_key="some-secret", lock=86400.0, lock_mode="compliance"
+    )
+    backup = BackupSettings.model_construct(store=f"s3://{bucket}", s3=s3)
+    store = open_store(f"s3://{bucket}", Access(backup, None, Values()))
+    for name, content in (("site/a/part", b"small"), ("site/under-way/run", b"flag")):
+        with store.create(name) as file:
+            file.write(content)
+    names = ("site/a/part", "site/under-way/run")
+    kept = {name: client.head_object(Bucket=bucket, Key=name).get("ObjectLockMode") for name in names}
+    assert kept["site/a/part"] == "COMPLIANCE"
+    assert kept["site/under-way/run"] is None
+    store.remove("site/a/part")
+    assert "site/a/part" not in list(store.names("site"))  # hidden, and still there
+    versions = [one for one in client.list_object_versions(Bucket=bucket)["Versions"] if one["Key"] == "site/a/part"]
+    with pytest.raises(ClientError, match=r"AccessDenied|object protected"):
+        client.delete_object(Bucket=bucket, Key="site/a/part", VersionId=versions[0]["VersionId"])

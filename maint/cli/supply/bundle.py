@@ -1,0 +1,141 @@
+"""`maint generate bundle`: this version with all it needs in one file, for machines without a network."""
+
+import base64
+import gzip
+import hashlib
+import importlib.metadata
+import io
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import maint
+from maint.cli.command import command
+from maint.cli.options import Flags, option
+from maint.cli.supply.constraints import tested
+from maint.errors import Refused, WorkFailed
+from maint.files import replace
+from maint.model.formatting import show_count, show_size
+from maint.render import from_file
+
+_LIMIT = 900  # seconds that pip may take
+_OURS = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})  # what an installation adds to a wheel
+_MOMENT = (1980, 1, 1, 0, 0, 0)  # of every file in the wheel, so that equal contents are equal bytes
+
+
+@command(example="maint generate bundle --to maint-bundle.tar.gz")
+def bundle(
+    flags: Flags,
+    to: Annotated[str, option("--to", "The file to write, a .tar.gz.")] = "maint-bundle.tar.gz",
+    python: Annotated[str, option("--python", "For another Python than this one, such as 3.12.")] = "",
+) -> None:
+    """Write this version, all it needs in the versions that were tested, checksums and an install script into a file.
+
+    pip fetches the wheels as it is configured here; what it gets is held against the hashes that were tested.
+    """
+    target = Path(to).expanduser().absolute()
+    if target.exists():
+        raise Refused(f"{target} is there already", hint="name another file: --to FILE")
+    if flags.dry_run:
+        flags.screen().emit({"path": str(target)}, f"would fetch {len(tested().splitlines())} wheels into {target}")
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "constraints.txt").write_text(tested(hashes=True))
+        _fetch(folder, python)
+        own = own_wheel(folder / "wheels")
+        (folder / "install.sh").write_text(
+            from_file("install.sh.j2", {"version": maint.__version__, "wheel": own.name})
+        )
+        content = packed(folder)
+        names = sorted(path.name for path in (folder / "wheels").iterdir())
+    try:
+        replace(target, content, mode=0o644)
+    except OSError as error:
+        raise WorkFailed(f"{target} cannot be written: {error.strerror}", hint="name another file") from error
+    digest = hashlib.sha256(content).hexdigest()
+    words = f"{target}: {show_count(len(names), 'wheel')}, {show_size(len(content))}, SHA-256 {digest}"
+    flags.screen().emit({"path": str(target), "sha256": digest, "packages": list(names)}, words)
+
+
+def _fetch(folder: Path, python: str) -> None:
+    """Let pip fetch the wheels that were tested; it refuses what has another hash."""
+    words = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--no-deps", "--require-hashes"]
+    words += ["--dest", str(folder / "wheels"), "-r", str(folder / "constraints.txt")]
+    words += ["--python-version", python] if python else []
+    try:
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT, check=False)
+    except subprocess.TimeoutExpired:
+        raise WorkFailed(f"pip took longer than {_LIMIT} s", hint="look at its index: pip config list") from None
+    if ran.returncode:
+        told = [line for line in ran.stderr.strip().splitlines() if not line.startswith("WARNING")][-3:]
+        hint = "pip is needed here, with an index that it reaches; --python names another Python than this one"
+        raise WorkFailed("pip could not fetch what was tested", detail=told, hint=hint)
+
+
+def own_wheel(folder: Path) -> Path:
+    """Put the wheel of this version into a folder: of a checkout as it is built, of an installation as it came.
+
+    Raises:
+        WorkFailed: it cannot be built.
+    """
+    checkout = Path(maint.__file__).resolve().parents[1]
+    if (checkout / "pyproject.toml").is_file():
+        return _built(checkout, folder)
+    found = importlib.metadata.distribution("maint")
+    files = {str(path): Path(str(found.locate_file(path))).read_bytes() for path in found.files or () if _belongs(path)}
+    path = folder / f"maint-{maint.__version__}-py3-none-any.whl"
+    path.write_bytes(_wheel(files, f"maint-{maint.__version__}.dist-info/RECORD"))
+    return path
+
+
+def _belongs(path: importlib.metadata.PackagePath) -> bool:
+    return path.parts[0].startswith("maint") and path.suffix != ".pyc" and path.name not in _OURS
+
+
+def _wheel(files: Mapping[str, bytes], record: str) -> bytes:
+    """Return files as a wheel, equal bytes for equal files."""
+    lines = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in sorted(files.items())]
+    whole = {**dict(sorted(files.items())), record: "\n".join([*lines, f"{record},,"]).encode() + b"\n"}
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in whole.items():
+            entry = zipfile.ZipInfo(name, _MOMENT)
+            entry.external_attr, entry.compress_type = 0o100644 << 16, zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return made.getvalue()
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+
+
+def _built(source: Path, folder: Path) -> Path:
+    words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder)]
+    isolated = (
+        [] if shutil.which("hatchling", path=str(Path(sys.executable).parent)) is None else ["--no-build-isolation"]
+    )
+    ran = subprocess.run([*words, *isolated, str(source)], capture_output=True, text=True, timeout=_LIMIT, check=False)
+    if ran.returncode:
+        told = ran.stderr.strip().splitlines()[-3:]
+        raise WorkFailed("the wheel could not be built", detail=told, hint=f"pip wheel {source} says more")
+    return next(folder.glob("maint-*.whl"))
+
+
+def packed(folder: Path) -> bytes:
+    """Return a folder as .tar.gz with `SHA256SUMS` of all that is in it; equal bytes for equal files."""
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
+    made = io.BytesIO()
+    with gzip.GzipFile(fileobj=made, mode="wb", mtime=0) as packing, tarfile.open(fileobj=packing, mode="w") as archive:
+        for name, content in {**files, "SHA256SUMS": sums.encode()}.items():
+            entry = tarfile.TarInfo(f"maint-{maint.__version__}/{name}")
+            entry.size, entry.mode = len(content), 0o755 if name.endswith(".sh") else 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return made.getvalue()

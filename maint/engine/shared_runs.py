@@ -1,0 +1,304 @@
+"""Unfinished runs in the shared state, sealed, so that another machine takes them up: journals and what undoes them.
+
+A run is a row of pieces, `<site>/runs/<run>/<number>`, each with what the journal and the state folder gained since the
+one before. `<run>.shared` beside the journal says up to which piece this machine knows it.
+"""
+
+import hmac
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from maint import files
+from maint.engine import journal as journals
+from maint.engine.journal import RUNS, RunState
+from maint.engine.lease import Lease
+from maint.errors import Invalid, Refused, UsageError
+from maint.model.secret import Secret
+from maint.ports import Site, Store
+from maint.snapshots.in_progress import owner
+
+# What of a state folder belongs to a run, beside its journal and the undo objects.
+_WITH_RUNS = ("window.json", "host-files.json", "begun", "vc-undo", "setting-undo", "user-secrets")
+_UNDO = re.compile(r"[0-9a-f]{32}")
+_DIGITS = 8
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """What a run gained since the piece before."""
+
+    at: int  # bytes of the journal that stay, of all pieces before
+    journal: bytes
+    files: Mapping[str, bytes]
+    gone: Sequence[str]
+    undo: Mapping[str, bytes]
+
+
+class Sealed:
+    """Files of the shared state that only machines with its key can read, or have written.
+
+    Args:
+        key: an age private key; whoever writes knows it too, so that it proves who wrote as well.
+    """
+
+    def __init__(self, site: Site, store: Store, key: Secret) -> None:
+        self._seal, self._store, self._key = site.seal, store, key
+        self._recipient = site.seal.recipient_of(key)
+        words = [line.strip() for line in key.reveal().splitlines()]
+        self._proof = "\n".join(line for line in words if line and not line.startswith("#")).encode()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a new file; FileExistsError where there is one."""
+        sealed = io.BytesIO()
+        self._seal.wrap(io.BytesIO(content).read, sealed, [self._recipient])
+        with self._store.create(name) as file:
+            file.write(self._mark(name, sealed.getvalue()) + sealed.getvalue())
+
+    def read(self, name: str) -> bytes:
+        """Return the content; FileNotFoundError: there is none, Refused: not written with this key."""
+        with self._store.open(name) as file:
+            found = file.read()
+        mark, sealed = found[:32], found[32:]
+        if not hmac.compare_digest(mark, self._mark(name, sealed)):
+            raise Refused(
+                f"{name} in {self._store.location} was not written with the key of the shared state that is known here",
+                hint="give all machines the same shared_state_key; where it was changed, move that file away",
+            )
+        with self._seal.unwrap(io.BytesIO(sealed), [self._key]) as stream:
+            return stream.read()
+
+    def _mark(self, name: str, sealed: bytes) -> bytes:
+        return hmac.digest(self._proof, name.encode() + b"\0" + sealed, "sha256")
+
+
+class SharedRuns:
+    """The unfinished runs of a site, as all its machines see them; only the holder of the lease writes."""
+
+    def __init__(self, site: Site, store: Store, key: Secret) -> None:
+        self._site, self._store = site, store
+        self._sealed = Sealed(site, store, key)
+        self._state = site.state
+        self._folder = f"{site.settings.name}/runs"
+        self._at, self._number = 0, 0
+        self._known: dict[str, object] = {}
+
+    def follow(self, past: RunState | None) -> None:
+        """Remember what lies in the state folder now; what a run changes there goes along with it.
+
+        Args:
+            past: a run that is taken up; of one that is not in the shared state yet everything goes along.
+        """
+        self._at, self._known = 0, dict(self._present())
+        self._number = max(self._pieces(past.id), default=0) if past else 0
+        if past is not None:  # it may have died between a change and the piece that was to tell of it
+            _, kept, undo, _ = self._replayed(past.id)
+            self._known = dict.fromkeys([*kept, *undo])
+
+    def push(self, run: str) -> None:
+        """Let other machines know all that stands in the journal of the run, on disk there before this returns."""
+        journal = (self._state / RUNS / f"{run}.jsonl").read_bytes()
+        now = dict(self._present())
+        changed = [name for name, facts in now.items() if self._known.get(name) != facts]
+        gone = [name for name in self._known if name not in now]
+        undo = [name for name in changed if name.startswith("undo/")]
+        piece = Piece(
+            self._at,
+            journal[self._at :],
+            {name: (self._state / name).read_bytes() for name in changed if name not in undo},
+            gone,
+            {name: self._site.undo.fetch(name.removeprefix("undo/")) for name in undo},
+        )
+        content = msgspec.json.encode(piece)
+        while True:
+            self._number += 1
+            with suppress(FileExistsError):  # an earlier try whose answer was lost; a later piece stands above it
+                self._sealed.write(self._name(run, self._number), content)
+                break
+        self._at, self._known = len(journal), now
+        self._mark(run, self._number)
+
+    def ended(self, run: str) -> None:
+        """Tell how an attempt ended; a run that nobody takes up any more is forgotten."""
+        past = journals.find(self._state, run)
+        if not past.resumable:
+            self.end(run)
+        elif self._pieces(run):
+            self.push(run)
+
+    def end(self, run: str) -> None:
+        """Forget a run that nobody takes up any more: its end is told, then its pieces go, the first one first."""
+        if self._pieces(run):
+            self.push(run)
+        for number in sorted(self._pieces(run)):
+            self._store.remove(self._name(run, number))
+        files.remove(self._marked(run))
+
+    def sync(self) -> Iterator[str]:
+        """Take in what other machines did since, and tell what was found; the caller holds the lock and the lease."""
+        there = self._all()
+        for run, numbers in sorted(there.items()):
+            mark = self._known_up_to(run)
+            if min(numbers) > 1:  # whoever removed it was stopped on the way
+                for number in sorted(numbers):
+                    self._store.remove(self._name(run, number))
+            elif max(numbers) > mark:
+                self._take_in(run, max(numbers), anew=not mark)
+                yield f"run {run} of another machine is known here now"
+            elif (past := self._found(run)) is not None and not past.resumable:
+                self.follow(past)
+                self.end(run)
+        for path in sorted((self._state / RUNS).glob("*.shared")):
+            if path.stem not in there:
+                past = self._found(path.stem)
+                if past is not None and past.resumable:
+                    journals.dismiss(self._state, past, self._site.clock.now(), "another machine brought it to its end")
+                    self._drop_window(path.stem)
+                    yield f"run {path.stem} was brought to its end by another machine"
+                files.remove(path)
+        self._share_fingerprint_key()
+
+    def _drop_window(self, run: str) -> None:
+        path = self._state / "window.json"
+        with suppress(FileNotFoundError, msgspec.DecodeError):
+            if msgspec.json.decode(path.read_bytes())["run"] == run:
+                files.remove(path)
+
+    def _take_in(self, run: str, number: int, *, anew: bool) -> None:
+        journal, kept, undo, gone = self._replayed(run)
+        for name, content in undo.items():
+            own = name.removeprefix("undo/")
+            self._site.undo.drop(own)
+            self._site.undo.keep(content, own)
+        for name, content in kept.items():
+            path = self._state / name
+            if not (anew and path.exists()):
+                files.make_folder(path.parent)
+                files.replace(path, content)
+        for name in gone:
+            if not anew:
+                files.remove(self._state / name)
+        files.make_folder(self._state / RUNS)
+        files.replace(self._state / RUNS / f"{run}.jsonl", journal)  # last but one: now it can be resumed
+        self._mark(run, number)
+
+    def _replayed(self, run: str) -> tuple[bytes, dict[str, bytes], dict[str, bytes], set[str]]:
+        """Return the journal, the files, the undo objects and what is gone, of all pieces one after another."""
+        journal, kept, undo, gone = b"", dict[str, bytes](), dict[str, bytes](), set[str]()
+        for number in sorted(self._pieces(run)):
+            piece = msgspec.json.decode(self._sealed.read(self._name(run, number)), type=Piece)
+            journal = journal[: piece.at] + piece.journal
+            kept |= piece.files
+            undo |= piece.undo
+            gone = (gone - {*piece.files, *piece.undo}) | {*piece.gone}
+            kept = {name: content for name, content in kept.items() if name not in gone}
+            undo = {name: content for name, content in undo.items() if name not in gone}
+        if any(_leads_out(name) for name in (*kept, *undo, *gone)):
+            raise Refused(
+                f"run {run} in {self._store.location} names files outside the state folder",
+                hint="find out who has the key of the shared state; then move that run's folder away",
+            )
+        return journal, kept, undo, gone
+
+    def _present(self) -> Iterator[tuple[str, object]]:
+        for top in (*_WITH_RUNS, "undo"):
+            path = self._state / top
+            for one in [path] if path.is_file() else sorted(path.rglob("*")):
+                name = one.relative_to(self._state).as_posix()
+                if one.is_file() and not one.name.startswith(".") and (top != "undo" or _UNDO.fullmatch(one.name)):
+                    facts = one.stat()
+                    yield name, (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+
+    def _share_fingerprint_key(self) -> None:
+        """Let machines to come use the key of the fingerprints that this one has."""
+        path = self._state / "keys" / "fingerprint"
+        name = fingerprint_key(self._site.settings.name)
+        if path.exists() and self._store.size(name) is None:
+            with suppress(FileExistsError):
+                self._sealed.write(name, path.read_bytes())
+
+    def _found(self, run: str) -> RunState | None:
+        with suppress(UsageError, Refused, Invalid):
+            return journals.find(self._state, run)
+        return None
+
+    def _all(self) -> Mapping[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for name in self._store.names(self._folder):
+            run, _, number = name.removeprefix(f"{self._folder}/").partition("/")
+            if number.isascii() and number.isdigit():
+                found.setdefault(run, []).append(int(number))
+        return found
+
+    def _pieces(self, run: str) -> list[int]:
+        return list(self._all().get(run, ()))
+
+    def _name(self, run: str, number: int) -> str:
+        return f"{self._folder}/{run}/{number:0{_DIGITS}}"
+
+    def _marked(self, run: str) -> Path:
+        return self._state / RUNS / f"{run}.shared"
+
+    def _mark(self, run: str, number: int) -> None:
+        files.replace(self._marked(run), str(number).encode())
+
+    def _known_up_to(self, run: str) -> int:
+        try:
+            return int(self._marked(run).read_text())
+        except (FileNotFoundError, ValueError):
+            return 0
+
+
+def fingerprint_key(site: str) -> str:
+    """Return the name of the file that holds the key of a site's fingerprints in a shared state."""
+    return f"{site}/fingerprint-key"
+
+
+def adopt_fingerprint_key(site: Site) -> None:
+    """Use the key of the fingerprints that another machine made first, where there is one."""
+    if site.shared is not None and site.settings.shared_state_key is not None:
+        sealed = Sealed(site, site.shared, site.secrets.resolve(site.settings.shared_state_key))
+        with suppress(FileNotFoundError):
+            content = sealed.read(fingerprint_key(site.settings.name))
+            files.make_folder(site.state / "keys")
+            files.create(site.state / "keys" / "fingerprint", content)
+
+
+def shared_runs(site: Site) -> SharedRuns | None:
+    """Return the runs that all machines see, None where no state is shared, or no key to seal it is configured."""
+    if site.shared is None or site.settings.shared_state_key is None:
+        return None
+    return SharedRuns(site, site.shared, site.secrets.resolve(site.settings.shared_state_key))
+
+
+@contextmanager
+def only_one(site: Site, doing: str, tell: Callable[[str], None]) -> Iterator[SharedRuns | None]:
+    """Be the only machine that works on the site while the block lasts, and know what the others did.
+
+    The caller holds the site's lock. Nothing happens where no state is shared.
+
+    Args:
+        doing: what for, in the words of a machine that finds the lease taken.
+        tell: is told what is waited for, and what was found.
+    """
+    if site.shared is None:
+        yield None
+        return
+    lease = Lease(site.shared, site.settings.name, site.clock, owner(site), doing)
+    try:
+        for words in lease.take():
+            tell(words)
+        runs = shared_runs(site)
+        for words in runs.sync() if runs else ():
+            tell(words)
+        yield runs
+    finally:
+        if problem := lease.give_back():
+            tell(problem)
+
+
+def _leads_out(name: str) -> bool:
+    return name.startswith("/") or ".." in Path(name).parts

@@ -1,0 +1,134 @@
+"""What was tested gets to other machines: constraints, a bundle without a network, a container."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from maint.cli.supply import bundle, constraints
+from maint.render import from_file
+from tests.house.source import ROOT
+from tests.steps.operator import maint
+
+
+def names(text: str) -> dict[str, str]:
+    """Return the versions that lines pin."""
+    return dict(line.split(" ")[0].split("==") for line in text.splitlines())
+
+
+def test_constraints_name_every_dependency_once_and_with_hashes_where_asked():
+    plain, hashed = maint("generate", "constraints").out, maint("generate", "constraints", "--hashes").out
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {one.split(">")[0] for one in project["dependencies"]} | {"botocore"}
+    assert wanted <= set(names(plain))
+    assert names(plain) == names(hashed)
+    assert "--hash" not in plain
+    assert all("--hash=sha256:" in line for line in hashed.splitlines())
+
+
+def test_constraints_are_what_these_tests_run_with():
+    """Held where the suite installs from them; another machine may have resolved newer releases."""
+    if "MAINT_TESTS_NEED_REAL_PARTS" not in os.environ:
+        pytest.skip("only where the environment was installed from the constraints")
+    here = {name: version(name) for name in names(constraints.tested()) if name != "typing-extensions"}
+    assert here == {name: number for name, number in names(constraints.tested()).items() if name in here}
+
+
+def test_pip_takes_the_constraints(tmp_path):
+    file = tmp_path / "constraints.txt"
+    file.write_text(constraints.tested())
+    words = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--no-index",
+        "--no-deps",
+        "-q",
+        "-c",
+        str(file),
+        "rich",
+    ]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr  # installed here in a version that is allowed
+    file.write_text("rich==0.0.1\n")
+    assert subprocess.run(words, capture_output=True, check=False).returncode != 0
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle, made as an operator makes it, unpacked."""
+    folder = tmp_path_factory.mktemp("bundle")
+    said = maint("generate", "bundle", "--to", str(folder / "bundle.tar.gz"), "-o", "json")
+    if said.code and "MAINT_TESTS_NEED_REAL_PARTS" not in os.environ:
+        pytest.skip("no package index is at hand")
+    assert said.code == 0, said.err
+    assert said.json["sha256"] == hashlib.sha256((folder / "bundle.tar.gz").read_bytes()).hexdigest()
+    with tarfile.open(folder / "bundle.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    (found,) = (path for path in folder.iterdir() if path.is_dir())
+    return found
+
+
+def test_a_bundle_installs_without_a_network(bundled: Path, tmp_path: Path):
+    """In a network namespace of its own, where nothing can be reached, where the machine lets us have one."""
+    alone = ["unshare", "-rn"] if subprocess.run(["unshare", "-rn", "true"], check=False).returncode == 0 else []
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHON": sys.executable, "PIP_NO_INDEX": "1"}
+    words = [*alone, "sh", str(bundled / "install.sh"), str(tmp_path / "opt")]
+    ran = subprocess.run(words, env=env, cwd="/", capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    told = subprocess.run([tmp_path / "opt/bin/maint", "generate", "constraints"], capture_output=True, text=True)
+    assert told.stdout == constraints.tested()
+
+
+def test_a_changed_wheel_is_not_installed(bundled: Path, tmp_path: Path):
+    wheel = next((bundled / "wheels").glob("rich-*.whl"))
+    before = wheel.read_bytes()
+    try:
+        wheel.write_bytes(before + b"x")
+        words = ["sh", str(bundled / "install.sh"), str(tmp_path / "opt")]
+        assert subprocess.run(words, capture_output=True, check=False).returncode != 0
+        assert not (tmp_path / "opt").exists()
+    finally:
+        wheel.write_bytes(before)
+
+
+def test_what_is_installed_makes_the_wheel_it_came_from_again(tmp_path: Path):
+    """Files of an installation, packed twice, are equal bytes: nothing of the time or the place is in them."""
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels/a.whl").write_text("a")
+    assert bundle.packed(tmp_path) == bundle.packed(tmp_path)
+
+
+def test_the_script_of_a_bundle_is_sound_shell(tmp_path: Path):
+    file = tmp_path / "install.sh"
+    file.write_text(from_file("install.sh.j2", {"version": "1", "wheel": "maint-1-py3-none-any.whl"}))
+    assert subprocess.run(["sh", "-n", str(file)], check=False).returncode == 0
+    if program := shutil.which("shellcheck"):
+        ran = subprocess.run([program, str(file)], capture_output=True, text=True, check=False)
+        assert ran.stdout == ""
+
+
+def test_the_containerfile_is_rootless_and_keeps_its_state_in_a_volume(tmp_path: Path):
+    text = maint("generate", "container").out
+    lines = text.splitlines()
+    assert "USER 10001:10001" in lines
+    assert 'VOLUME ["/var/lib/maint"]' in lines
+    assert [line for line in lines if line.startswith(("ADD ", "RUN apt", "RUN curl"))] == []
+    assert (
+        maint("generate", "container", "--image", "registry.example/python:3.12").out.count("FROM registry.example")
+        == 2
+    )
+    if program := shutil.which("hadolint"):
+        file = tmp_path / "Containerfile"
+        file.write_text(text)
+        ran = subprocess.run([program, str(file)], capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stdout) == (0, "")
