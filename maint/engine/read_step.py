@@ -18,6 +18,7 @@ from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, Step
 
 Path = tuple[str | int, ...]
+_SHORT = 1000  # characters of a text that is looked at without being read as a template
 _SECTIONS = {"steps": Phase.MAIN, "on_failure": Phase.ON_FAILURE, "finally": Phase.FINALLY}
 
 
@@ -242,6 +243,8 @@ class StepReader:
             raise Invalid("`serial` belongs to a step that names hosts, or has `each`", at=at)
 
     def _filled(self, text: str, place: Path, known: set[str]) -> None:
+        if "{" not in text and len(text) < _SHORT:
+            return  # as most: nothing to fill in, and nothing that may not be
         at = self._document.where(place)
         self._names(template(text, at=at).names(), known, at)
 
