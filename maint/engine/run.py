@@ -275,10 +275,14 @@ class Runner:
     def _on_hosts(
         self, index: int, action: Action, work: StepContext, values: Mapping[str, Json]
     ) -> Generator[Event, None, Result]:
-        """Carry an action out without the hosts that were lost, and again without those that it loses."""
+        """Carry an action out without the hosts that were lost, and again without those that it loses.
+
+        What puts things back is done on all hosts: one that was lost may be the very one that needs it.
+        """
         lost: dict[str, Json] = {}
+        main = action.phase is Phase.MAIN
         while True:
-            left = self._lost.without(action)
+            left = self._lost.without(action) if main else action
             if isinstance(left, Result):
                 return told(left, lost) if lost else left
             attempt = partial(STEPS[action.kind].apply, left, self._site, work)
@@ -287,7 +291,7 @@ class Runner:
                 result = yield from self._telling(index, for_each)
                 return told(result, lost) if lost else result
             except MaintError as error:
-                more = self._lost.lose(left, error)
+                more = self._lost.lose(left, error) if main else None
                 if more is None:
                     raise
                 lost |= more

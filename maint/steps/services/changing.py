@@ -181,6 +181,7 @@ def _keep(site: Site, work: Work, change: Change, live: Setting) -> None:
         shown(change.wanted, secret=change.secret),
         value_print(site, change.wanted),
         change.secret,
+        value_print(site, old),
     )
     keep(site, work.run, kept, old)
 

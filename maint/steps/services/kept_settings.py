@@ -27,6 +27,7 @@ class KeptSetting(msgspec.Struct, frozen=True):
         after: the new one as it may be shown.
         print: stands for the new value, so that it is told whether somebody has changed it since.
         secret: whether the value is one.
+        was: stands for the old value; "" in records of older versions.
     """
 
     place: Place
@@ -36,6 +37,7 @@ class KeptSetting(msgspec.Struct, frozen=True):
     after: str
     print: str
     secret: bool
+    was: str = ""
 
 
 class _Kept(msgspec.Struct, frozen=True):

@@ -126,7 +126,9 @@ class PutSettingsBack(Step[UndoArguments]):
         for one in settings:
             live = setting_of(sight.manager, one.place, one.name)
             now = print_of(sight, live)
-            if now not in (one.print, HIDDEN):
+            # A server may drop what equals the default; and where the change was refused, the old value stands still.
+            dropped = live.value is None and live.default is not None and value_print(sight, live.default) == one.print
+            if now not in (one.print, one.was, HIDDEN) and not dropped:
                 conflicts.append(f"{one.name} of {one.place}: the run left {one.after}, now it is "
                                  f"{shown(live.value, secret=one.secret)}")  # fmt: skip
                 continue

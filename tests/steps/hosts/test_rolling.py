@@ -32,10 +32,10 @@ def touched(lab, file):
     return [name for name in THREE if (lab.lab.machines[name].root / f"{lab.folder}/{file}".lstrip("/")).exists()]
 
 
-def book(lab, *steps):
+def book(lab, *steps, **blocks):
     path = lab.local / "mine.yaml"
     named = [{"name": f"step {number}", **step} for number, step in enumerate(steps)]
-    path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "parameters": {}, "steps": named}))
+    path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "parameters": {}, "steps": named, **blocks}))
     return str(path)
 
 
@@ -59,6 +59,25 @@ def test_a_run_goes_on_without_as_many_hosts_as_may_fail_and_says_so(lab):
     assert said.code == 7, said.err
     assert (touched(lab, "a"), touched(lab, "b")) == (THREE[1:], THREE[1:])
     assert f"--limit {THREE[0]}" in said.err
+
+
+def test_what_puts_things_back_is_done_on_the_hosts_that_were_lost_too(lab):
+    spoil(lab, THREE[0])
+    back = {"name": "back", **touch(lab, "back")}
+    back["with"]["command"] = f"touch {lab.folder}/back"
+    said = lab("playbook", "run", book(lab, touch(lab, "a", max_fail=1), **{"finally": [back]}), "--yes")
+    assert said.code == 7, said.err
+    assert (touched(lab, "a"), touched(lab, "back")) == (THREE[1:], THREE)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_what_the_others_printed_is_kept_where_a_host_is_lost(lab, reads):
+    spoil(lab, THREE[0])
+    step = {**run(THREE[0], f"test ! -e {lab.folder}/bad && echo x", reads=reads, output=True), "max_fail": 1}
+    step["with"]["hosts"] = THREE
+    said = lab.play(step)
+    assert said.code == 7, said.err
+    assert said.json["actions"][0]["value"] == dict.fromkeys(THREE[1:], "x")
 
 
 def test_one_more_failure_than_may_be_stops_it(lab):

@@ -64,6 +64,26 @@ def test_undo_leaves_alone_what_somebody_changed_since(loaded, live):
     assert "the run left '2', now it is '4'" in said.error["detail"][0]
 
 
+def test_undo_puts_back_though_the_server_dropped_the_new_value_for_it_is_the_default(make):
+    operator = make(default_setting="drop")
+    assert change(operator, "dfs_replication", "2", "--service", "hdfs").code == 0
+    assert change(operator, "dfs_replication", "3", "--service", "hdfs").code == 0
+    said = operator("playbook", "undo", run_id(operator), "--yes")
+    assert said.code == 0, said.err
+    said = operator("setting", "set", "dfs_replication", "2", "--service", "hdfs", "--dry-run")
+    assert "is so already" in said.out
+
+
+def test_a_failed_run_is_undone_though_its_last_change_was_refused(loaded, live, tmp_path):
+    step = "  - {name: %s, do: config.set, with: {service: hdfs, name: %s, value: '%s'}}\n"
+    steps = step % ("A", "hadoop_security_authorization", "false") + step % ("B", "dfs_replication", "three")
+    (tmp_path / "own.yaml").write_text(f"name: own\nsummary: Two steps.\nsteps:\n{steps}")
+    assert loaded("playbook", "run", str(tmp_path / "own.yaml"), "--yes").code == 1
+    assert live("hadoop_security_authorization") == "false"
+    said = loaded("playbook", "undo", run_id(loaded), "--yes")
+    assert (said.code, live("hadoop_security_authorization"), live("dfs_replication")) == (0, "true", None), said.err
+
+
 def test_what_somebody_changes_between_plan_and_run_is_left_alone(loaded, live, monkeypatch):
     from maint.steps.services import setting
 
