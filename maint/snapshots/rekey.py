@@ -22,7 +22,7 @@ from maint.snapshots.parts import RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
 from maint.snapshots.records import Record, add_hold, write_record
 from maint.snapshots.replicate import SiteWithStore
-from maint.snapshots.verify import prove_new, usual_level, verify
+from maint.snapshots.verify import prove_new, record, usual_level, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
 from maint.snapshots.virtual_clusters.document import clusters_in
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -107,6 +107,7 @@ def let_go(site: Site, one: Aged, made: Snapshot) -> Generator[str, None, None]:
     for place in places:
         yield f"verifying {made.id} in {place.store.location}"
         seen = verify(place, made.id, usual_level(made))
+        record(place, seen)
         if not seen.proven:
             raise Refused(
                 f"{one.old.id} stays: {made.id} is not proven in {place.store.location}",
