@@ -22,7 +22,7 @@ from maint.snapshots.parts import RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
 from maint.snapshots.records import Record, add_hold, write_record
 from maint.snapshots.replicate import SiteWithStore
-from maint.snapshots.verify import prove_new, usual_level, verify
+from maint.snapshots.verify import prove_new, record, usual_level, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
 from maint.snapshots.virtual_clusters.document import clusters_in
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -98,22 +98,36 @@ def copy_holds(site: Site, one: Aged, made: Snapshot) -> None:
 
 
 def let_go(site: Site, one: Aged, made: Snapshot) -> Generator[str, None, None]:
-    """Remove the old snapshot once the new one is proven in every store; Refused where it is not, or is needed."""
-    needed = [hold.words for hold in one.old.holds if hold.run]
-    if needed:
-        raise Refused(f"{one.old.id} stays: a restore needs it", detail=needed, hint="prune once that has ended")
+    """Remove the old snapshot once the new one is proven in every store; Refused where it is not, or is needed.
+
+    Proving takes hours where there is much, so what holds the old one is read anew right before it goes.
+    """
+    _refuse_needed(one.old)
     places: list[Site] = [site, *(SiteWithStore(site, copy) for copy in site.copies)]
     for place in places:
         yield f"verifying {made.id} in {place.store.location}"
         seen = verify(place, made.id, usual_level(made))
+        record(place, seen)
         if not seen.proven:
             raise Refused(
                 f"{one.old.id} stays: {made.id} is not proven in {place.store.location}",
                 detail=[seen.words],
                 hint="`maint backup create` brings copies up to date; then run this again",
             )
+    now = next((entry for entry in entries(site) if entry.id == one.old.id), None)
+    if now is None:
+        yield f"{one.old.id} is gone already"
+        return
+    _refuse_needed(now)
+    copy_holds(site, replace(one, old=now), made)
     remove(site, one.old.id, [f"encrypted anew as {made.id}"])
     yield f"removed {one.old.id}"
+
+
+def _refuse_needed(old: Entry) -> None:
+    needed = [hold.words for hold in old.holds if hold.run]
+    if needed:
+        raise Refused(f"{old.id} stays: a restore needs it", detail=needed, hint="prune once that has ended")
 
 
 def _id_after(before: Snapshot, chance: Callable[[int], bytes]) -> str:

@@ -72,6 +72,19 @@ def test_words_and_options_come_from_the_declarations(offered):
     assert offered("host", "check", "--check", "os.th") == ["os.thp", "os.thp.persist"]
 
 
+def test_no_secret_of_the_environment_is_kept_and_what_older_versions_kept_is_removed(offered, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("MAINT_CM_PW", "c4nary")
+    monkeypatch.setenv("MAINT_MANAGER_PASSWORD", "c4nary")
+    (tmp_path / "maint").mkdir()
+    (tmp_path / "maint/completion-config.json").write_text('["MAINT_CM_PW=c4nary"]')
+    assert offered("--site", "") == ["prod", "test"]
+    kept = {path.name: path.read_text() for path in (tmp_path / "maint").iterdir()}
+    assert "completion-sites.json" in kept
+    assert "completion-config.json" not in kept
+    assert "c4nary" not in "".join(kept.values())
+
+
 def test_names_come_from_the_config_the_state_and_the_store(offered, estate):
     assert offered("--site", "") == ["prod", "test"]
     assert offered("backup", "list", "--site=t") == ["--site=test"]

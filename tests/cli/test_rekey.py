@@ -38,7 +38,11 @@ def test_all_are_encrypted_anew_once_and_the_old_ones_go_where_that_is_asked(cha
     made = sorted(one["snapshot"] for one in said.json["rekeyed"])
     assert stored(changed, "backups") == stored(changed, "second") == sorted([*before, *made])
     assert f"encrypted anew: {before[0]}" in changed("backup", "show", made[0]).out
-    again = changed("backup", "rekey", "--all", "--prune-old", "-o", "json")
+    shown = changed("backup", "rekey", "--all", "--prune-old", "--dry-run")
+    assert f"would remove {before[0]}" in shown.out
+    assert changed("backup", "rekey", "--all", "--prune-old").code == 5  # nobody was there to say yes
+    assert stored(changed, "backups") == sorted([*before, *made])
+    again = changed("backup", "rekey", "--all", "--prune-old", "--yes", "-o", "json")
     assert again.code == 0, again.err
     assert stored(changed, "backups") == stored(changed, "second") == made
     assert "nothing to do" in changed("backup", "rekey", "--all").out
@@ -57,6 +61,19 @@ def test_a_key_that_does_not_open_a_snapshot_is_told_and_the_snapshot_stays(chan
     before = stored(changed, "backups")
     keys = changed.lab.folder / "identity"
     keys.write_text(f"{keys.read_text().split()[-1]}\n")
-    said = changed("backup", "rekey", "--all", "--prune-old")
+    said = changed("backup", "rekey", "--all", "--prune-old", "--yes")
     assert (said.code, before[0] in said.err) == (7, True)
     assert stored(changed, "backups") == before
+
+
+def test_what_nobody_here_can_open_is_partly_done_and_its_later_proof_is_kept(changed: Any) -> None:
+    keys = changed.lab.folder / "identity"
+    old, new = keys.read_text().split()
+    keys.write_text(f"{old}\n")
+    said = changed("backup", "rekey", "--all", "--prune-old", "--yes")
+    assert (said.code, "no private key at hand opens it" in said.err) == (7, True)
+    keys.write_text(f"{old}\n{new}\n")
+    said = changed("backup", "rekey", "--all", "--prune-old", "--yes")
+    assert said.code == 0, said.err
+    left = changed("backup", "list", "-o", "json").json["snapshots"]
+    assert {(one["verified"]["result"], one["verified"]["level"]) for one in left} == {("verified", 3)}

@@ -1,20 +1,20 @@
 """`maint backup rekey`: encrypt snapshots anew for the recipients that the config names now."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from typing import Annotated, TypeVar
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
-from maint.cli.screen import Screen
+from maint.cli.screen import Screen, ask_change
 from maint.config.actor import actor
 from maint.engine.lock import site_lock
 from maint.errors import CannotReach, Invalid, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot
-from maint.snapshots.catalogue import find_id, sweep
+from maint.snapshots.catalogue import entries, find_id, sweep
 from maint.snapshots.prune import follow
 from maint.snapshots.rekey import Aged, aged, copy_holds, let_go
 from maint.snapshots.rekey import rekey as encrypt_anew
@@ -25,7 +25,7 @@ _AGAIN = "mend what is named, then run it again: what is done stays done"
 T = TypeVar("T")
 
 
-@command(example="maint backup rekey --all --prune-old")
+@command(example="maint backup rekey --all --prune-old --dry-run")
 def rekey(
     flags: Flags,
     snapshot: Annotated[str, option("--snapshot", "One snapshot: its id or the beginning of it.")] = "",
@@ -46,11 +46,17 @@ def rekey(
         if flags.dry_run or not todo:
             words = [f"would encrypt {one.old.id} anew" if not one.made else f"{one.old.id} is {one.made.id} already"
                      for one in todo]  # fmt: skip
+            words += [f"would remove {one.old.id}, once the new one is proven" for one in todo if prune_old]
             screen.emit(
                 {"rekeyed": [_json(one, one.made) for one in todo]},
                 "\n".join(words) or "nothing to do: it is encrypted for the recipients of the config",
             )
             return 0
+        if prune_old:
+            question = (
+                f"encrypt {show_count(len(todo), 'snapshot')} anew, and remove each old one once its new one is proven?"
+            )
+            ask_change(screen, question, yes=flags.yes)
         with site_lock(site.state, site.settings.name, "backup rekey", site.clock):
             sweep(site, site.clock.now())
             done, problems = _carried_out(site, screen, _chosen(site, wanted), prune_old)
@@ -86,7 +92,13 @@ def _carried_out(
     if prune_old:
         problems += _told(screen, follow(site))
         _told(screen, collect(site))
+    problems += _unproven(site, {new.id for _, new in made})
     return [_json(one, new) for one, new in made], problems
+
+
+def _unproven(site: ConfiguredSite, made: Collection[str]) -> list[str]:
+    seen = [entry for entry in entries(site) if entry.id in made]
+    return [f"{one.id} is not verified: no private key at hand opens it" for one in seen if one.proven is None]
 
 
 def _json(one: Aged, made: Snapshot | None) -> Json:

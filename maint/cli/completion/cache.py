@@ -11,7 +11,10 @@ import maint
 from maint.config.paths import SITES_FOLDER
 
 Kept: TypeAlias = Any  # plain JSON, of the shape that its maker gave it
-_TREE, _CONFIG = "commands", "config"
+_TREE, _CONFIG = "commands", "sites"
+_FORMER = "completion-config.json"  # what older versions kept: it may hold secrets
+# What the environment may change of what is kept; of no other variable does the value belong on disk.
+_VARIABLES = ("MAINT_STATE", "MAINT_SITE", "MAINT_BACKUP_STORE")
 
 
 def declared() -> Mapping[str, Mapping[str, Kept]]:
@@ -37,7 +40,9 @@ def configured(path: Path) -> Mapping[str, Kept]:
 
     more = sorted((path.parent / SITES_FOLDER).glob("*.yaml"))
     seen = [(str(one), (found := one.stat()).st_mtime_ns, found.st_size) for one in (path, *more)]
-    variables = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("MAINT_"))
+    variables = [os.environ.get(name, "") for name in _VARIABLES]
+    with suppress(OSError):
+        (_folder() / _FORMER).unlink(missing_ok=True)
     return dict(_kept(_CONFIG, [maint.__version__, *map(list, seen), variables], make))
 
 

@@ -6,9 +6,7 @@ from collections.abc import Generator, Iterable, Mapping
 from pydantic import Field
 
 from maint.errors import CannotReach, MaintError, WorkFailed
-from maint.model.events import Result
 from maint.model.formatting import show_count
-from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Ran, Sight, Site, Work
 from maint.steps.hosts.fan_out import error_text, host_list, map_hosts, map_hosts_now, texts
@@ -60,7 +58,7 @@ class RunCommand(Step[RunArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Run where it is needed; refuses where it may have run already and nothing tells."""
         args = RunArguments.model_validate(dict(action.arguments))
-        ended, needed = texts(work.noted("ended")), args.hosts
+        ended, needed = [] if args.reads else texts(work.noted("ended")), args.hosts
         if args.unless:
             asking = "asking whether it is needed"
             held = yield from map_hosts(site, args.hosts, lambda host: _asked(site, host, args.unless).ok, asking)
@@ -80,6 +78,8 @@ class RunCommand(Step[RunArguments]):
 
         def note(host: str) -> None:
             if ran[host].ok:
+                if args.output and not args.reads:  # the step's result tells it, should others not end
+                    work.note(f"output of {host}", _output(ran[host]))
                 ended.append(host)
                 work.note("ended", list(ended))
             else:  # it is known to have ended, so a resumed run does it again
@@ -87,7 +87,11 @@ class RunCommand(Step[RunArguments]):
                 work.note("begun", list(open_))
 
         yield from _raising_all(map_hosts(site, left, run, "running", done=note), ran)
-        return _result(args, ran) if ran else unchanged(f"nothing to run on {host_list(args.hosts)}")
+        over = [host for host in args.hosts if host in ended]
+        if not over:
+            return unchanged(f"nothing to run on {host_list(args.hosts)}")
+        value = {host: _output(ran[host]) if host in ran else work.noted(f"output of {host}") for host in over}
+        return done(f"run on {host_list(over)}", value if args.output else None)
 
 
 def _raising_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) -> Generator[str, None, None]:
@@ -116,11 +120,8 @@ def _ran(site: Site, host: str, args: RunArguments, work: Work) -> Ran:
     return run(host, _spelled(args.command), timeout=work.timeout or _LIMIT)
 
 
-def _result(args: RunArguments, ran: Mapping[str, Ran]) -> Result:
-    value: dict[str, Json] = {
-        host: one.out[:_KEPT].decode("utf-8", "replace").rstrip("\n") for host, one in ran.items()
-    }
-    return done(f"run on {host_list(list(ran))}", value if args.output else None)
+def _output(ran: Ran) -> str:
+    return ran.out[:_KEPT].decode("utf-8", "replace").rstrip("\n")
 
 
 def _spelled(command: str) -> str:

@@ -1,14 +1,14 @@
 """Change one setting: the old value kept, what became of it decided by reading, nobody else's change undone."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from maint.config.suggestions import did_you_mean
+from maint.config.suggestions import meant
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.sensitive import REDACTED, hidden, masked, sensitive
-from maint.errors import AnswerMissing, Refused, WorkFailed
+from maint.errors import AnswerMissing, Refused, UnknownName, WorkFailed
 from maint.model.manager import Place, Setting
 from maint.model.secret import Secret
 from maint.ports import ManagerSight, Sight, Site, Work
@@ -45,13 +45,17 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def setting_of(manager: ManagerSight, place: Place, name: str) -> Setting:
-    """Return a setting as it is now; Refused where the place knows none of that name (M19.1)."""
+    """Return a setting as it is now; UnknownName where the place knows none of that name (M19.1)."""
     known = {one.name: one for one in manager.settings_of(place)}
     if name in known:
         return known[name]
-    guess = did_you_mean(name, list(known))
-    hint = f"did you mean {guess!r}?" if guess else "`maint setting list` shows what there is"
-    raise Refused(f"{place} has no setting {name!r}", hint=hint)
+    raise no_setting(place, [name], known)
+
+
+def no_setting(place: Place, names: Sequence[str], known: Iterable[str]) -> UnknownName:
+    """Return what is said of names that no setting of a place has."""
+    hint = meant(names[0], known, "`maint setting list` shows what there is")
+    return UnknownName(f"{place} has no setting {', '.join(map(repr, names))}", names[0], hint=hint)
 
 
 def _current(manager: ManagerSight, place: Place, name: str) -> Setting:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from pydantic import Field
 
-from maint.config.suggestions import did_you_mean
-from maint.errors import Refused, UsageError
+from maint.config.suggestions import meant
+from maint.errors import Refused, UnknownName, UsageError
 from maint.model.json import Json
 from maint.model.manager import Cluster, Place, Role, Service
 from maint.ports import ManagerSight
@@ -44,7 +44,8 @@ def find_service(manager: ManagerSight, service: str, cluster: str = "") -> Plac
     """Return a service by its name; the monitoring service has one too, and no cluster.
 
     Raises:
-        Refused: there is none, or several clusters have one.
+        UnknownName: there is none.
+        Refused: several clusters have one.
     """
     searched: Sequence[Cluster] = [resolve(manager, cluster)] if cluster else manager.clusters()
     known = {Place(one.name, each.name): each for one in searched for each in manager.services(one.name)}
@@ -60,9 +61,8 @@ def find_service(manager: ManagerSight, service: str, cluster: str = "") -> Plac
             hint="say which cluster",
         )
     names = sorted({place.service for place in known})
-    raise _unknown(
-        f"there is no service {service!r}{f' in cluster {searched[0].name}' if cluster else ''}", service, names
-    )
+    where = f" in cluster {searched[0].name}" if cluster else ""
+    raise _unknown(f"there is no service {service!r}{where}", service, names, "service list")
 
 
 def service_of(manager: ManagerSight, place: Place) -> Service | None:
@@ -73,14 +73,14 @@ def service_of(manager: ManagerSight, place: Place) -> Service | None:
 
 
 def find_roles(manager: ManagerSight, args: RoleArguments) -> tuple[Place, Sequence[Role]]:
-    """Return a service and the roles of it that are meant; Refused where nothing fits."""
+    """Return a service and the roles of it that are meant; UnknownName where nothing fits."""
     if not (args.roles or args.type or args.host):
         raise UsageError("no role is named", hint="name roles, a type or a host")
     service = find_service(manager, args.service, args.cluster)
     known = manager.roles(service)
     for name in args.roles:
         if name not in {role.name for role in known}:
-            raise _unknown(f"{service} has no role {name!r}", name, [role.name for role in known])
+            raise _unknown(f"{service} has no role {name!r}", name, [role.name for role in known], "service list")
     host = find_host(manager, args.host).host if args.host else ""
     found = [
         role
@@ -90,12 +90,12 @@ def find_roles(manager: ManagerSight, args: RoleArguments) -> tuple[Place, Seque
         and (not host or role.host_id == host)
     ]
     if not found:
-        raise _unknown(f"{service} has no such role", args.type, sorted({role.type for role in known}))
+        raise _unknown(f"{service} has no such role", args.type, sorted({role.type for role in known}), "service list")
     return service, found
 
 
 def find_host(manager: ManagerSight, name: str) -> Place:
-    """Return a host by its name or id, or refuse."""
+    """Return a host by its name or id, or raise UnknownName."""
     hosts = manager.hosts()
     for host in hosts:
         if name in (host.hostname, host.host_id):
@@ -103,11 +103,11 @@ def find_host(manager: ManagerSight, name: str) -> Place:
     short = [host for host in hosts if host.hostname.partition(".")[0] == name]
     if len(short) == 1:
         return Place(host=short[0].host_id, hostname=short[0].hostname)
-    raise _unknown(f"the manager knows no host {name!r}", name, [host.hostname for host in hosts])
+    raise _unknown(f"the manager knows no host {name!r}", name, [host.hostname for host in hosts], "host list")
 
 
 def find_place(manager: ManagerSight, args: PlaceArguments) -> Place:
-    """Return what is meant; UsageError where nothing or several things are named, Refused where it is not there."""
+    """Return what is meant; UsageError where nothing or several things are named, UnknownName where it is not there."""
     alone = [bool(args.role_group), bool(args.role), bool(args.host), args.manager]
     if sum(alone) > 1 or ((args.host or args.manager) and (args.service or args.cluster)):
         raise UsageError("several things are named", hint="name one: service, role group, role, host or manager")
@@ -150,10 +150,10 @@ def _inside(manager: ManagerSight, args: PlaceArguments) -> Place:
         if wanted in names:
             which = {"role": wanted} if args.role else {"role_group": wanted}
             return msgspec.structs.replace(service, **which)
-    raise _unknown(f"there is no role {'' if args.role else 'group '}{wanted!r}", wanted, known)
+    raise _unknown(f"there is no role {'' if args.role else 'group '}{wanted!r}", wanted, known, "service list")
 
 
-def _unknown(words: str, name: str, known: Sequence[str]) -> Refused:
-    guess = did_you_mean(name, list(known))
+def _unknown(words: str, name: str, known: Sequence[str], listing: str) -> UnknownName:
     shown = ", ".join(known[:12]) + (f", and {len(known) - 12} more" if len(known) > 12 else "")
-    return Refused(words, detail=[f"there is {shown or 'none'}"], hint=f"did you mean {guess!r}?" if guess else None)
+    hint = meant(name, known, f"`maint {listing}` shows what there is")
+    return UnknownName(words, name, detail=[f"there is {shown or 'none'}"], hint=hint)

@@ -20,6 +20,7 @@ from maint.steps.services.changing import (
     carry_out,
     is_hidden,
     is_secret,
+    no_setting,
     old_source,
     print_of,
     refuse_mask,
@@ -69,9 +70,7 @@ class RestoreSettings(Step[RestoreArguments]):
                 if is_hidden(now) or not _same(now, wanted):
                     found.append(self._change(sight, one, now, wanted, snapshot.id, manifest_fact(snapshot)))
         if unknown := [name for name in args.properties if name not in known]:
-            raise Refused(
-                f"{place} has no setting {', '.join(unknown)}", hint="`maint setting list` shows what there is"
-            )
+            raise no_setting(place, unknown, known)
         yield from found
         if not found or unread:
             yield self.action(str(place), _summary(snapshot.id, found, unread), {}, effect=Effect.READ)

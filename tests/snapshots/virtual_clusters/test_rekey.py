@@ -14,7 +14,7 @@ from maint.snapshots import rekey as room
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries, load, sweep
 from maint.snapshots.parts import open_object, read_part
-from maint.snapshots.records import add_hold, begin_restore, read_records
+from maint.snapshots.records import add_hold, begin_restore, end_restore, read_records
 from maint.snapshots.rekey import REKEY, aged, copy_holds, let_go, rekey
 from maint.snapshots.replicate import replicate
 from maint.snapshots.verify import verify
@@ -146,6 +146,26 @@ def test_one_that_an_unfinished_restore_needs_stays(ground: Ground, run: Run, ol
     with pytest.raises(Refused, match="a restore needs it"):
         run(let_go(ground, one, made))
     assert {entry.id for entry in entries(ground)} == {old.id, made.id}
+
+
+def test_what_comes_to_hold_the_old_one_while_the_new_one_is_proven_counts(
+    ground: Ground, run: Run, old: Snapshot
+) -> None:
+    (one,) = aged(ground)
+    made = run(rekey(ground, one.old, BY))
+    going = let_go(ground, one, made)
+    next(going)
+    begin_restore(ground, old.id, "run-7", BY)
+    with pytest.raises(Refused, match="a restore needs it"):
+        run(going)
+    end_restore(ground, "run-7", BY)
+    going = let_go(ground, one, made)
+    next(going)
+    add_hold(ground, old.id, "before the audit", None, "someone")
+    run(going)
+    assert [(entry.id, [hold.reason for hold in entry.holds]) for entry in entries(ground)] == [
+        (made.id, ["before the audit"])
+    ]
 
 
 def test_what_did_not_come_out_as_it_went_in_is_taken_back(

@@ -70,6 +70,16 @@ def test_what_puts_things_back_is_done_on_the_hosts_that_were_lost_too(lab):
     assert (touched(lab, "a"), touched(lab, "back")) == (THREE[1:], THREE)
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_what_the_others_printed_is_kept_where_a_host_is_lost(lab, reads):
+    spoil(lab, THREE[0])
+    step = {**run(THREE[0], f"test ! -e {lab.folder}/bad && echo x", reads=reads, output=True), "max_fail": 1}
+    step["with"]["hosts"] = THREE
+    said = lab.play(step)
+    assert said.code == 7, said.err
+    assert said.json["actions"][0]["value"] == dict.fromkeys(THREE[1:], "x")
+
+
 def test_one_more_failure_than_may_be_stops_it(lab):
     spoil(lab, *THREE[:2])
     assert lab.play(touch(lab, "a", serial=1, max_fail=1), touch(lab, "b")).code == 1

@@ -249,3 +249,20 @@ def test_a_redacted_snapshot_is_refused(loaded):
     redacted = loaded("backup", "list", "-o", "json").json["snapshots"]
     which = next(one["id"] for one in redacted if not one["restorable"])
     assert loaded("restore", "config", "--service", "hdfs", "--from", which, "--yes").code == 5
+
+
+NOWHERE = {  # what is typed → what is said, which names the way on
+    ("setting", "list", "--service", "hdsf"): "did you mean 'hdfs'?",
+    ("setting", "set", "dfs_replicatio", "2", "--service", "hdfs", "--yes"): "did you mean 'dfs_replication'?",
+    ("service", "restart", "qqq", "--dry-run"): "`maint service list`",
+    ("restore", "config", "--service", "qqq", "--dry-run"): "`maint service list`",
+    ("restore", "config", "--host", "qqq", "--dry-run"): "`maint host list`",
+    ("restore", "config", "--service", "hdfs", "--property", "qqq", "--dry-run"): "`maint setting list`",
+}
+
+
+def test_a_name_that_does_not_exist_ends_with_2_and_a_way_on(loaded):
+    for words, hint in NOWHERE.items():
+        said = loaded(*words)
+        assert said.code == 2, said.err
+        assert hint in said.err
