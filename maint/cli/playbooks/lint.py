@@ -26,7 +26,7 @@ def lint(
     """Check playbooks without touching a site; where there is a config, the hosts and names in them too."""
     screen, shipped = flags.screen(), library()
     settings = _settings(flags)
-    checked = [one for name in names or sorted(shipped.texts) for one in _spread(name)]
+    checked = [one for name in names or sorted(shipped.texts) for one in _spread(name, shipped)]
     found: dict[str, Invalid] = {}
     for name in checked:
         mistakes = _mistakes(name, shipped, settings)
@@ -38,13 +38,15 @@ def lint(
     _show(screen, checked, list(found.values()))
 
 
-def _spread(name: str) -> Sequence[str]:
-    """Return the playbooks of a folder; a name or a file stands for itself."""
-    if "/" in name or name == ".":
-        folder = Path(name)
-        if folder.is_dir():
-            return [str(path) for path in sorted(folder.glob("*.y*ml"))]
-    return [name]
+def _spread(name: str, shipped: Library) -> Sequence[str]:
+    """Return the playbooks of a folder, Invalid where it has none; a name or a file stands for itself."""
+    folder = Path(name)
+    if name in shipped.texts or not folder.is_dir():
+        return [name]
+    found = [str(path) for path in sorted(folder.glob("*.y*ml"))]
+    if not found:
+        raise Invalid(f"there is no playbook in {name}", hint="name a folder with .yaml files, or a file")
+    return found
 
 
 def _settings(flags: Flags) -> SiteSettings | None:

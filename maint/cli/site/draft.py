@@ -1,6 +1,7 @@
 """A configuration that is being made: what was answered so far, tried from a private folder before anything is kept."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import load_settings
 from maint.config.sample import filled
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import WorkFailed
+from maint.errors import Invalid, UsageError, WorkFailed
 from maint.model.json import Json
 
 _UNSAID = "env:NOT_SAID_YET"  # stands for a password until somebody has named it
@@ -68,7 +69,7 @@ class Draft:
 
     @contextmanager
     def site(self) -> Iterator[ConfiguredSite]:
-        """Yield the site as answered so far."""
+        """Yield the site as answered so far; UsageError where an answer is none that a configuration may hold."""
         manager = {"password": _UNSAID, **self.section("manager")}
         values: dict[str, Json] = {**self.values, "manager": manager}
         backup = self.section("backup")
@@ -81,13 +82,22 @@ class Draft:
         tried = self._staging / "tried.yaml"
         files.replace(tried, text.encode())
         environ = {key: value for key, value in os.environ.items() if not key.startswith("MAINT_")}
-        settings = load_settings(ConfigFlags(config=str(tried), state=str(self._staging / "state")), environ)
-        secrets = ReferencedSecrets(self.folder, environ)
+        try:
+            settings = load_settings(ConfigFlags(config=str(tried), state=str(self._staging / "state")), environ)
+        except Invalid as error:
+            raise self._wrong(error, tried) from error
+        secrets = ReferencedSecrets(self.folder, os.environ)  # a reference may name any variable, MAINT_… too
         site = ConfiguredSite(settings.site(self.name), secrets, self.screen.warn)
         try:
             yield site
         finally:
             site.close()
+
+    def _wrong(self, error: Invalid, tried: Path) -> UsageError:
+        """Return what is said of an answer that no configuration may hold, without the file in which it was tried."""
+        place = re.compile(rf"{re.escape(str(tried))}:\d+:\d+: (sites\.{re.escape(self.name)}\.)?")
+        message, *detail = (place.sub("", line) for line in (error.message, *error.detail))
+        return UsageError(message, detail=detail, hint="correct that answer, or its flag")
 
     def write(self) -> list[Path]:
         """Write the files, the configuration last, and return them.

@@ -109,7 +109,8 @@ def login(draft: Draft, username: str, password: str) -> None:
         password: a reference.
 
     Raises:
-        Invalid: it is no reference, or leads nowhere.
+        UsageError: it is no reference.
+        Invalid: it leads nowhere.
         CannotReach: the account is not let in.
     """
     if password.startswith("file:"):
@@ -207,7 +208,7 @@ def store(draft: Draft, text: str) -> None:
     """See that snapshots can be written there.
 
     Raises:
-        Invalid: it is no store.
+        UsageError: it is no store.
         WorkFailed: it cannot be written to.
         CannotReach: it does not answer.
     """
@@ -232,7 +233,7 @@ def recipient(draft: Draft, text: str) -> None:
 
     Raises:
         Refused: the file is there already, or would lie in the store.
-        Invalid: it is no public key.
+        UsageError: it is no public key.
     """
     if not text.startswith("new:"):
         draft.add("backup", recipients=[text])

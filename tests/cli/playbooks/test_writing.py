@@ -78,6 +78,15 @@ def test_all_mistakes_of_all_files_are_told_at_once_with_their_places(here: Path
     assert "bad.yaml:6:19: there is no step kind 'host.rnu' (did you mean 'host.run'?)" in people.err
 
 
+def test_a_folder_is_known_by_its_plain_name_and_one_without_playbooks_is_a_mistake(here: Path) -> None:
+    (here / "books").mkdir()
+    for name in ("books", "./books"):
+        said = maint("playbook", "lint", name)
+        assert (said.code, f"there is no playbook in {name}" in said.err) == (3, True)
+    (here / "books/good.yaml").write_text(playbooks()["probe"])
+    assert maint("playbook", "lint", "books", "-o", "json").json["checked"] == ["books/good.yaml"]
+
+
 def test_hosts_and_names_are_held_against_the_config(here: Path) -> None:
     (here / "config.yaml").write_text(CONFIG)
     book = here / "mine.yaml"
