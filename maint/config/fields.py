@@ -42,6 +42,7 @@ _RECIPIENT = re.compile(r"age1[02-9ac-hj-np-z]{58}")
 _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}( \S.*)?")
 _API = re.compile(r"v([1-9][0-9]{0,2})")
 _STORE_SCHEMES = ("sftp", "s3")
+_LONGEST_WAIT = 366 * 86400.0  # seconds
 
 
 def _name(text: str) -> str:
@@ -176,6 +177,12 @@ def seconds(value: object) -> float:
     return found
 
 
+def _wait(found: float) -> float:
+    if found > _LONGEST_WAIT:
+        raise ValueError("must be at most 366d")
+    return found
+
+
 def _far_path(text: str) -> str:
     if not text.startswith("/") or not text.isprintable() or text.endswith("/"):
         raise ValueError("must be the absolute path of a file on that host")
@@ -223,3 +230,5 @@ Duration = Annotated[
     WithJsonSchema({"type": ["string", "number"], "description": "90s, 30m, 24h, 7d, or a number of seconds"}),
 ]
 """Seconds, written as `90s` or as a plain number."""
+Wait = Annotated[Duration, AfterValidator(_wait)]
+"""How long a run waits, in seconds: at most 366 days."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from pydantic import Field
 
-from maint.config.fields import Duration
+from maint.config.fields import Wait
 from maint.errors import Refused, TimedOut, Unfinished, WorkFailed
 from maint.files import create
 from maint.model.formatting import show_duration, show_time
@@ -59,7 +59,7 @@ class ApproveArguments(Arguments):
     """What is asked, and how long the answer may take."""
 
     question: str = Field(description="what a person is asked")
-    within: Duration = Field(3600.0, description="how long the answer may take")
+    within: Wait = Field(3600.0, description="how long the answer may take")
 
 
 class Approve(Step[ApproveArguments]):

@@ -48,7 +48,7 @@ class Notify(Step[NotifyArguments]):
         yield from ()
         if work.noted("told"):
             return unchanged("an earlier attempt told it")
-        args = NotifyArguments.model_validate(dict(action.arguments))
+        args = NotifyArguments.model_validate({**action.arguments, "message": str(action.arguments["message"])})
         at, words = site.clock.now().isoformat(timespec="seconds"), scrub(args.message)
         notice = Notice(Kind.MESSAGE, site.settings.name, "notify", words, at, run=work.run)
         notice = replace(notice, by=actor(), version=maint.__version__)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import Field
 
-from maint.config.fields import Duration
+from maint.config.fields import Wait
 from maint.errors import Invalid
 from maint.model.formatting import show_duration, show_time
 from maint.model.plan import Action, Effect
@@ -21,7 +21,7 @@ _LOOK = 5.0  # seconds between two words about how long it still takes
 class PauseArguments(Arguments):
     """How long, or until when; one of them."""
 
-    duration: Duration = Field(0.0, description="how long")
+    duration: Wait = Field(0.0, description="how long")
     until: str = Field("", description='until when, instead: `"22:30"` (UTC, the next one), or `2027-06-30T22:30:00Z`')
 
 
@@ -64,7 +64,7 @@ def _moment(text: str, now: datetime) -> datetime:
     if found := _CLOCK.fullmatch(text):
         moment = now.astimezone(UTC).replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
         return moment if moment > now else moment + timedelta(days=1)
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None:
             return moment.astimezone(UTC)

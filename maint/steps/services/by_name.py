@@ -56,10 +56,10 @@ class RunCommand(Step[CommandArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Send it once and wait; on resume the one that was sent is asked for."""
+        """Send it once and wait; on resume the one that was sent is asked for; what destroys is not sent blindly."""
         place, name = place_from(action.arguments), str(action.arguments["name"])
         mover = role_mover(site, place) if place.role else _mover(site, place, action.arguments["arguments"])
-        finished = yield from send_once(site, work, mover, name)
+        finished = yield from send_once(site, work, mover, name, destroys=action.effect is Effect.DESTROY)
         said = f": {finished.message}" if finished.message else ""
         return done(f"{name} of {place} is done{said}", {"id": finished.id, "message": finished.message})
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 
 import msgspec
 
-from maint.errors import WorkFailed
+from maint.errors import AnswerMissing, CannotReach, Refused, TimedOut, Transient, WorkFailed
 from maint.model.manager import Command
 from maint.ports import Site, Work
 from maint.steps.manager.commands import finish, run_command, wait_until
@@ -74,22 +74,34 @@ def restart(site: Site, work: Work, mover: Mover) -> Progress:
     return done(f"{mover.words} is restarted")
 
 
-def send_once(site: Site, work: Work, mover: Mover, name: str) -> Generator[str, None, Command]:
+def send_once(
+    site: Site, work: Work, mover: Mover, name: str, *, destroys: bool = False
+) -> Generator[str, None, Command]:
     """Have a command done that leaves no state by which one could tell, and return it finished (M18.3).
+
+    Args:
+        destroys: whether it must not be sent again where nobody can tell whether it was done.
 
     Raises:
         WorkFailed: it failed; or its answer was lost and the manager does not run it, so that nobody can tell.
     """
     limit = work.timeout or LIMIT
     if work.noted(_BEGUN) and work.noted("command") is None and mover.under_way(name) is None:
+        if destroys:
+            raise WorkFailed(
+                f"nobody saw whether {name} of {mover.words} was done, so it is not sent again",
+                hint=f"look at the manager; then `maint playbook dismiss {work.run} --reason WORDS`",
+            )
         yield f"whether an earlier attempt has sent {name} cannot be told, and nothing of it runs: it is sent again"
 
     def guard() -> Generator[str, None, None]:
         work.note(_BEGUN, True)
+        if work.noted("command") is not None:
+            work.note("command", None)  # that one failed; of the one that is sent now nothing is known yet
         yield from ()
 
     finished = yield from run_command(
-        site, work, limit, under_way=lambda: mover.under_way(name), send=lambda: mover.send(name), guard=guard
+        site, work, limit, under_way=lambda: mover.under_way(name), send=lambda: _sent(work, mover, name), guard=guard
     )
     if finished is None and (running := mover.under_way(name)) is not None:
         work.note("command", running.id)
@@ -97,15 +109,28 @@ def send_once(site: Site, work: Work, mover: Mover, name: str) -> Generator[str,
     if finished is None:
         raise WorkFailed(
             f"whether {name} of {mover.words} was done cannot be told: its answer was lost, and nothing of it runs",
-            hint="look at the manager's history; `maint playbook resume` sends it again",
+            hint=f"look at the manager's history; then `maint playbook dismiss {work.run} --reason WORDS`"
+            if destroys
+            else "look at the manager's history; `maint playbook resume` sends it again",
         )
     if finished.success is False:
+        work.note(_BEGUN, None)  # its end is known: it may be sent again
         raise WorkFailed(
             f"the manager did not do {name} of {mover.words}",
             detail=[finished.reason],
             hint="mend what it names, then `maint playbook resume`",
         )
     return finished
+
+
+def _sent(work: Work, mover: Mover, name: str) -> Command:
+    try:
+        return mover.send(name)
+    except (AnswerMissing, TimedOut, Transient):
+        raise  # it may have been taken
+    except (CannotReach, Refused, WorkFailed):
+        work.note(_BEGUN, None)
+        raise
 
 
 def _settled(site: Site, mover: Mover, verb: str, limit: float) -> Generator[str, None, None]:

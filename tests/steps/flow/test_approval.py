@@ -190,3 +190,8 @@ def test_a_rejection_fails_the_run_and_yes_answers_nothing(operator: Operator, b
     assert operator("playbook", "dismiss", run, "--reason", "tried").code == 0
     assert operator("playbook", "approve", run).code == 5
     assert operator("playbook", "approve", "2001").code == 2
+
+
+def test_a_limit_that_no_calendar_has_is_refused_by_the_plan(bench: Bench) -> None:
+    with pytest.raises(Invalid, match="at most 366d"):
+        bench.plan(HEAD + ASK % "9999999d")

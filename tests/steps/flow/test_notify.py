@@ -36,6 +36,12 @@ def test_it_tells_all_and_what_does_not_arrive_fails_nothing(bench: Bench, tmp_p
     assert ended.detail == "1 notice told; broken was not told: exec: /bin/false ended with status 1"
 
 
+def test_a_message_that_is_a_list_is_told_as_text(bench: Bench, tmp_path: Path) -> None:
+    seen = telling(bench, tmp_path)
+    bench.run(TELL.replace("'A said {{ found.word }}'", "'{{ [found.word] }}'") % "")
+    assert json.loads(seen.read_text())["words"] == "['value of a']"
+
+
 def test_it_tells_those_alone_who_are_named(bench: Bench, tmp_path: Path) -> None:
     telling(bench, tmp_path)
     ended = [event for event in bench.run(TELL % ", to: [pager]") if event.what is Happening.FINISHED][-1]

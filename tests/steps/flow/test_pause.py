@@ -72,7 +72,17 @@ def test_a_run_that_is_taken_up_waits_for_what_is_left(bench: Bench, hands: Hand
     assert hands.time == NOON + timedelta(minutes=1)
 
 
-@pytest.mark.parametrize("how", ["", "duration: 5m, until: '22:30'", "until: '24:30'", "until: 2026-01-02T14:00:00"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "",
+        "duration: 5m, until: '22:30'",
+        "until: '24:30'",
+        "until: 2026-01-02T14:00:00",
+        "until: 9999-12-31T23:59:59-05:00",
+        "duration: 9999999d",
+    ],
+)
 def test_what_is_no_time_is_refused_before_anything_is_done(bench: Bench, how: str) -> None:
     with pytest.raises(Invalid):
         bench.plan(book(how))

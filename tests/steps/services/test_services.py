@@ -10,7 +10,7 @@ def states(operator):
     return {one["name"]: one["state"] for one in operator("service", "list", "-o", "json").json["services"]}
 
 
-def run(operator, tmp_path, do, **given):
+def run(operator, tmp_path, do, confirm="", **given):
     """Run a playbook of one step."""
     import json
 
@@ -19,7 +19,7 @@ def run(operator, tmp_path, do, **given):
         f"name: own\nsummary: One step.\nsteps:\n  - name: It\n    do: {do}\n    with: {json.dumps(given)}\n"
     )
     operator.forget_requests()
-    return operator("playbook", "run", str(path), "--yes", "-o", "json")
+    return operator("playbook", "run", str(path), "--yes", *(("--confirm", confirm) if confirm else ()), "-o", "json")
 
 
 def test_a_service_is_stopped_started_and_restarted_once_each(loaded):
@@ -123,3 +123,22 @@ def test_a_command_that_fails_in_a_child_says_why(loaded, tmp_path):
     loaded.lab.break_("services", "command-fails-in-child")
     said = run(loaded, tmp_path, "command.run", service="hdfs", name="hdfsRollEdits")
     assert (said.code, "role's log" in said.error["detail"][0]) == (1, True)
+
+
+@pytest.mark.parametrize("fault", ["command-answer-lost", "command-fails-in-parent"])
+def test_a_harmful_command_is_sent_again_only_where_its_end_is_known(make, tmp_path, fault):
+    operator = make(command_seconds="0")
+    operator.lab.break_("services", fault)
+    given = {"service": "zookeeper", "name": "zooKeeperCleanup", "confirm": "zookeeper"}
+    assert run(operator, tmp_path, "command.run", **given).code == 1
+    which = operator("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    said = operator("playbook", "resume", which, "-o", "json")
+    if fault == "command-answer-lost":
+        assert (said.code, operator.sent) == (
+            1,
+            ["POST /api/v45/clusters/base/services/zookeeper/commands/zooKeeperCleanup"],
+        ), said.err
+        assert "is not sent again" in said.error["message"]
+        assert f"maint playbook dismiss {which}" in said.error["hint"]
+    else:
+        assert (said.code, len(operator.sent)) == (0, 2), said.err
