@@ -74,7 +74,7 @@ class Command(msgspec.Struct, frozen=True):
         alone.command(name, cls=self.cls, help=text, epilog=epilog, context_settings=_NAMES)(run)
         made = typer.main.get_command(alone)
         assert isinstance(made, OwnFirst)
-        made.shared = (tuple(shown), tuple(COMMON))
+        made.shared = (tuple(shown), tuple(COMMON), tuple(ESTATE) if self.several else ())
         for param in made.params:
             if param.param_type_name == "argument":
                 param.metavar = param.name.upper()
@@ -105,21 +105,23 @@ def command(
 class OwnFirst(TyperCommand):
     """A command whose help shows its own options first, then those that it shares with others."""
 
-    shared: tuple[Sequence[str], Sequence[str]] = ((), ())
+    shared: tuple[Sequence[str], Sequence[str], Sequence[str]] = ((), (), ())
 
     def format_options(self, ctx: Made, formatter: Made) -> None:
         """Write the options, those of a kind together."""
         _write_options(self, ctx, formatter, *self.shared)
 
 
-def _write_options(command: Made, ctx: Made, formatter: Made, shared: Sequence[str], common: Sequence[str]) -> None:
+def _write_options(
+    command: Made, ctx: Made, formatter: Made, shared: Sequence[str], common: Sequence[str], estate: Collection[str]
+) -> None:
     kinds: dict[str, list[tuple[str, str]]]
     kinds = {kind: [] for kind in ("Arguments", "Options", "Several sites", "Connection", "Common options")}
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx)
         kind = "Common options" if common and param.name in (*common, "help") else "Options"
         kind = "Arguments" if param.param_type_name == "argument" else kind
-        kind = "Several sites" if param.name in ESTATE else kind
+        kind = "Several sites" if param.name in estate else kind
         kind = "Connection" if param.name in shared and len(shared) > _FEW else kind
         kinds[kind] += [(_TYPES.sub(_placeholder, record[0]), record[1])] if record else []
     for kind, records in kinds.items():
@@ -189,7 +191,7 @@ class LazyGroup(TyperGroup):
 
     def format_options(self, ctx: Made, formatter: Made) -> None:
         """Write the options that may stand before a command, then the commands."""
-        _write_options(self, ctx, formatter, (), ())
+        _write_options(self, ctx, formatter, (), (), ESTATE)
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.help or "") for name, one in self.commands.items()])
 

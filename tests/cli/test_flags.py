@@ -123,6 +123,12 @@ def test_the_installed_program_shows_its_version_from_any_folder(tmp_path):
     assert (ended.returncode, ended.stdout) == (0, f"maint {package.__version__}\n")
 
 
+def test_only_commands_for_several_sites_have_options_under_that_heading():
+    for words in ("backup rekey", "playbook schedule", "generate airflow"):
+        assert "Several sites" not in maint(*words.split(), "--help").out
+    assert "Several sites:\n  --all " in maint("backup", "create", "--help").out
+
+
 def test_every_command_has_a_help_text_with_the_common_flags(folder):
     for words in READS:
         noun = [word for word in words if not word.startswith("-")][:2]

@@ -1,6 +1,7 @@
 """`maint playbook schedule`: let any playbook run by itself, by a systemd timer or by cron."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -58,7 +59,8 @@ def schedule(
         return 0
     settings = settings_of(flags)
     rhythm = calendar(at, every, jitter)
-    run = Job(job, rhythm, f"Playbook {playbook.name}", [words])
+    by = f"maint playbook schedule {shlex.quote(word)}"
+    run = Job(job, rhythm, f"Playbook {playbook.name}", [words], by, f"{by} --remove")
     request = ScheduleRequest(rhythm, form_of(form), user, folder=place, own=run)
     refuse_impossible(settings.site(), request)
     if any(STEPS[kind].asks for kind in _kinds(playbook, shipped)):

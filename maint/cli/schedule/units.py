@@ -87,12 +87,19 @@ def _seconds(flag: str, text: str) -> float:
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Something that runs by itself: its name, when, what it does, and its commands after `--site NAME`."""
+    """Something that runs by itself.
+
+    Attributes:
+        commands: what it runs, each after `--site NAME`.
+        written: the command that writes its files; `removed` deletes them.
+    """
 
     name: str
     calendar: Calendar
     description: str
     commands: Sequence[Sequence[str]]
+    written: str = "maint schedule install"
+    removed: str = "maint schedule remove"
 
 
 class ScheduleRequest(msgspec.Struct, frozen=True):
@@ -171,7 +178,7 @@ def files_of(
         return (
             File(
                 folder / names_of(site.name, "cron", (jobs[0].name,))[0],
-                from_file("cron.j2", {**values, "lines": lines}),
+                from_file("cron.j2", {**values, **_origin(jobs[0]), "lines": lines}),
             ),
         )
     files = []
@@ -200,11 +207,16 @@ def _jobs(site: SiteSettings, request: ScheduleRequest) -> Iterator[Job]:
 
 def _job_values(values: Mapping[str, object], job: Job) -> dict[str, object]:
     return {
+        **_origin(job),
         "description": job.description,
         "calendar": job.calendar.systemd,
         "jitter": f"{job.calendar.jitter:.0f}s",
         "commands": [_words([*_call(values), *words]) for words in job.commands],
     }
+
+
+def _origin(job: Job) -> dict[str, object]:
+    return {"written": job.written, "removed": job.removed}
 
 
 def _cron_command(values: Mapping[str, object], job: Job) -> str:

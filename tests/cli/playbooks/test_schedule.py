@@ -69,6 +69,15 @@ def test_schedules_of_playbooks_and_of_backups_leave_each_other_alone(type_: Sch
     assert type_.files == left
 
 
+@pytest.mark.parametrize("form", ["systemd", "cron"])
+def test_each_file_names_the_command_that_deletes_it(type_: Scheduler, form: str) -> None:
+    assert type_("probe", "--every", "6h", "--form", form).code == 0
+    assert type_("--form", form, verb="install").code == 0
+    for path in type_.units.glob("*-prod*"):
+        way = "maint playbook schedule probe --remove" if "playbook" in path.name else "maint schedule remove"
+        assert f"`{way}` deletes it" in path.read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
