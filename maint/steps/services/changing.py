@@ -15,7 +15,7 @@ from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen
 from maint.restore.settings import settings_in
 from maint.steps.guards import put_proof
-from maint.steps.services.kept_settings import KeptSetting, keep, put_back_by
+from maint.steps.services.kept_settings import KeptSetting, changed_since, keep, put_back_by
 from maint.steps.step import Progress, done, unchanged
 
 HIDDEN, UNSET = "hidden", "unset"  # prints of what cannot be read, and of what is not set
@@ -122,6 +122,11 @@ def old_source(sight: Sight, place: Place, setting: Setting) -> str:
         detail=[reason],
         hint="`maint backup create --open-window` keeps it; then do this again",
     )
+
+
+def later_run(sight: Sight, place: Place, name: str, source: str) -> str:
+    """Return the run that changed a hidden value after the snapshot that is its source; "" where none did."""
+    return changed_since(sight.settings.state, place, name, chosen(sight, source).taken_at) if source else ""
 
 
 def carry_out(site: Site, work: Work, change: Change) -> Progress:

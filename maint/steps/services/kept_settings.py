@@ -68,6 +68,18 @@ def promised(state: Path, now: datetime) -> dict[str, str]:
     return found
 
 
+def changed_since(state: Path, place: Place, name: str, moment: datetime) -> str:
+    """Return the newest run that changed a setting and was at it after a moment, "" where none is known."""
+    found = ""
+    for path in sorted(_path(state, "x").parent.glob("*.json")):
+        record = _read(state, path.stem)
+        if record is None or datetime.fromisoformat(record.until) - KEPT_FOR < moment:
+            continue
+        if any((one.place, one.name) == (place, name) for one in record.settings):
+            found = path.stem
+    return found
+
+
 def put_back_by(state: Path, run: str) -> str:
     """Return in words how a run's changes are put back, "" where it has kept nothing."""
     found = _read(state, run)

@@ -20,6 +20,7 @@ from maint.steps.services.changing import (
     carry_out,
     is_hidden,
     is_secret,
+    later_run,
     no_setting,
     old_source,
     print_of,
@@ -101,11 +102,14 @@ class RestoreSettings(Step[RestoreArguments]):
         )
         old = "a hidden secret" if is_hidden(now) else shown(now.value, secret=secret, default=now.default)
         arguments: dict[str, Json] = {**place_to_json(place), "name": now.name, "snapshot": snapshot}
+        source = old_source(sight, place, now)
         facts: dict[str, Json] = {
             "before": print_of(sight, now), "after": value_print(sight, wanted), "secret": secret,
-            "source": old_source(sight, place, now), **manifest,
+            "source": source, **manifest,
         }  # fmt: skip
         words, undo = f"{now.name} of {place}: {old} → {new}", "`maint playbook undo RUN` puts it back"
+        if run := later_run(sight, place, now.name, source):
+            undo = f"`maint playbook undo RUN` puts back what snapshot {source} has, not what run {run} set after it"
         return self.action(str(place), words, arguments, undo=undo, facts=facts)
 
 

@@ -14,6 +14,7 @@ from maint.steps.services.changing import (
     Change,
     carry_out,
     is_secret,
+    later_run,
     old_source,
     print_of,
     refuse_mask,
@@ -80,6 +81,12 @@ class SetSetting(Step[SettingArguments]):
             }, facts={"before": before, "source": "", "secret": secret})  # fmt: skip
             return
         source = old_source(sight, place, live)
+        if run := later_run(sight, place, args.name, source):
+            raise Refused(
+                f"run {run} changed {args.name} of {place} after snapshot {source}: "
+                "its present value could not be put back",
+                hint="`maint backup create --open-window` keeps it; then do this again",
+            )
         kept = f"; its old value is taken from snapshot {source}" if source else ""
         yield self.action(
             str(place),

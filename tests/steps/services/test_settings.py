@@ -134,6 +134,17 @@ def test_a_secret_is_given_by_reference_and_shown_nowhere(loaded, live, tmp_path
     assert (undone.code, live(SECRET)) == (0, old), undone.err  # the manager hides it: kept from the snapshot
 
 
+def test_a_secret_is_not_set_a_second_time_before_a_backup_has_the_first(loaded, live, tmp_path):
+    for number, code in ((1, 0), (2, 5)):
+        (tmp_path / "pw").write_text(f"a-New-Keystore-Pw-8{number}")
+        (tmp_path / "pw").chmod(0o600)
+        said = change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs")
+        assert (said.code, live(SECRET)) == (code, "a-New-Keystore-Pw-81"), said.err
+    assert "present value could not be put back" in said.error["message"]
+    said = loaded("restore", "config", "--service", "hdfs", "--property", SECRET, "--dry-run", "-o", "json")
+    assert "not what run" in said.out
+
+
 def test_a_refused_secret_is_not_shown_though_the_manager_quotes_it(loaded, tmp_path):
     (tmp_path / "pw").write_text("a-New-Keystore-Pw-78")
     (tmp_path / "pw").chmod(0o600)
