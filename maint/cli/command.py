@@ -74,7 +74,8 @@ class Command(msgspec.Struct, frozen=True):
         alone.command(name, cls=self.cls, help=text, epilog=epilog, context_settings=_NAMES)(run)
         made = typer.main.get_command(alone)
         assert isinstance(made, OwnFirst)
-        made.shared = (tuple(shown), tuple(COMMON), tuple(ESTATE) if self.several else ())
+        made.shared = (tuple(shown), tuple(COMMON))
+        made.estate = tuple(ESTATE) if self.several else ()
         for param in made.params:
             if param.param_type_name == "argument":
                 param.metavar = param.name.upper()
@@ -105,11 +106,12 @@ def command(
 class OwnFirst(TyperCommand):
     """A command whose help shows its own options first, then those that it shares with others."""
 
-    shared: tuple[Sequence[str], Sequence[str], Sequence[str]] = ((), (), ())
+    shared: tuple[Sequence[str], Sequence[str]] = ((), ())
+    estate: Sequence[str] = ()
 
     def format_options(self, ctx: Made, formatter: Made) -> None:
         """Write the options, those of a kind together."""
-        _write_options(self, ctx, formatter, *self.shared)
+        _write_options(self, ctx, formatter, *self.shared, self.estate)
 
 
 def _write_options(
