@@ -65,7 +65,7 @@ def test_a_restart_of_which_nobody_can_tell_is_not_called_done_and_is_sent_again
 
 def test_a_name_that_no_service_has_is_refused_with_the_one_that_was_meant(loaded):
     said = loaded("service", "stop", "hvie", "--yes", "-o", "json")
-    assert (said.code, said.error["hint"]) == (5, "did you mean 'hive'?")
+    assert (said.code, said.error["hint"]) == (2, "did you mean 'hive'?")
 
 
 def test_a_refresh_goes_to_the_roles_that_know_it(loaded):

@@ -103,7 +103,7 @@ def test_a_refused_value_fails_and_nothing_changes(loaded, live):
     assert (said.code, live("dfs_replication")) == (1, None)
     assert "three" in said.error["message"]
     said = change(loaded, "dfs_replicaton", "3", "--service", "hdfs")
-    assert (said.code, said.error["hint"]) == (5, "did you mean 'dfs_replication'?")
+    assert (said.code, said.error["hint"]) == (2, "did you mean 'dfs_replication'?")
 
 
 def test_a_lost_answer_is_decided_by_reading(loaded, live):
