@@ -2,6 +2,7 @@
 
 import io
 import os
+import random
 import shutil
 import subprocess
 import threading
@@ -21,7 +22,7 @@ SEAL = AgeSeal()
 IDENTITY, RECIPIENT = SEAL.new_identity()
 AGE = pytest.mark.skipif(not shutil.which("age"), reason="the tool age is not installed")
 ZSTD = pytest.mark.skipif(not shutil.which("zstd"), reason="the tool zstd is not installed")
-CONTENT = b'{"name": "a", "value": "b"}' * 20_000 + os.urandom(200_000)
+CONTENT = b'{"name": "a", "value": "b"}' * 20_000 + random.Random(1).randbytes(200_000)
 
 
 def wrap(content: bytes) -> bytes:
@@ -131,13 +132,13 @@ def test_what_follows_the_end_is_found(tail: bytes) -> None:
         unwrap(SEALED + tail)
 
 
-@pytest.mark.parametrize("length", [0, 1, 4, 5, 8, 1000, len(PACKED) - 5, len(PACKED) - 4, len(PACKED) - 1])
+@pytest.mark.parametrize("length", [0, 1, 4, 5, 8, 1000, -5, -4, -1])
 def test_a_compressed_file_cut_anywhere_is_found(length: int) -> None:
     with pytest.raises(WorkFailed):
         decompress(PACKED[:length])
 
 
-@pytest.mark.parametrize("place", [0, 4, 9, len(PACKED) // 2, -4, -1])
+@pytest.mark.parametrize("place", [0, 4, 9, 100_000, -4, -1])
 def test_a_compressed_file_with_a_flipped_bit_is_found(place: int) -> None:
     damaged = bytearray(PACKED)
     damaged[place] ^= 1
