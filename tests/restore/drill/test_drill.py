@@ -116,7 +116,7 @@ def test_the_list_tells_the_age_of_the_last_good_drill(loaded: Operator) -> None
 
 def test_a_damaged_snapshot_fails_the_drill_before_anything_is_brought_up(loaded: Operator) -> None:
     part = next((loaded.lab.folder / "backups").rglob("deployment.json.zst.age"))
-    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
     snapshot = part.parent.name
     said = loaded("backup", "drill", snapshot)
     assert said.code == 1
