@@ -1,5 +1,6 @@
 """Real time, and limits that interrupt whatever the main thread is waiting for."""
 
+import _thread
 import signal
 import threading
 import time
@@ -9,10 +10,11 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
 
-from maint.errors import DeadlinePassed
+from maint.errors import DeadlinePassed, Interrupted
 from maint.model.formatting import show_duration
 
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
+_AGAIN = 0.05  # seconds after which what was lost is raised once more
 
 
 class _Limit:
@@ -59,6 +61,10 @@ class _Alarm:
         deadlines = [limit.deadline for limit in list(self._open)]
         return max(min(deadlines) - time.monotonic(), 0.0) if deadlines else None
 
+    def again(self) -> None:
+        if self._open:
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+
     def _arm(self) -> None:
         nearest = min(limit.deadline for limit in self._open)
         signal.setitimer(signal.ITIMER_REAL, max(nearest - time.monotonic(), _SOON))
@@ -78,6 +84,19 @@ _ALARM = _Alarm()
 def seconds_left() -> float | None:
     """Return the seconds until the nearest open limit, or None; for waits in threads, which no signal interrupts."""
     return _ALARM.left()
+
+
+def raise_again(lost: object) -> None:
+    """Have what a signal or a limit raised raised once more, a moment later: Python ignored it, as in a finalizer."""
+    if isinstance(lost, DeadlinePassed):
+        _ALARM.again()
+    elif isinstance(lost, Interrupted):
+        _thread.start_new_thread(_signal_main, (lost.signal_number,))  # `threading` may hold its locks just now
+
+
+def _signal_main(number: int) -> None:
+    time.sleep(_AGAIN)
+    signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
 def _nowhere(until: float) -> None:

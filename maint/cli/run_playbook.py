@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from maint.cli import run_key
 from maint.cli.after_run import Ending, after_run, planned, tell_start
+from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, limited, opened
 from maint.cli.options import Flags
@@ -27,7 +28,7 @@ from maint.engine.shared_runs import only_one
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
-from maint.model.plan import Effect, Plan, Playbook
+from maint.model.plan import Effect, Phase, Plan, Playbook
 from maint.steps.snapshots.retention import RESTORING
 
 
@@ -346,6 +347,8 @@ def follow(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan
             return
         results.extend([event] if event.what is Happening.FINISHED else [])
         screen.event(plan, event)
+        if event.what is Happening.STARTED and plan.actions[event.index].phase is Phase.MAIN:
+            insist()
 
     try:
         _watch(session.events(), show)
