@@ -21,10 +21,9 @@ from maint.config.notices import HOOKS
 from maint.config.resources import playbooks
 from maint.engine import journal
 from maint.engine.load import Library
-from maint.engine.lock import site_lock
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession, let_go
-from maint.engine.shared_runs import only_one
+from maint.engine.shared_runs import at_work
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
@@ -222,7 +221,7 @@ def _learn(flags: Flags, site: ConfiguredSite, screen: Screen) -> None:
     if site.settings.shared_state_key is None or flags.dry_run:
         return
     doing = "learning of runs"
-    with site_lock(site.state, site.settings.name, doing, site.clock), only_one(site, doing, screen.say):
+    with at_work(site, doing, screen.say):
         pass
 
 
@@ -316,10 +315,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
             screen.say(f"run {past.id} ({past.plan.source}) would be dismissed")
             return 0
         doing = f"dismissing run {past.id}"
-        with (
-            site_lock(site.state, site.settings.name, doing, site.clock),
-            only_one(site, doing, screen.say) as shared,
-        ):
+        with at_work(site, doing, screen.say) as shared:
             journal.dismiss(site.state, past, site.clock.now(), reason)
             if shared is not None:
                 shared.follow(past)

@@ -15,8 +15,7 @@ from maint.config.schema import BackupSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.engine import journal as journals
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
-from maint.engine.lock import site_lock
-from maint.engine.shared_runs import only_one
+from maint.engine.shared_runs import at_work
 from maint.errors import Locked, Refused, WorkFailed
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
@@ -139,7 +138,7 @@ def take_up(bench: Bench, run: str) -> None:
 
 def learn(bench: Bench) -> list[str]:
     told: list[str] = []
-    with site_lock(bench.site.state, "prod", "learning", bench.site.clock), only_one(bench.site, "x", told.append):
+    with at_work(bench.site, "learning", told.append):
         pass
     return told
 
