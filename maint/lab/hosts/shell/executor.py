@@ -324,16 +324,8 @@ class Shell:
         if entry.is_folder or not entry.mode & 0o111:
             self._complain(ShellFailure(f"{call.name}: Permission denied"))
             return 126
-        state = self._child(path, call.args)
-        return self.run_script(decode(self.machine.files.read(self.state.path(path))), state)
-
-    def _child(self, name: str, args: list[str]) -> State:
-        state = self.state.copy()
-        kept = self.state.environment()
-        state.variables = {"IFS": " \t\n", **kept}
-        state.name, state.positional = name, args
-        state.functions, state.options = {}, set()
-        return state
+        text = decode(self.machine.files.read(self.state.path(path)))
+        return self.run_script(Source(text), self.state.child(path, call.args))
 
     def _function(self, name: str, args: list[str]) -> int:
         outer, self.state.positional = self.state.positional, args
@@ -344,15 +336,9 @@ class Shell:
 
     def run_words(self, words: Words[str], state: State) -> int:
         """Run a command with its arguments in another state, as a process of its own."""
-        state.functions = {}
         shell = Shell(self.machine, state, self.commands)
         return shell.isolated(lambda: shell.call(words))
 
-    def run_script(self, text: str, state: State) -> int:
+    def run_script(self, source: Source, state: State) -> int:
         """Run a script in another state."""
-        return Shell(self.machine, state, self.commands).script(Source(text))
-
-    def run_stream(self, stream: Stream, state: State) -> int:
-        """Run a script that arrives line by line."""
-        state.streams[0] = stream
-        return Shell(self.machine, state, self.commands).script(Source("", lambda: decode(stream.readline())))
+        return Shell(self.machine, state, self.commands).script(source)

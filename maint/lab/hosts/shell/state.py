@@ -4,7 +4,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
@@ -265,6 +265,14 @@ class State(msgspec.Struct):
             traps={},
             streams=dict(self.streams),
         )
+
+    def child(self, name: str, arguments: Sequence[str] = ()) -> "State":
+        """Return a state for a program of its own, which has only what is exported."""
+        child = self.copy()
+        child.variables = {"IFS": " \t\n", **self.environment()}
+        child.functions, child.options = {}, set()
+        child.name, child.positional = name, list(arguments)
+        return child
 
     def environment(self) -> dict[str, str]:
         """Return the exported variables."""
