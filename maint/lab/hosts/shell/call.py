@@ -9,9 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.state import Device, FileStream, State, Stream, decode, encode
+from maint.lab.hosts.shell.state import Closed, State, Stream, decode, encode
 from maint.lab.hosts.shell.syntax import Source
-from maint.lab.hosts.shell.tree import DEVICES, Tree
+from maint.lab.hosts.shell.tree import Tree
 
 
 class Failed(Exception):
@@ -78,17 +78,17 @@ class Call(msgspec.Struct):
     @property
     def stdin(self) -> Stream:
         """Descriptor 0."""
-        return self.state.streams.get(0) or Stream()
+        return self.state.streams.get(0) or Closed()
 
     @property
     def stdout(self) -> Stream:
         """Descriptor 1."""
-        return self.state.streams.get(1) or Stream()
+        return self.state.streams.get(1) or Closed()
 
     @property
     def stderr(self) -> Stream:
         """Descriptor 2."""
-        return self.state.streams.get(2) or Stream()
+        return self.state.streams.get(2) or Closed()
 
     def path(self, text: str) -> str:
         """Return an absolute path of the host."""
@@ -106,11 +106,7 @@ class Call(msgspec.Struct):
         """Return an input: `-` is standard input."""
         if text in ("-", "/dev/stdin"):
             return self.stdin
-        path = self.path(text)
-        canonical = self.files.canonical(path)
-        if canonical in DEVICES:
-            return Device(canonical)
-        return FileStream(self.files.open(path, os.O_RDONLY), self.files, path)
+        return self.files.open(self.path(text), os.O_RDONLY)
 
     def content(self, operands: Sequence[str]) -> tuple[bytes, int]:
         """Return the bytes of all inputs (standard input without any), and the status as of `each`."""
