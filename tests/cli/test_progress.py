@@ -55,8 +55,9 @@ def on_a_terminal(program: str, columns: int) -> list[str]:
     """Run a program whose stderr is a terminal; return all that stood in its last line, one after another."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
+    environ = {key: value for key, value in environment().items() if key not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
     words = [sys.executable, "-c", program]
-    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment()) as process:
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environ) as process:
         os.close(theirs)
         told = b""
         with suppress(OSError):  # how Linux says that nobody is at the other end any more
