@@ -93,9 +93,7 @@ def lose():
     assert (ended.returncode, "cannot encrypt" in ended.stderr) == (143, True)
 
 
-def test_a_run_whose_signal_was_swallowed_begins_nothing_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_signal_was_swallowed_begins_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
 
     def swallowing(self: Pause, action: Action, site: object, work: object) -> Progress:

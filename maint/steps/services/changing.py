@@ -134,8 +134,8 @@ def refuse_unkept(sight: Sight, place: Place, name: str, source: str) -> None:
     if run := later_run(sight, place, name, source):
         raise Refused(
             f"run {run} changed {name} of {place} after snapshot {source}: its present value could not be put back",
-            hint=f"`maint playbook undo {run}` takes that change back; or keep it by `maint backup create --open-window`"
-            " and do this again",
+            hint=f"`maint playbook undo {run}` takes that change back; or keep it by "
+            "`maint backup create --open-window`, and do this again",
         )
 
 
