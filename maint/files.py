@@ -9,11 +9,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
+
+import msgspec
 
 from maint.errors import Invalid
 
 STAGING = ".new-"  # begins the names of files that are still written
+Kind = TypeVar("Kind")
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -134,6 +137,29 @@ def spool(folder: Path) -> BinaryIO:
     """Open a private file without a name, to write and read back; it is gone when it is closed, or the process ends."""
     make_folder(folder)
     return tempfile.TemporaryFile(dir=folder, prefix=STAGING)  # the caller closes it
+
+
+class Damaged(Exception):
+    """What a file of ours holds cannot be read back; the words say why."""
+
+
+def load(path: Path, kind: type[Kind]) -> Kind | None:
+    """Return what a JSON file of ours holds, None where there is none; Damaged where it cannot be read as that."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Damaged(error.strerror or str(error)) from None
+    return decoded(content, kind)
+
+
+def decoded(content: bytes, kind: type[Kind]) -> Kind:
+    """Return what JSON of ours says; Damaged where it is none, or of another form."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (ValueError, RecursionError) as error:  # what is no UTF-8, and what is nested too deep, too
+        raise Damaged(str(error)) from None
 
 
 def read_private(path: Path) -> bytes | None:
