@@ -1,7 +1,7 @@
 """Every file that we read, our own state included, damaged in every way: an error with a way out, never a crash.
 
 A file of the state folder or the store that no row of `READERS` names fails a test: who adds one says what reads it.
-`MAINT_CAMPAIGN_SEED` chooses other damages.
+`MAINT_CAMPAIGN_SEED` chooses other damages, MAINT_CAMPAIGN_TRIES how many of each kind.
 """
 
 import fnmatch
@@ -29,7 +29,7 @@ from tests.steps.conftest import copy
 from tests.steps.operator import Operator, maint
 
 SEED = int(os.environ.get("MAINT_CAMPAIGN_SEED", "20261122"))
-ROUNDS = size(3, 150)  # damages of each kind of file
+ROUNDS = int(os.environ.get("MAINT_CAMPAIGN_TRIES") or size(3, 150))  # damages of each kind of file
 STATE, STORE, SHARED = f"state/{SITE}", f"backups/{SITE}", f"shared/{SITE}"
 NOTHING = ("playbook history",)  # what nobody reads back does not hinder anyone
 OUT, RELEASE, RESTORE = "@FOLDER@/out", "backup release @SNAPSHOT@ --reason so", "restore plan --manager-only"
