@@ -103,11 +103,12 @@ def remove(path: Path) -> None:
         sync_folder(path.parent)
 
 
-def sweep(folder: Path) -> None:
-    """Delete what writers that were killed left in a folder; only where no other process writes now."""
-    with suppress(OSError):
-        for staged in folder.glob(f"{STAGING}*"):
-            staged.unlink(missing_ok=True)
+def sweep(folder: Path, before: float) -> None:
+    """Delete what writers that were killed before a moment (seconds since 1970) left anywhere below a folder."""
+    for staged in folder.rglob(f"{STAGING}*"):
+        with suppress(OSError):
+            if staged.stat().st_mtime < before:
+                staged.unlink()
 
 
 def publish(folder: int, staging: str, name: str) -> None:

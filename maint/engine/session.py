@@ -16,6 +16,7 @@ from maint.engine.run import Runner
 from maint.engine.run_conflicts import refuse_conflicting
 from maint.engine.shared_runs import SharedRuns, shared_runs
 from maint.errors import Locked, PartlyDone, Refused, WorkFailed
+from maint.files import sweep
 from maint.model.events import Event
 from maint.model.formatting import show_time
 from maint.model.json import Json
@@ -25,6 +26,8 @@ from maint.snapshots.in_progress import owner
 from maint.snapshots.records import begin_restore, end_restore
 from maint.steps.manager.window import Window, close, remembered
 from maint.steps.snapshots.retention import RESTORING
+
+_DEAD = 3600.0  # seconds after which nobody writes on a file of ours any more
 
 
 class RunSession:
@@ -72,6 +75,7 @@ class RunSession:
             return
         doing = f"playbook {self._plan.source}" + (f", taking up run {self._past.id}" if self._past else "")
         with site_lock(self._site.state, self._plan.site, doing, self._site.clock):
+            sweep(self._site.state, self._site.clock.now().timestamp() - _DEAD)
             yield from self._leased(doing)
 
     def _refuse_overtaken(self) -> None:

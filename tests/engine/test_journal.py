@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import maint
+from maint import files
 from maint.config.actor import actor
 from maint.engine import journal as journals
 from maint.errors import Refused, UsageError, WorkFailed
@@ -126,6 +127,16 @@ def test_whatever_else_lies_in_the_folder_is_no_run(bench):
     (folder / "list.jsonl").write_text("[1, 2]\n")
     (folder / "other.jsonl").write_text('{"what": "intent", "index": 0}\n')
     assert len(journals.history(bench.site.state)) == 1
+
+
+def test_what_killed_writers_left_in_the_state_folder_goes_with_the_next_run(bench):
+    left, live = (bench.site.state / folder / f"{files.STAGING}x" for folder in ("undo", "keys"))
+    for path in (left, live):
+        files.make_folder(path.parent)
+        path.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    bench.run(TWO)
+    assert (left.exists(), live.exists()) == (False, True)
 
 
 def test_nothing_is_done_once_the_journal_cannot_be_written(bench, monkeypatch):
