@@ -166,17 +166,20 @@ def decoded(content: bytes, kind: type[Kind]) -> Kind:
 def read_private(path: Path) -> bytes | None:
     """Return a file, or None where there is none; Invalid where others can read it, or it is not a plain file."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would be waited for
     except FileNotFoundError:
         return None
     except OSError as error:
         raise Invalid(
             f"cannot read {path}", detail=[error.strerror or str(error)], hint="correct its path, or its permissions"
         ) from None
-    with os.fdopen(handle, "rb") as file:
+    try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
             raise Invalid(f"{path} is not a plain file", hint="move it away")
         if mode & 0o077:
             raise Invalid(f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {path}")
-        return file.read()
+        with open(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
