@@ -342,7 +342,8 @@ def test_a_damaged_file_of_any_kind_is_an_error_with_a_way_out(place: Place) -> 
             for words in rows if FULL else [chance.choice(rows)]:
                 how = damaged(place, path, chance)
                 said = maint("--config", str(place.folder / "config.yaml"), "--allow-plain", *words)
-                silent = said.code not in TELLING and "hint:" not in said.err and words[0] != "doctor"
+                way_out = "hint:" in said.err or "`maint " in said.err or "maint host trust" in said.out + said.err
+                silent = said.code not in TELLING and not way_out and words[0] != "doctor"
                 if silent or said.code not in FORESEEN:
                     failures.append(f"{' '.join(words)} with {how}\n-> {said.code} {said.err}{crash(said.err)}")
                 place.restore()
