@@ -149,3 +149,18 @@ def test_a_lease_that_was_taken_over_is_told_once_as_a_failure_and_stands_in_the
     lines = dict(line.rsplit(" ", 1) for line in figures.read_text().splitlines() if line.startswith("maint_lease"))
     assert float(lines[f'maint_lease_taken_over_timestamp_seconds{{site="{SITE}"}}']) > 0
     assert lines[f'maint_lease_held{{site="{SITE}"}}'] == "0"
+
+
+def test_programs_around_a_run_stand_in_its_report(loaded: Operator) -> None:
+    configured(
+        loaded, "    hooks: {before_run: [[/bin/true]], after_run: [[/bin/sh, -c, 'echo \"a | b\" >&2; exit 3']]}\n"
+    )
+    assert loaded("service", "stop", "hive", "--cluster", "base", "--yes").code == 0
+    report = loaded("playbook", "report", "-o", "json").json["report"]
+    ran = [(one["hook"], one["command"], one["problem"]) for one in report["hooks"]]
+    assert ran[0] == ("before_run", "/bin/true", "")
+    assert (ran[1][0], ran[1][2].endswith("ended with status 3; a | b")) == ("after_run", True)
+    folder = loaded.state / "reports"
+    pages = {kind: (folder / f"{report['id']}.{kind}").read_text() for kind in ("md", "html")}
+    assert "| before_run | `/bin/true` | " in pages["md"] and "ended with status 3; a \\| b" in pages["md"]
+    assert "Programs around it" in pages["html"] and "ended with status 3; a | b" in pages["html"]
