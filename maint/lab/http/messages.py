@@ -17,6 +17,7 @@ class Request(msgspec.Struct, frozen=True):
     query: Mapping[str, Sequence[str]] = {}  # all values of each name
     headers: Mapping[str, str] = {}  # by lower-case name
     parts: Mapping[str, str] = {}  # values of the path's placeholders
+    content: bytes = b""  # the whole body
 
     @property
     def call(self) -> str:

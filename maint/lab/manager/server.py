@@ -73,7 +73,7 @@ class PlainUnit:
 
 
 class ManagerServer(PlainUnit):
-    """The server of a world, on the host whose file tree is `root`; `spool` is for bodies under way."""
+    """The server of a world, on the host whose file tree is `root`."""
 
     def __init__(
         self,
@@ -82,11 +82,10 @@ class ManagerServer(PlainUnit):
         showing: ShownCertificates,
         ports: tuple[int, int],
         log: RequestLog,
-        spool: Path,
         save: Callable[[World], None],
     ) -> None:
         super().__init__()
-        self.world, self.log, self.spool = world, log, spool
+        self.world, self.log = world, log
         self.plain_port, self.tls_port = ports
         self._root, self._showing, self._save = root, showing, save
         self._listeners: list[Port] = []
@@ -95,7 +94,6 @@ class ManagerServer(PlainUnit):
         self._booting: threading.Thread | None = None
         self._failed_tls = False
         self._shown = ""  # the process whose command line the host shows
-        spool.mkdir(parents=True, exist_ok=True)
 
     # -- the unit
 

@@ -56,8 +56,8 @@ class Simulator:
         self.bundle = folder / "ca/bundle.pem"
         names = [*pki.LOOPBACK, host]
         shown = ShownCertificates(folder / "ca/showing", self.authority, names, datetime.now(UTC))
-        root, spool = root_of(folder, host), folder / "spool"
-        self.server = ManagerServer(self.world, root, shown, ports, self.log, spool, self._storage.save)
+        root = root_of(folder, host)
+        self.server = ManagerServer(self.world, root, shown, ports, self.log, self._storage.save)
 
     def __enter__(self) -> "Simulator":
         self.server.start()
