@@ -8,7 +8,6 @@ from maint.lab.hosts.shell.syntax import (
     Command,
     For,
     Function,
-    Group,
     If,
     Pipeline,
     Redirected,
@@ -137,8 +136,7 @@ class Parser:
             ("{", self._group),
             ("if", self._if),
             ("for", self._for),
-            ("while", lambda: self._while(until=False)),
-            ("until", lambda: self._while(until=True)),
+            ("while", self._while),
             ("case", self._case),
         )
 
@@ -150,7 +148,7 @@ class Parser:
     def _group(self) -> Command:
         body = self._until_words("}")
         self._take_word("}")
-        return Group(body)
+        return body
 
     def _if(self) -> Command:
         arms: list[tuple[Sequence, Sequence]] = []
@@ -177,9 +175,8 @@ class Parser:
         self._separator()
         return For(name, words, self._do())
 
-    def _while(self, until: bool) -> Command:
-        condition = self._until_words("do")
-        return While(condition, self._do(), until)
+    def _while(self) -> Command:
+        return While(self._until_words("do"), self._do())
 
     def _do(self) -> Sequence:
         self._skip_lines()

@@ -146,11 +146,11 @@ class Leave(Exception):
 
 
 class Loop(Exception):
-    """`break` (again is False) or `continue` out of so many loops."""
+    """`break` (again is False), or `continue`."""
 
-    def __init__(self, again: bool, levels: int) -> None:
-        super().__init__(levels)
-        self.again, self.levels = again, levels
+    def __init__(self, again: bool) -> None:
+        super().__init__(again)
+        self.again = again
 
 
 class ShellFailure(Exception):

@@ -82,12 +82,6 @@ class Subshell(msgspec.Struct, frozen=True):
     body: Sequence
 
 
-class Group(msgspec.Struct, frozen=True):
-    """`{ …; }`."""
-
-    body: Sequence
-
-
 class If(msgspec.Struct, frozen=True):
     """`if`, its `elif` arms, and `else`."""
 
@@ -104,11 +98,10 @@ class For(msgspec.Struct, frozen=True):
 
 
 class While(msgspec.Struct, frozen=True):
-    """`while`, or `until`."""
+    """`while`."""
 
     condition: Sequence
     body: Sequence
-    until: bool
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -132,7 +125,7 @@ class Redirected(msgspec.Struct, frozen=True):
     redirections: tuple[Redirection, ...] = ()
 
 
-Command = Simple | Subshell | Group | If | For | While | Case | Function | Redirected
+Command = Simple | Subshell | Sequence | If | For | While | Case | Function | Redirected
 
 
 class SyntaxFailure(Exception):
