@@ -76,7 +76,6 @@ class ManagerExchange(Exchange):
         return ApiError(status, message).response if status == 500 else html(status, f"Error {status} {message}")
 
     def dumps(self, value: Any) -> bytes:  # Any: what JSON can spell
-        """Return a value as the server prints it."""
         return printed(value)
 
     def chunks(self, response: Response) -> bool:
@@ -84,7 +83,6 @@ class ManagerExchange(Exchange):
         return response.content_type == JSON and self.request_version != "HTTP/1.0" and response.status != 204
 
     def headers_of(self, response: Response, length: int) -> Mapping[str, str]:
-        """Return the headers of an answer."""
         del length
         kind = f"{JSON};charset=utf-8" if response.content_type == JSON else response.content_type
         return {**_HEADERS, **response.headers, **({"Content-Type": kind} if response.status != 204 else {})}
@@ -237,7 +235,6 @@ class ShownCertificates:
         return ""
 
     def context(self, faults: FaultBox) -> ssl.SSLContext:
-        """Return what the next client gets to see."""
         set_now = [name for name, _ in faults.active if name in _FAULTS]
         kind = set_now[-1] if set_now else "own"
         if kind not in self._contexts:

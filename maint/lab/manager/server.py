@@ -48,23 +48,19 @@ class PlainUnit:
         self._invocation = Invocation()
 
     def start(self) -> None:
-        """Start it."""
         with self._lock:
             if not self._active:
                 self._active, self._invocation = True, Invocation()
 
     def stop(self) -> None:
-        """Stop it."""
         with self._lock:
             self._active = False
 
     def restart(self) -> None:
-        """Stop it and start it."""
         self.stop()
         self.start()
 
     def active(self) -> bool:
-        """Return whether its process runs, answering or not."""
         return self._active
 
     def properties(self) -> dict[str, str]:
@@ -134,17 +130,14 @@ class ManagerServer(PlainUnit):
 
     @property
     def redirects(self) -> bool:
-        """Whether the plain port sends everyone to the TLS port."""
         broken = self._failed_tls and self.world.switches["plain-when-tls-fails"] == "redirect"
         return self.world.tls or broken
 
     def context(self) -> ssl.SSLContext:
-        """Return what the TLS port shows to the next client."""
         with self.world.lock:
             return self._showing.context(self.world.faults)
 
     def changed(self) -> None:
-        """Keep the world on disk."""
         self._save(self.world)
 
     # -- coming up

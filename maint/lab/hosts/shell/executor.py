@@ -80,7 +80,6 @@ class Shell:
         return self.isolated(work)
 
     def lines(self, source: Source) -> None:
-        """Run command after command."""
         parser = Parser(source)
         while True:
             try:
@@ -106,7 +105,6 @@ class Shell:
         return status
 
     def sequence(self, body: Sequence) -> int:
-        """Run commands one after the other."""
         for item in body.items:
             self.state.status = self._and_or(item)
         return self.state.status
@@ -152,7 +150,6 @@ class Shell:
         return status
 
     def fork(self) -> "Shell":
-        """Return a subshell."""
         forked = Shell(self.machine, self.state.copy(), self.commands)
         forked._guarded = self._guarded
         return forked
@@ -177,7 +174,6 @@ class Shell:
         return decode(said.read().replace(b"\0", b""))
 
     def node(self, node: Node) -> int:
-        """Run one command."""
         return self._nodes[type(node)](node)
 
     def _subshell(self, node: Subshell) -> int:
@@ -322,7 +318,6 @@ class Shell:
                     state.variables.pop(key, None)
 
     def call(self, words: Words[str], *, functions: bool = True) -> int:
-        """Run a command whose words are expanded."""
         name, args = words[0], list(words[1:])
         if functions and name in self.state.functions:
             return self._function(name, args)
@@ -340,7 +335,6 @@ class Shell:
             return 1
 
     def find(self, name: str) -> Command | None:
-        """Return a command of the lab by name or path."""
         folder, slash, base = name.rpartition("/")
         if base in self.machine.lacking:
             return None
@@ -384,5 +378,4 @@ class Shell:
         return shell.isolated(lambda: shell.call(words))
 
     def run_script(self, source: Source, state: State) -> int:
-        """Run a script in another state."""
         return Shell(self.machine, state, self.commands).script(source)

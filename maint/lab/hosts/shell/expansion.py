@@ -61,7 +61,6 @@ class Expander:
         return found
 
     def text(self, word: Word) -> str:
-        """Return a word as one text, as in assignments."""
         return unescape(self.pattern(word))
 
     def pattern(self, word: Word) -> str:

@@ -126,13 +126,11 @@ class Lifetime:
             raise Killed
 
     def sleep(self, seconds: float) -> None:
-        """Wait, but not beyond the end."""
         left = seconds if self.deadline is None else min(seconds, self.deadline - time.monotonic())
         self.cancelled.wait(max(0.0, left))
         self.check()
 
     def limited(self, seconds: float) -> "Lifetime":
-        """Return a lifetime that ends earlier."""
         end = time.monotonic() + seconds
         return Lifetime(self.cancelled, end if self.deadline is None else min(end, self.deadline))
 
@@ -210,9 +208,7 @@ class State(msgspec.Struct):
         return child
 
     def environment(self) -> dict[str, str]:
-        """Return the exported variables."""
         return {name: self.variables[name] for name in sorted(self.exported) if name in self.variables}
 
     def path(self, text: str) -> str:
-        """Return an absolute path of the host."""
         return text if text.startswith("/") else f"{self.cwd.rstrip('/')}/{text}"

@@ -155,7 +155,6 @@ class Source:
         return self._text[self._at + ahead : self._at + ahead + 1]
 
     def raw(self) -> str:
-        """Take one character, escaped line ends included."""
         if self._at >= len(self._text):
             self._fetch()
         char = self._text[self._at : self._at + 1]
@@ -164,12 +163,10 @@ class Source:
         return char
 
     def next(self) -> str:
-        """Take one character."""
         self.peek()
         return self.raw()
 
     def starts(self, text: str) -> bool:
-        """Return whether a text comes now."""
         return self.peek() == text[0] and all(self.peek(place) == text[place] for place in range(1, len(text)))
 
     def rest_of_line(self) -> str:
@@ -177,7 +174,6 @@ class Source:
         return self._text[self._at : self._text.find("\n", self._at) + 1]
 
     def since(self, mark: tuple[int, int]) -> str:
-        """Return what was taken since a mark."""
         return self._text[mark[0] : self._at]
 
     def take_lines(self, text: str) -> bool:
@@ -193,7 +189,6 @@ class Source:
         return True
 
     def take(self, text: str) -> bool:
-        """Take a text if it comes now."""
         if not self.starts(text):
             return False
         for _ in text:
@@ -201,11 +196,9 @@ class Source:
         return True
 
     def mark(self) -> tuple[int, int]:
-        """Return a place to come back to."""
         return self._at, self.line
 
     def back(self, mark: tuple[int, int]) -> None:
-        """Go back to a place."""
         self._at, self.line = mark
 
     def _fetch(self) -> bool:

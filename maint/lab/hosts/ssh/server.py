@@ -69,7 +69,6 @@ class Door:
         return self._address[1]
 
     def close(self) -> None:
-        """Close the port and all connections."""
         self._machine.watchers.remove(self._follow)
         with self._lock:
             self._closed = True
@@ -77,7 +76,6 @@ class Door:
             self._socket.close()
 
     def join(self) -> None:
-        """Wait for the threads."""
         if self._thread:
             self._thread.join(_WAIT)
         for connection in tuple(self._connections):

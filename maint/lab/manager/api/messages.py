@@ -22,12 +22,10 @@ class Request(messages.Request, frozen=True):
 
     @property
     def host(self) -> str:
-        """Name and port by which the client came."""
         return self.headers.get("host", "localhost:7180")
 
     @property
     def full(self) -> bool:
-        """Whether the full view was asked for."""
         return self.word("view", "summary").lower().startswith("full")
 
     def flag(self, name: str, default: bool = False) -> bool:
