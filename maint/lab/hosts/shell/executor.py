@@ -243,6 +243,9 @@ class Shell:
     @contextmanager
     def _redirected(self, redirections: Words[Redirection], *, keep: bool = False) -> Iterator[None]:
         # For the length of the block, or for good (`keep`, for `exec`); Failed where a file cannot be opened.
+        if not redirections:
+            yield
+            return
         streams, opened = self.state.streams, list[Stream]()
         before = dict(streams)
         try:

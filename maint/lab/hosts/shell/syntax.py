@@ -1,5 +1,6 @@
 """The tree that a shell script is parsed into, and its text, fetched line by line so that commands may read on."""
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -139,7 +140,6 @@ class Source:
         self._text = text
         self._at = 0
         self._more = more
-        self.line = 1
 
     def peek(self, ahead: int = 0) -> str:
         """Return the character that comes, or an empty text at the end; escaped line ends are skipped."""
@@ -150,7 +150,6 @@ class Source:
             pass
         while self._text.startswith("\\\n", self._at) and ahead == 0:
             self._at += 2
-            self.line += 1
             return self.peek()
         return self._text[self._at + ahead : self._at + ahead + 1]
 
@@ -159,12 +158,22 @@ class Source:
             self._fetch()
         char = self._text[self._at : self._at + 1]
         self._at += len(char)
-        self.line += char == "\n"
         return char
 
     def next(self) -> str:
         self.peek()
         return self.raw()
+
+    def run(self, pattern: "re.Pattern[str]") -> str:
+        """Take what a pattern matches of the line that was fetched."""
+        taken = self.comes(pattern)
+        self._at += len(taken)
+        return taken
+
+    def comes(self, pattern: "re.Pattern[str]") -> str:
+        """Return what a pattern matches of the line that was fetched."""
+        found = pattern.match(self._text, self._at)
+        return found[0] if found else ""
 
     def starts(self, text: str) -> bool:
         return self.peek() == text[0] and all(self.peek(place) == text[place] for place in range(1, len(text)))
@@ -173,19 +182,19 @@ class Source:
         """Return what comes of the line that was fetched, its end included; empty where it has none."""
         return self._text[self._at : self._text.find("\n", self._at) + 1]
 
-    def since(self, mark: tuple[int, int]) -> str:
-        return self._text[mark[0] : self._at]
+    def since(self, mark: int) -> str:
+        return self._text[mark : self._at]
 
-    def take_lines(self, text: str) -> bool:
+    def take_lines(self, lines: tuple[str, ...]) -> bool:
         """Take whole lines but for the last one's end, if they come; a line is fetched when those before are equal."""
         at = self._at
-        for line in text.splitlines(keepends=True):
+        for line in lines:
             if at >= len(self._text):
                 self._fetch()
             if not self._text.startswith(line, at):
                 return False
             at += len(line)
-        self._at, self.line = at - 1, self.line + text.count("\n") - 1
+        self._at = at - 1
         return True
 
     def take(self, text: str) -> bool:
@@ -195,11 +204,11 @@ class Source:
             self.next()
         return True
 
-    def mark(self) -> tuple[int, int]:
-        return self._at, self.line
+    def mark(self) -> int:
+        return self._at
 
-    def back(self, mark: tuple[int, int]) -> None:
-        self._at, self.line = mark
+    def back(self, mark: int) -> None:
+        self._at = mark
 
     def _fetch(self) -> bool:
         if self._more is None:
