@@ -242,10 +242,9 @@ class KeptConnection:
         except BROKEN as error:
             if not self.gave_up(connection, error) or not reused:
                 words = reason(error, self.connections.settings.connect_timeout)
-                raise CannotReach(
-                    f"{self.address}: no session: {words}",
-                    hint="sshd there may refuse further sessions (MaxSessions): look at its log",
-                ) from None
+                hint = "sshd there may refuse further sessions (MaxSessions): look at its log"
+                failure = CannotReach(f"{self.address}: no session: {words}", hint=hint)
+                raise self.connections.blamed(self.address, failure) from None
         return self.session()
 
     def gave_up(self, connection: Connection, error: BaseException) -> bool:

@@ -177,7 +177,9 @@ class FabricFleet:
             words = f"its answer did not end within {limit:g} s"
             hint = "give it more time (ssh.command_timeout), or look at what hangs there"
         except MaintError as error:
-            failure = connections.blamed(kept.address, error) if isinstance(error, CannotReach) else error
+            failure: MaintError = error
+            if command and isinstance(error, CannotReach):
+                failure = connections.blamed(kept.address, error)
             words = "; ".join([failure.message.removeprefix(f"{name}: "), *failure.detail])
             hint = failure.hint
         finally:
