@@ -46,13 +46,14 @@ def write_all(handle: int, content: bytes | memoryview) -> None:
 
 
 @contextmanager
-def written(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[BinaryIO]:
+def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: bool = True) -> Iterator[BinaryIO]:
     """Open a file to write; when the block ends well it is on disk under its name, else nothing of it is left.
 
     Args:
         path: its folder is made, private, when it is missing.
         mode: of the file, whatever the umask.
         replace: put it in the place of an existing file, which is FileExistsError otherwise.
+        durable: it outlives a power cut; what can be made again need not, and is written much faster.
     """
     make_folder(path.parent)
     staging = f"{STAGING}{secrets.token_hex(8)}"
@@ -63,10 +64,12 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[
             yield file
             file.flush()
             os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         if replace:
             os.rename(staging, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-            os.fsync(folder)
+            if durable:
+                os.fsync(folder)
         else:
             publish(folder, staging, path.name)
     except BaseException:
@@ -77,9 +80,9 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[
         os.close(folder)
 
 
-def replace(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Write a file so that a reader sees the old content or the new, and it outlives a power cut."""
-    with written(path, mode=mode) as file:
+def replace(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+    """Write a file so that a reader sees the old content or the new, and it outlives a power cut where `durable`."""
+    with written(path, mode=mode, durable=durable) as file:
         file.write(content)
 
 
