@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
 
-from maint.errors import DeadlinePassed, Interrupted
+from maint.errors import DeadlinePassed, Interrupted, WorkFailed
 from maint.model.formatting import show_duration
+from maint.retry import heeded
 
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
 _AGAIN = 0.05  # seconds after which what was lost is raised once more
@@ -115,7 +116,11 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        if seconds > 0:
+        """Wait; WorkFailed in a thread whose work is over."""
+        stop = heeded()
+        if stop is not None and stop.wait(max(seconds, 0)):
+            raise WorkFailed("not tried again: what it was for has ended", hint="see what ended it")
+        if seconds > 0 and stop is None:
             time.sleep(seconds)
 
     @contextmanager
