@@ -22,10 +22,10 @@ from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.ports.streams import Cut
+from maint.retry import heed
 from maint.snapshots.catalogue import entries
 from maint.snapshots.in_progress import others_storing
 from maint.snapshots.parts import Tally, flaw, listing, metered, object_name
-from maint.retry import heed
 
 AT_ONCE = 8  # files that are moved at the same time
 _KEY = 48  # hexadecimal digits of an id that its content decides
