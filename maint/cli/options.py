@@ -9,6 +9,7 @@ import typer
 
 from maint.cli.screen import Screen
 from maint.errors import UsageError
+from maint.model.formatting import parse_duration
 
 # Name of the value → how it is declared, and what it is where it is left out.
 Options: TypeAlias = Mapping[str, tuple[object, object]]
@@ -114,6 +115,25 @@ def option(name: str, words: str, **limits: Any) -> Any:  # Any: typer exports n
 def argument(words: str) -> Any:  # Any: as above
     """Return what declares an argument, with its help."""
     return typer.Argument(help=words)
+
+
+def seconds_of(flag: str, text: str) -> float:
+    """Return the seconds that a flag was given; UsageError where it is not a duration."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}", hint="such as 90s, 10m, 26h or 7d") from None
+
+
+def pairs_of(flag: str, texts: Iterable[str] | None, example: str) -> dict[str, str]:
+    """Return what a repeatable flag was given as KEY=VALUE; UsageError where one is not."""
+    found = {}
+    for text in texts or ():
+        key, sign, value = text.partition("=")
+        if not (key and sign):
+            raise UsageError(f"{flag} {text!r} is not key=value", hint=f"such as {flag} {example}")
+        found[key] = value
+    return found
 
 
 # Options of several commands.

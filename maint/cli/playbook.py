@@ -9,17 +9,16 @@ from maint.cli import run_playbook
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option
+from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option, pairs_of
 from maint.cli.playbooks.parameters import WithParameters
 from maint.cli.run_playbook import library
 from maint.cli.run_report import folder, report_of
-from maint.cli.run_steps import run_steps
-from maint.cli.screen import table
+from maint.cli.screen import Screen, table
 from maint.config.yaml import read_text
 from maint.engine import journal
 from maint.engine.adhoc import AdhocStep
 from maint.engine.load import load
-from maint.errors import Invalid, UsageError
+from maint.errors import Invalid
 from maint.model.json import Json
 from maint.model.plan import Playbook
 from maint.report.run import write
@@ -35,21 +34,6 @@ def _load(name: str) -> Playbook:
     if "/" in name or name.endswith((".yaml", ".yml")):
         return load(read_text(Path(name)), name, library())
     return library().load(name)
-
-
-def given(values: list[str] | None) -> dict[str, str]:
-    """Return `--set key=value` as a mapping.
-
-    Raises:
-        UsageError: one has no `=`.
-    """
-    found = {}
-    for text in values or ():
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--set {text!r} is not key=value", hint="such as --set cluster=base")
-        found[key] = value
-    return found
 
 
 @command(example="maint playbook list")
@@ -100,7 +84,7 @@ def run(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> i
 
 def _run(flags: Flags, name: str, values: list[str] | None, limit: str) -> int:
     only = [word for word in limit.replace(",", " ").split() if word]
-    return run_playbook.run_playbook(flags, _load(name), dict(given(values)), only=only)
+    return run_playbook.run_playbook(flags, _load(name), pairs_of("--set", values, "cluster=base"), only=only)
 
 
 @command(STORE_ALONE, example="maint playbook resume --dry-run")
@@ -110,7 +94,7 @@ def resume(
     values: Annotated[list[str] | None, option("--set", "What it waits for: vc.NAME.base_url=URL; repeatable.")] = None,
 ) -> int:
     """Take up a run that stopped before its end; what it left open is decided by looking."""
-    return run_playbook.resume(flags, run_id, given(values))
+    return run_playbook.resume(flags, run_id, pairs_of("--set", values, "cluster=base"))
 
 
 @command(example="maint playbook dismiss 20260102T --reason 'begun by mistake'")
@@ -129,10 +113,10 @@ def undo(
 ) -> int:
     """Put back the settings that a run has changed, unless somebody has changed them since."""
 
-    def lines(site: ConfiguredSite) -> list[AdhocStep]:
+    def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
         return [AdhocStep("Put it back", "config.put_back", {"run": journal.find(site.state, run_id).id})]
 
-    return run_steps(flags, "playbook undo", lines)
+    return run_playbook.run_steps(flags, "playbook undo", lines)
 
 
 @command(example="maint playbook report")

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 
 from maint.cli.options import Flags
+from maint.cli.run_report import action_json
 from maint.cli.screen import Screen
 from maint.engine import journal
 from maint.errors import PartlyDone, Refused
@@ -50,18 +51,7 @@ def done_already(screen: Screen, past: journal.RunState) -> None:
         PartlyDone: so it ended then.
     """
     ended = [(action, past.record(index).result) for index, action in enumerate(past.plan.actions)]
-    actions: list[Json] = [
-        {
-            "name": action.name,
-            "kind": action.kind,
-            "target": action.target,
-            "outcome": result.outcome.value,
-            "detail": result.detail,
-            "value": result.value,
-        }
-        for action, result in ended
-        if result
-    ]
+    actions = [action_json(action, result) for action, result in ended if result]
     words = f"done already: run {past.id} ({past.plan.source}), ended {past.at}"
     screen.say(words)
     if screen.output != "table":

@@ -10,9 +10,9 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
@@ -20,6 +20,7 @@ from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan
 
+T = TypeVar("T")
 SCHEMA = "maint/1"
 _MARKS = {Outcome.DONE: "✓", Outcome.UNCHANGED: "=", Outcome.SKIPPED: "-", Outcome.FAILED: "✗", Outcome.WAITING: "…"}
 _PARTLY = "!"  # done, but for what it says is left
@@ -111,6 +112,15 @@ class Screen:
         """Tell the operator something."""
         if not self.quiet:
             self._line(printable(words), words)
+
+    def follow(self, steps: Generator[str, None, T]) -> T:
+        """Tell the operator what steps yield, and return what they return."""
+        while True:
+            try:
+                self.say(next(steps))
+            except StopIteration as end:
+                found: T = end.value
+                return found
 
     def warn(self, words: str) -> None:
         """Tell the operator something that quiet does not silence."""

@@ -46,13 +46,7 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
             site_lock(site.state, site.settings.name, "backup drill", site.clock),
             followed(site, screen, "backup drill"),
         ):
-            steps = rehearse_restore(site, rehearsal, snapshot)
-            while True:
-                try:
-                    screen.say(next(steps))
-                except StopIteration as end:
-                    found: Drilled = end.value
-                    break
+            found = screen.follow(rehearse_restore(site, rehearsal, snapshot))
             screen.emit({"drill": found.to_json()}, _table(found))
             if not found.passed:
                 raise WorkFailed(

@@ -12,10 +12,9 @@ import msgspec
 
 import maint
 from maint.cli.command import command
-from maint.cli.options import Flags, option
+from maint.cli.options import Flags, option, seconds_of
 from maint.cli.schedule.units import calendar
 from maint.errors import UsageError
-from maint.model.formatting import parse_duration
 from maint.render import from_file
 
 _ROOM = ("outcome", "child", "hook", "operator")  # in the order in which one needs the other
@@ -85,10 +84,6 @@ def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
         ZoneInfo(dag.timezone)
     except (KeyError, ValueError, OSError):
         raise UsageError(f"there is no timezone {dag.timezone!r}", hint="such as --timezone Europe/Berlin") from None
-    try:
-        seconds = round(parse_duration(dag.limit))
-    except ValueError as error:
-        raise UsageError(f"--limit-each: {error}", hint="such as --limit-each 2h") from None
     where = {"program": dag.program} if dag.program else {}
     where |= {"maint_conn_id": dag.connection} if dag.connection else {}
     where |= {"config": str(Path(config).absolute())} if config and not dag.connection else {}
@@ -100,7 +95,7 @@ def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
         "where": repr(where),
         "pool": dag.pool,
         "limit": dag.limit,
-        "limit_seconds": seconds,
+        "limit_seconds": round(seconds_of("--limit-each", dag.limit)),
         "dag_id": dag.dag_id or name,
         "cron": calendar(dag.at, dag.every).cron,
         "timezone": dag.timezone,

@@ -14,13 +14,13 @@ from maint.cli.completion.scripts import script_for
 from maint.cli.help import manual
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.open_site import settings_of
-from maint.cli.options import Flags, argument, option
+from maint.cli.options import Flags, argument, option, seconds_of
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.cli.telling.outcomes import SCHEDULED
-from maint.errors import UsageError, WorkFailed
+from maint.errors import WorkFailed
 from maint.files import replace
-from maint.model.formatting import parse_duration, show_count, show_duration
+from maint.model.formatting import show_count, show_duration
 from maint.render import from_file
 
 
@@ -94,18 +94,8 @@ def completion(flags: Flags, shell: Annotated[str, argument("bash, zsh or fish."
 
 
 def alert_rules(max_age: str, drill_age: str) -> str:
-    """Return alert rules for Prometheus.
-
-    Raises:
-        UsageError: an age is not a duration.
-    """
-    ages = {"max_age": _age("--max-age", max_age), "drill_age": _age("--drill-age", drill_age)}
+    """Return alert rules for Prometheus; UsageError: an age is not a duration."""
+    given = {"max_age": seconds_of("--max-age", max_age), "drill_age": seconds_of("--drill-age", drill_age)}
+    ages = {name: round(seconds) for name, seconds in given.items()}
     shown = {f"{name}_words": show_duration(seconds) for name, seconds in ages.items()}
     return from_file("alerts.yml.j2", {**ages, **shown, "scheduled": "|".join(SCHEDULED)})
-
-
-def _age(flag: str, text: str) -> int:
-    try:
-        return round(parse_duration(text))
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", hint="such as 90s, 10m, 26h or 7d") from None

@@ -9,7 +9,7 @@ from typing import Annotated
 from maint.cli.command import command
 from maint.cli.help.airflow import Dag, print_one
 from maint.cli.open_site import settings_of
-from maint.cli.options import Flags, argument, option
+from maint.cli.options import Flags, argument, option, pairs_of
 from maint.cli.run_playbook import library
 from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away
 from maint.cli.schedule.units import Job, ScheduleRequest, calendar, refuse_impossible
@@ -49,8 +49,7 @@ def schedule(
         settings = settings_of(flags)
         found = own(settings.site(), user, place, (job,))
         return take_away(flags, settings.site(), found, user=user, folder=place)
-    given = dict(_pair(text) for text in values or ())
-    parameters(playbook, given)  # what is missing is told now, not every night
+    parameters(playbook, pairs_of("--set", values, "cluster=base"))  # what is missing is told now, not every night
     words = ["playbook", "run", word, *(part for text in values or () for part in ("--set", text))]
     words += ["--limit", limit] if limit else []
     words += ["--yes", *_confirmed(flags, playbook, shipped)]
@@ -78,13 +77,6 @@ def _found(name: str, shipped: Library) -> tuple[Playbook, str]:
         hint = "small letters, digits and dashes, since files of the schedule are named after it"
         raise UsageError(f"a playbook named {playbook.name!r} cannot be scheduled", hint=hint)
     return playbook, word
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise UsageError(f"--set {text!r} is not key=value", hint="such as --set cluster=base")
-    return key, value
 
 
 def _kinds(playbook: Playbook, shipped: Library) -> set[str]:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
+from maint.cli.options import seconds_of
 from maint.config.paths import expanded
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import BackupSettings, SiteSettings
 from maint.errors import Refused, UsageError, WorkFailed
-from maint.model.formatting import parse_duration
 from maint.render import from_file
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
@@ -51,7 +51,7 @@ def calendar(at: str, every: str, jitter: str = "") -> Calendar:
     if at and every:
         raise UsageError("--at and --every exclude each other", hint="--at 02:15, or --every 6h")
     on, cron, period = _every(every) if every else _at(at or USUAL)
-    return Calendar(on, cron, _seconds("--jitter", jitter) if jitter else min(_MOST_JITTER, period / 10))
+    return Calendar(on, cron, seconds_of("--jitter", jitter) if jitter else min(_MOST_JITTER, period / 10))
 
 
 def _at(text: str) -> tuple[str, str, float]:
@@ -64,7 +64,7 @@ def _at(text: str) -> tuple[str, str, float]:
 
 
 def _every(text: str) -> tuple[str, str, float]:
-    seconds = _seconds("--every", text)
+    seconds = seconds_of("--every", text)
     minutes, rest = divmod(seconds, 60)
     hours = minutes / 60
     if not rest and minutes and minutes < 60 and 60 % minutes == 0:
@@ -77,13 +77,6 @@ def _every(text: str) -> tuple[str, str, float]:
         f"--every {text} does not divide an hour or a day evenly",
         hint="such as 15m, 30m, 1h, 6h, 12h or 24h; for once a week: --at 'Sun 02:15'",
     )
-
-
-def _seconds(flag: str, text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", hint="such as 15m, 26h or 7d") from None
 
 
 class Job(msgspec.Struct, frozen=True):

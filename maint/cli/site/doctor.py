@@ -17,7 +17,7 @@ from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of, way_to_lab
-from maint.cli.options import LOOKS, Flags, option
+from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
@@ -28,8 +28,8 @@ from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder
 from maint.engine.session import abandoned_window
-from maint.errors import CannotReach, MaintError, UsageError
-from maint.model.formatting import parse_duration, show_count, show_duration, show_size
+from maint.errors import CannotReach, MaintError
+from maint.model.formatting import show_count, show_duration, show_size
 from maint.ports import StoreSight
 from maint.snapshots.catalogue import entries
 from maint.snapshots.escrow import escrow
@@ -72,7 +72,8 @@ def doctor(
 
     Ends with 0 when all is well, 7 with warnings, 1 when something fails.
     """
-    ages = _age("--max-age", max_age) if max_age else None, _age("--drill-age", drill_age)
+    allowed = timedelta(seconds=seconds_of("--max-age", max_age)) if max_age else None
+    ages = allowed, timedelta(seconds=seconds_of("--drill-age", drill_age))
     screen = flags.screen()
     lines = [*_once(_examined(flags, *ages))]
     found = [{"label": one.label, "state": one.state, "words": one.words, "hint": one.hint or None} for one in lines]
@@ -426,10 +427,3 @@ def _existing(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
-
-
-def _age(flag: str, text: str) -> timedelta:
-    try:
-        return timedelta(seconds=parse_duration(text))
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", hint="such as 26h or 35d") from None

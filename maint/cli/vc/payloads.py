@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from maint.cli.command import OwnFirst
-from maint.cli.options import option
+from maint.cli.options import option, pairs_of
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.model.virtual_cluster import UNSCHEDULED
@@ -71,21 +71,6 @@ def _numbers(text: str, largest: int) -> str:
     return text
 
 
-def conf(pairs: Sequence[str] | None) -> dict[str, Json]:
-    """Return `key=value` pairs; all values are texts (J4.3).
-
-    Raises:
-        UsageError: one has no `=`.
-    """
-    found: dict[str, Json] = {}
-    for pair in pairs or ():
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise UsageError(f"{pair!r} is not key=value", hint="such as spark.executor.memory=2g")
-        found[key] = value
-    return found
-
-
 def mounts(resources: Mapping[int, str], prefixes: Mapping[int, str]) -> list[Json]:
     """Return the mounts in the order of their numbers.
 
@@ -127,7 +112,7 @@ def spark(application: Application) -> dict[str, Json]:
         "file": application.file,
         "className": application.class_name,
         "args": list(application.args),
-        "conf": conf(application.conf),
+        "conf": pairs_of("--conf", application.conf, "spark.executor.memory=2g"),  # all values are texts (J4.3)
         "logLevel": "INFO",
         "pyFiles": [],
         "jars": [],
