@@ -9,10 +9,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
-from maint.errors import Invalid
+import msgspec
 
+from maint.errors import Invalid, WorkFailed
+
+T = TypeVar("T")
 STAGING = ".new-"  # begins the names of files that are still written
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -91,6 +94,28 @@ def create(path: Path, content: bytes, *, mode: int = 0o600) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+@contextmanager
+def writing(path: Path, hint: str = "name another file") -> Iterator[None]:
+    """Turn an OSError in the block into WorkFailed: the file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint=hint) from error
+
+
+def keep_record(path: Path, value: object) -> None:
+    """Write a record as JSON where its folder is there."""
+    if path.parent.is_dir():
+        replace(path, msgspec.json.encode(value))
+
+
+def kept_record(path: Path, kind: type[T]) -> T | None:
+    """Return a record that was kept, None where there is none that can be read."""
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    return None
 
 
 def remove(path: Path) -> None:

@@ -18,6 +18,7 @@ from maint.config.actor import actor
 from maint.engine import journal
 from maint.engine.history import forget, prunable
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Unfinished, UsageError
+from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration
 from maint.model.notice import Kind, Notice, Told
 from maint.model.secret import scrub
@@ -85,7 +86,8 @@ def _summarize(site: ConfiguredSite) -> None:
     if site.settings.backup is not None:
         with suppress(OSError, MaintError):
             known = entries(site)
-            summary.keep(site.state, summary.summary_of(known, last_good(drills(site)), site.clock.now()))
+            seen = summary.summary_of(known, last_good(drills(site)), site.clock.now())
+            keep_record(site.state / summary.FILE, seen)
 
 
 def _pages(site: ConfiguredSite, screen: Screen) -> None:

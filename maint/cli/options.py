@@ -131,7 +131,9 @@ def pairs_of(flag: str, texts: Iterable[str] | None, example: str) -> dict[str, 
     for text in texts or ():
         key, sign, value = text.partition("=")
         if not (key and sign):
-            raise UsageError(f"{flag} {text!r} is not key=value", hint=f"such as {flag} {example}")
+            raise UsageError(
+                f"{flag} {text!r} is not key=value", hint=f"KEY=VALUE is expected, such as {flag} {example}"
+            )
         found[key] = value
     return found
 

@@ -1,6 +1,5 @@
 """`maint playbook`: list, show, lint, plan, run, resume, history, report."""
 
-from pathlib import Path
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -14,26 +13,16 @@ from maint.cli.playbooks.parameters import WithParameters
 from maint.cli.run_playbook import library
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen, table
-from maint.config.yaml import read_text
 from maint.engine import journal
 from maint.engine.adhoc import AdhocStep
-from maint.engine.load import load
 from maint.errors import Invalid
 from maint.model.json import Json
-from maint.model.plan import Playbook
 from maint.report.run import write
 
 Name = Annotated[str, argument("A shipped playbook's name, or a path to a .yaml file.")]
 Values = Annotated[list[str] | None, option("--set", "A parameter, key=value.")]
 Limit = Annotated[str, option("--limit", "Only these hosts and groups of hosts, HOST,GROUP, in steps that name hosts.")]
 Run = Annotated[str | None, argument("A run's id or its beginning.")]
-
-
-def _load(name: str) -> Playbook:
-    """Return a shipped playbook, or one from a file."""
-    if "/" in name or name.endswith((".yaml", ".yml")):
-        return load(read_text(Path(name)), name, library())
-    return library().load(name)
 
 
 @command(example="maint playbook list")
@@ -49,7 +38,7 @@ def list_playbooks(flags: Flags) -> None:
 @command(example="maint playbook show retire-cluster")
 def show(flags: Flags, name: Name) -> None:
     """Print a playbook."""
-    playbook = _load(name)
+    playbook = library().find(name)
     parameters: list[Json] = [
         {
             "name": p.name,
@@ -84,7 +73,7 @@ def run(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> i
 
 def _run(flags: Flags, name: str, values: list[str] | None, limit: str) -> int:
     only = [word for word in limit.replace(",", " ").split() if word]
-    return run_playbook.run_playbook(flags, _load(name), pairs_of("--set", values, "cluster=base"), only=only)
+    return run_playbook.run_playbook(flags, library().find(name), pairs_of("--set", values, "cluster=base"), only=only)
 
 
 @command(STORE_ALONE, example="maint playbook resume --dry-run")

@@ -192,8 +192,8 @@ def _refuse_address(site: ConfiguredSite, past: RunState, name: str, values: Map
     from maint.steps.virtual_clusters.locate import FindCluster
 
     address = str(values["base_url"])
-    for other in _others(site, name):
-        if other.rstrip("/") == address:
+    for other in site.settings.virtual_clusters:
+        if other.name != name and other.base_url.rstrip("/") == address:
             raise Refused(
                 f"{address} is the address of another virtual cluster of this site",
                 hint=f"give that of {name}: on its details page in the vendor's UI",
@@ -207,7 +207,3 @@ def _refuse_address(site: ConfiguredSite, past: RunState, name: str, values: Map
     action = next(one for one in past.plan.actions if one.lane == name and one.kind == _FINDS)
     gone = action.arguments["source_gone"] is True or values.get("source_gone") is True
     FindCluster.refuse_living(site, name, str(action.arguments["source"]), source_gone=gone, again=True)
-
-
-def _others(site: ConfiguredSite, name: str) -> Sequence[str]:
-    return [one.base_url for one in site.settings.virtual_clusters if one.name != name]

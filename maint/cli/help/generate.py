@@ -18,8 +18,7 @@ from maint.cli.options import Flags, argument, option, seconds_of
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.cli.telling.outcomes import SCHEDULED
-from maint.errors import WorkFailed
-from maint.files import replace
+from maint.files import replace, writing
 from maint.model.formatting import show_count, show_duration
 from maint.render import from_file
 
@@ -51,17 +50,11 @@ def man(
 
 
 def save(files: Mapping[Path, str], *, mode: int = 0o644) -> None:
-    """Write files that anybody may read, over what is there.
-
-    Raises:
-        WorkFailed: one cannot be written.
-    """
+    """Write files that anybody may read, over what is there; WorkFailed: one cannot be written."""
     for path, text in files.items():
-        try:
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             replace(path, text.encode(), mode=mode)
-        except OSError as error:
-            raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="name another place") from error
 
 
 @command(example="maint generate schema output vc run list")

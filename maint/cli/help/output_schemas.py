@@ -2,10 +2,10 @@
 
 from maint.cli.app import COMMANDS
 from maint.cli.command import loaded
-from maint.cli.help.command_outputs import OUTPUTS
-from maint.cli.help.json_shapes import (
+from maint.cli.help.command_outputs import (
     FLAG,
     NUMBER,
+    OUTPUTS,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,

@@ -11,7 +11,7 @@ from maint.cli.run_playbook import library
 from maint.cli.screen import Screen
 from maint.config.schema import SiteSettings
 from maint.config.yaml import read_text
-from maint.engine.load import Library, examine
+from maint.engine.load import Library, examine, is_file
 from maint.engine.names import unknown_names
 from maint.errors import Invalid, UsageError
 from maint.model.formatting import show_count
@@ -68,7 +68,7 @@ def _settings(flags: Flags) -> SiteSettings | None:
 
 
 def _mistakes(name: str, shipped: Library, settings: SiteSettings | None) -> Sequence[Invalid]:
-    if "/" in name or name.endswith((".yaml", ".yml")):
+    if is_file(name):
         try:
             text = read_text(Path(name))
         except Invalid as error:
@@ -78,7 +78,7 @@ def _mistakes(name: str, shipped: Library, settings: SiteSettings | None) -> Seq
     else:
         shipped.load(name)  # which says what was meant
         return ()
-    file = name if "/" in name or name.endswith((".yaml", ".yml")) else f"{name}.yaml"
+    file = name if is_file(name) else f"{name}.yaml"
     playbook, mistakes = examine(text, file, shipped)
     if playbook is None or mistakes or settings is None:
         return mistakes

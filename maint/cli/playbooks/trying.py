@@ -17,9 +17,7 @@ from maint.cli.options import Flags, argument
 from maint.cli.playbooks.worlds import Answering, Performed, Worlds, perform, site_of
 from maint.cli.run_playbook import library
 from maint.cli.screen import Screen
-from maint.config.yaml import read_text
 from maint.engine.expectations import Difference, Ended, Expectation, StateForm, differences, plan_lines, read
-from maint.engine.load import load
 from maint.errors import Invalid, MaintError, WorkFailed
 from maint.lab.http.request_log import read_requests
 from maint.lab.running import Lab
@@ -97,10 +95,7 @@ def try_out(wanted: Expectation, worlds: Worlds, limit: float | None = None) -> 
 def _playbook(wanted: Expectation) -> Playbook:
     name = wanted.form.playbook
     try:
-        if "/" in name or name.endswith((".yaml", ".yml")):
-            path = wanted.path.parent / name
-            return load(read_text(path), str(path), library())
-        return library().load(name)
+        return library().find(name, wanted.path.parent)
     except MaintError as error:
         if error.exit_code == Invalid.exit_code and getattr(error, "at", None):
             raise

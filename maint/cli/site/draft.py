@@ -107,12 +107,10 @@ class Draft:
         """
         written = list[Path]()
         for path, content in {**self._files, self.target: filled(self.name, self.values).encode()}.items():
-            try:
+            with files.writing(path):
                 if path == self.target and not files.create(path, content):
                     raise WorkFailed(f"{path} is there by now", hint="somebody else has written it: look at it")
                 if path != self.target:
                     files.replace(path, content)
-            except OSError as error:
-                raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="name another file") from error
             written.append(path)
         return written

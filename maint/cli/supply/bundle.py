@@ -20,7 +20,7 @@ from maint.cli.command import command
 from maint.cli.options import Flags, option
 from maint.cli.supply.constraints import tested
 from maint.errors import Refused, WorkFailed
-from maint.files import replace
+from maint.files import replace, writing
 from maint.model.formatting import show_count, show_size
 from maint.render import from_file
 
@@ -55,10 +55,8 @@ def bundle(
         )
         content = packed(folder)
         names = sorted(path.name for path in (folder / "wheels").iterdir())
-    try:
+    with writing(target):
         replace(target, content, mode=0o644)
-    except OSError as error:
-        raise WorkFailed(f"{target} cannot be written: {error.strerror}", hint="name another file") from error
     digest = hashlib.sha256(content).hexdigest()
     words = f"{target}: {show_count(len(names), 'wheel')}, {show_size(len(content))}, SHA-256 {digest}"
     flags.screen().emit({"path": str(target), "sha256": digest, "packages": list(names)}, words)
