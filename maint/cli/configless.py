@@ -103,27 +103,26 @@ def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
     document: Mapping[str, Json] = {"state": str(home), "sites": {site: _site(connection)}}
     if flags.dry_run:  # nothing is written but into a private temporary folder
         with TemporaryDirectory() as temporary:
-            return _written(flags, Path(temporary) / f"{site}.yaml", document, site)
+            return _written(Path(temporary) / f"{site}.yaml", document, site)
     fresh = path.with_name(f".{site}-{os.getpid()}.yaml")
     try:
-        _written(
-            flags, fresh, document, site
-        )  # a mistake is kept nowhere, and replaces nothing that an unfinished run needs
+        # A mistake is kept nowhere, and replaces nothing that an unfinished run needs.
+        _written(fresh, document, site)
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
-    return _read(flags, path, site)
+    return _read(path, site)
 
 
-def _written(flags: Flags, path: Path, document: Mapping[str, Json], site: str) -> Settings:
+def _written(path: Path, document: Mapping[str, Json], site: str) -> Settings:
     write_file(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())  # JSON is YAML too
-    return _read(flags, path, site)
+    return _read(path, site)
 
 
-def _read(flags: Flags, path: Path, site: str) -> Settings:
+def _read(path: Path, site: str) -> Settings:
     # The environment of another installation has no say where everything comes from flags.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MAINT_")}
-    return load_settings(ConfigFlags(config=str(path), site=site, output=flags.output, color=flags.color), environ)
+    return load_settings(ConfigFlags(config=str(path), site=site), environ)
 
 
 def _site(connection: Connection) -> Mapping[str, Json]:

@@ -21,7 +21,7 @@ from maint.errors import CannotReach, DeadlinePassed, MaintError
 
 def settings_of(flags: Flags) -> Settings:
     """Return the configuration that the flags and the environment name."""
-    named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state, output=flags.output, color=flags.color)
+    named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state)
     if flags.connection.replaces_config:
         return settings_from_options(flags)
     settings = load_settings(with_store(named, flags.connection), os.environ)

@@ -14,7 +14,7 @@ from maint.cli.run_playbook import library
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen, table
 from maint.engine import journal
-from maint.engine.adhoc import AdhocStep
+from maint.engine.plan import AdhocStep
 from maint.errors import Invalid
 from maint.model.json import Json
 from maint.report.run import write

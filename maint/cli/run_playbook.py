@@ -19,10 +19,9 @@ from maint.cli.telling import outcomes
 from maint.config.notices import HOOKS
 from maint.config.resources import playbooks
 from maint.engine import journal
-from maint.engine.adhoc import AdhocStep, plan_of
 from maint.engine.load import Library
 from maint.engine.lock import site_lock
-from maint.engine.plan import make_plan
+from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.session import RunSession, let_go
 from maint.engine.shared_runs import only_one
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished

@@ -66,8 +66,6 @@ class Flags(msgspec.Struct, frozen=True):
     config: str | None = None
     site: str | None = None
     state: str | None = None
-    output: str | None = None
-    color: str | None = None
     # keys of the site that a flag replaces (`backup.store`) → (value, the flag's name)
     values: Mapping[str, tuple[Json, str]] = {}
 
@@ -98,8 +96,6 @@ class Settings:
         self._looked = looked
         self._site = flags.site or environ.get("MAINT_SITE") or None
         self._state = (flags.state, "the command") if flags.state else (environ.get("MAINT_STATE"), "MAINT_STATE")
-        self.output = flags.output or environ.get("MAINT_OUTPUT") or None
-        self.color = flags.color or environ.get("MAINT_COLOR") or None
 
     @property
     def path(self) -> Path | None:

@@ -1,6 +1,5 @@
 """`maint doctor`: what stands in the way of the next backup or restore, a line for each thing looked at."""
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +25,7 @@ from maint.cli.telling.outcomes import NOTICE, last
 from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
-from maint.engine.lock import holder
+from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
 from maint.errors import CannotReach, MaintError
 from maint.model.formatting import show_count, show_duration, show_size
@@ -174,18 +173,10 @@ def _state(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _lock(site: ConfiguredSite) -> Iterator[Line]:
-    try:
-        handle = os.open(site.state / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        yield Line("lock", OK, "free")
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        yield Line("lock", OK, "free")
-    except BlockingIOError:
+    if is_held(site.state):
         yield Line("lock", WARN, f"held by {holder(site.state) or 'somebody'}", "wait until it has ended")
-    finally:
-        os.close(handle)
+    else:
+        yield Line("lock", OK, "free")
 
 
 def _lease(site: ConfiguredSite) -> Iterator[Line]:
@@ -390,10 +381,9 @@ def _window_elsewhere(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _runs(site: ConfiguredSite) -> Iterator[Line]:
-    at_work = holder(site.state)
     unfinished = [past for past in journal.history(site.state) if past.state == "unfinished"]
-    if at_work is not None and unfinished:
-        unfinished = unfinished[:-1] if any(line.state == WARN for line in _lock(site)) else unfinished
+    if is_held(site.state):  # by the last of them
+        unfinished = unfinished[:-1]
     for past in unfinished:
         words = f"{past.id} ({past.plan.source}) was killed on its way"
         yield Line("runs", WARN, words, f"maint playbook resume {past.id}")

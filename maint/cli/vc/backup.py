@@ -13,7 +13,7 @@ from maint.cli.run_playbook import carry_out, run_steps
 from maint.cli.screen import Screen, table
 from maint.cli.vc.select import chosen, ready
 from maint.engine import journal
-from maint.engine.adhoc import AdhocStep
+from maint.engine.plan import AdhocStep
 from maint.errors import Differences
 from maint.model.formatting import show_count
 from maint.model.json import Json

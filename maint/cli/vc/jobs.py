@@ -9,8 +9,8 @@ from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
 from maint.cli.vc.select import IfExists, chosen, deleting, describe, reading, ready, show, warn_of_blindness
-from maint.engine.adhoc import AdhocStep
 from maint.engine.journal import RunState
+from maint.engine.plan import AdhocStep
 from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.virtual_cluster import Job

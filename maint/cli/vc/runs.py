@@ -12,7 +12,7 @@ from maint.cli.run_report import show_output
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
 from maint.cli.vc.select import chosen, describe, reading, ready, show, warn_of_blindness
-from maint.engine.adhoc import AdhocStep
+from maint.engine.plan import AdhocStep
 from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Phase
