@@ -64,6 +64,15 @@ class Attempt(msgspec.Struct):
     state: str = ""
 
 
+class RanHook(msgspec.Struct, frozen=True):
+    """A program of the site that ran around a run."""
+
+    hook: str  # before_run, after_run or on_failure
+    command: str
+    problem: str  # "" where it ended well
+    at: str
+
+
 class RunState(msgspec.Struct):
     """A run as its journal says."""
 
@@ -84,6 +93,7 @@ class RunState(msgspec.Struct):
     # what the operator answered on resume, by branch
     answers: dict[str, dict[str, Json]] = msgspec.field(default_factory=dict)
     attempts: list[Attempt] = msgspec.field(default_factory=list)  # the first too
+    hooks: list[RanHook] = msgspec.field(default_factory=list)
     idle: float = 0.0  # seconds between its attempts
     last: str = ""  # when its last line with a time was written
     damage: str = ""  # what is wrong with its journal; empty where nothing is
@@ -336,6 +346,9 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
         past.ended, past.detail, past.at = str(line["state"]), str(line.get("detail", "")), str(line.get("time", ""))
         past.attempts[-1].ended, past.attempts[-1].state = past.at, past.ended
         past.to_do, past.needs = ([str(item) for item in _listed(line, key)] for key in ("to_do", "needs"))
+    elif what == "hook":
+        words = " ".join(str(word) for word in _listed(line, "command"))
+        past.hooks.append(RanHook(str(line["hook"]), words, str(line["problem"]), str(line["time"])))
     elif isinstance(index, int):
         _take_action(past, index, line)
     past.last = str(line.get("time") or past.last)

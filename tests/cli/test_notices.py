@@ -129,3 +129,18 @@ def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(loaded: Opera
     assert loaded("notify", "test").code == 7
     assert loaded("notify", "test", "nobody").code == 2
     assert loaded("notify", "test", "--dry-run").code == 0
+
+
+def test_programs_around_a_run_stand_in_its_report(loaded: Operator) -> None:
+    configured(
+        loaded, "    hooks: {before_run: [[/bin/true]], after_run: [[/bin/sh, -c, 'echo \"a | b\" >&2; exit 3']]}\n"
+    )
+    assert loaded("service", "stop", "hive", "--cluster", "base", "--yes").code == 0
+    report = loaded("playbook", "report", "-o", "json").json["report"]
+    ran = [(one["hook"], one["command"], one["problem"]) for one in report["hooks"]]
+    assert ran[0] == ("before_run", "/bin/true", "")
+    assert (ran[1][0], ran[1][2].endswith("ended with status 3; a | b")) == ("after_run", True)
+    folder = loaded.state / "reports"
+    pages = {kind: (folder / f"{report['id']}.{kind}").read_text() for kind in ("md", "html")}
+    assert "| before_run | `/bin/true` | " in pages["md"] and "ended with status 3; a \\| b" in pages["md"]
+    assert "Programs around it" in pages["html"] and "ended with status 3; a | b" in pages["html"]
