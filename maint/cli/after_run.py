@@ -49,16 +49,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[str, str]:
-    """Do what follows whatever worked on a site: runs, drills, verifications and prunings all end here.
-
-    Args:
-        site: the site.
-        screen: where what goes wrong is shown; nothing here stops anything.
-        ending: how it ended.
-
-    Returns:
-        The files of the run's report, by kind.
-    """
+    """Do what follows whatever worked on a site, and return the files of a run's report, by kind; stops nothing."""
     files = _report(site, screen, ending.run) if ending.run else {}
     if ending.run:
         _forget(site, screen)

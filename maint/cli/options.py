@@ -223,11 +223,7 @@ CHOOSING = frozenset((
 
 
 def merged(before: Flags, values: Mapping[str, Any]) -> Flags:  # Any: typer hands over whatever the options hold
-    """Return the flags before the noun with those after the verb on top.
-
-    Raises:
-        UsageError: the reason for `--no-safety-net` is empty.
-    """
+    """Return the flags before the noun with those after the verb on top; UsageError: a reason is empty."""
     said = {name: value for name, value in values.items() if value is not None and value is not False}
     if "site" in said:
         said["sites"] = tuple(dict.fromkeys(said["site"]))

@@ -198,19 +198,7 @@ def plan_json(plan: Plan) -> dict[str, Json]:
 
 
 def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
-    """Take up a run that stopped before its end; what was confirmed then is not asked again.
-
-    Args:
-        flags: the common flags; with `dry_run` what is left is shown, and nothing is done.
-        run: its id or the beginning of it; None: the one that changed the site and that nobody finished.
-        given: what the operator answers now, such as where a virtual cluster is.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        Refused: several runs stopped and none is named, or its journal cannot be trusted.
-    """
+    """Take up a run, else the one that nobody finished; what was confirmed then is not asked again. Else Refused."""
     with opened(replace(flags, vendor=True), warn_of_window=False) as (site, screen):
         said = by_lane(given or {})
         _learn(flags, site, screen)
@@ -260,11 +248,7 @@ def _show_left(screen: Screen, past: journal.RunState) -> None:
 
 
 def _only_one(site: ConfiguredSite, said: Mapping[str, object]) -> journal.RunState | None:
-    """Return the run that is meant where none is named; what the operator answers is for one that has branches.
-
-    Raises:
-        Refused: several runs may be meant, or a journal that nobody can read may be.
-    """
+    """Return the run that is meant where none is named; what the operator answers is for one that has branches."""
     found = journal.unfinished(site.state)
     found = [past for past in found if not said or any(action.lane for action in past.plan.actions)] or found
     if len(found) > 1:
@@ -286,11 +270,7 @@ def _only_one(site: ConfiguredSite, said: Mapping[str, object]) -> journal.RunSt
 def _nothing(
     site: ConfiguredSite, screen: Screen, past: journal.RunState | None, said: Mapping[str, Mapping[str, str]]
 ) -> int:
-    """Say that there is nothing to take up: success where the run, or the site's last one, has done its work.
-
-    Raises:
-        Refused: it has not, or the operator answered something that no run asked for.
-    """
+    """Say that there is nothing to take up: success where the run, or the site's last one, has done its work."""
     words = f"run {past.id} is {past.state}" if past else "no run of this site stopped before its end"
     if said:
         raise Refused(
@@ -311,11 +291,7 @@ def _nothing(
 
 
 def dismiss(flags: Flags, run: str, reason: str) -> int:
-    """Give up a run that stopped: it is not taken up any more, and nothing waits for it.
-
-    Raises:
-        Refused: it has ended, so that there is nothing to give up, or it still works.
-    """
+    """Give up a run that stopped, so that nothing waits for it; Refused: it has ended, or still works."""
     with opened(flags) as (site, screen):
         _learn(flags, site, screen)
         past = journal.find(site.state, run)

@@ -337,18 +337,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None, source: TextIO | None = None) -> None:
-    """Ask before a plan that changes something is carried out.
-
-    Args:
-        plan: what would be done.
-        screen: where to ask.
-        yes: the operator's `--yes`, which answers CHANGE only.
-        name: the operator's `--confirm NAME`, which answers DESTROY.
-        source: where answers come from; standard input when left out.
-
-    Raises:
-        Refused: not confirmed.
-    """
+    """Ask before a plan that changes something is carried out: `yes` answers CHANGE, `name` DESTROY; else Refused."""
     source = source or sys.stdin
     if plan.effect is Effect.DESTROY:
         _confirm_name(plan, screen, name, source)
@@ -370,11 +359,7 @@ def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) 
 
 
 def ask_change(screen: Screen, question: str, *, yes: bool, source: TextIO | None = None) -> None:
-    """Ask a y/N question before something is changed.
-
-    Raises:
-        Refused: the answer is not yes.
-    """
+    """Ask a y/N question before something is changed; Refused: the answer is not yes."""
     if not yes:
         _confirm_change(screen, source or sys.stdin, question)
 

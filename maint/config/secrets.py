@@ -93,12 +93,7 @@ class ReferencedSecrets:
         }
 
     def resolve(self, reference: str) -> Secret:
-        """Return the value of a reference.
-
-        Raises:
-            Invalid: it is malformed, names nothing, names something empty, or a file that others can read.
-            Refused: it asks for a terminal, and there is none.
-        """
+        """Return its value; Invalid: it leads to nothing, or to what others can read, Refused: no terminal."""
         kind, rest = _parts(reference)
         if kind in self._bytes:
             return _text(*self._bytes[kind](rest))

@@ -137,11 +137,7 @@ class Journal:
         self._torn = False
 
     def write(self, what: str, **fields: Json) -> None:
-        """Append one line, with the room that was kept back where the disk is full.
-
-        Raises:
-            WorkFailed: the disk did not take it; what it announces must not be done.
-        """
+        """Append one line, by the room kept back where the disk is full; WorkFailed: do not do what it announces."""
         line = _line({"what": what, **fields})
         try:
             self._append(line)

@@ -24,11 +24,7 @@ def know(value: str) -> None:
 
 
 def know_those_in(masked: Callable[[str, Callable[[str], str]], str]) -> None:
-    """Have the secrets of a document that is about to be sent replaced, too: who takes it may quote it.
-
-    Args:
-        masked: returns a text with what a function says in the place of each secret.
-    """
+    """Have the secrets of a document that is about to be sent replaced, too; `masked` does so in a text."""
     _SENT[:] = [masked]  # of the latest one; they are too many to be kept one by one
 
 

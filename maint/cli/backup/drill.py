@@ -30,11 +30,7 @@ def drill(
 
 
 def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
-    """Drill a snapshot that was named, else the newest restorable one, under the site's lock.
-
-    Raises:
-        WorkFailed: it did not pass.
-    """
+    """Drill a snapshot, else the newest restorable one, under the site's lock; WorkFailed: it did not pass."""
     with opened(flags) as (site, screen):
         snapshot = chosen(site, wanted) if wanted else newest_restorable(site)
         if flags.dry_run:

@@ -74,12 +74,7 @@ def _stale(site: ConfiguredSite, age: float) -> list[str]:
 
 
 def _verified_all(site: ConfiguredSite, screen: Screen, levels: Mapping[str, int], *, keep: bool) -> int:
-    """Verify several snapshots, each under the lock of its own, so that a backup need not wait for all of them.
-
-    Raises:
-        WorkFailed: some failed; all were looked at.
-        PartlyDone: some could not be told to that depth.
-    """
+    """Verify several snapshots, each under the lock of its own, so that a backup need not wait for all of them."""
     found = [_judged(site, one, level, keep=keep) for one, level in levels.items()]
     words = "\n".join(f"{one.snapshot}: {one.words}" for one in found)
     data: list[Json] = [one.to_json() for one in found]
@@ -104,12 +99,7 @@ def _judged(site: ConfiguredSite, found: str, level: int, *, keep: bool) -> Veri
 
 
 def _verified(site: ConfiguredSite, screen: Screen, found: str, level: int, *, keep: bool) -> int:
-    """Verify one snapshot, keep the record unless told otherwise, show it.
-
-    Raises:
-        WorkFailed: it failed.
-        PartlyDone: it could not be told to that depth.
-    """
+    """Verify one snapshot, keep the record unless told otherwise, show it."""
     judged = _judged(site, found, level, keep=keep)
     screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
     if judged.result is Trust.FAILED:

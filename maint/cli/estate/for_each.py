@@ -23,12 +23,7 @@ _NAMED = 8  # sites that a question names
 
 
 def for_each(flags: Flags, several: Several, said: Said) -> int:
-    """Carry a command out for each of the sites that the flags choose, show one summary, and return the exit code.
-
-    Args:
-        flags: what the operator said; it chooses the sites.
-        several: how the command goes about several sites.
-        said: the command's words and its own options.
+    """Carry a command out for each site that the flags choose, show one summary, and return the exit code.
 
     Raises:
         Interrupted: a signal came; it was passed on, all processes have ended, and the summary has been shown.
@@ -49,11 +44,7 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
 
 
 def chosen(settings: Settings, flags: Flags) -> Sequence[SiteSettings]:
-    """Return the sites that `--site`, `--all` or `--label` choose, in the order of the config.
-
-    Raises:
-        UsageError: there is no such site, or none with such labels.
-    """
+    """Return the sites that `--site`, `--all` or `--label` choose, as the config orders them; UsageError: none."""
     sites = [settings.site(name) for name in settings.names]
     if flags.every:
         return sites

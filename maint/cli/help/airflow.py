@@ -53,30 +53,14 @@ def airflow(
 
 
 def print_one(flags: Flags, dag: Dag, title: str, words: Sequence[str]) -> None:
-    """Print a DAG that carries one command out.
-
-    Args:
-        flags: the flags; a site that is named is named in the DAG too.
-        dag: when and where.
-        title: what the DAG is about, and its name.
-        words: the command after `maint`.
-    """
+    """Print a DAG, named after its title, that carries one command out; `words` stand after `maint`."""
     more = {"title": title, "words": repr(list(words)), "site": repr(flags.site), "at_once": 8}
     text = from_file("airflow.py.j2", {**_values(flags, dag, f"maint_{title}".replace("-", "_")), **more})
     flags.screen().emit({"dag": text}, text.rstrip())
 
 
 def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
-    """Return what a template of a DAG is filled with.
-
-    Args:
-        flags: the flags; a config that is named is named in the DAG too.
-        dag: what was asked for.
-        name: the DAG's name, where none was asked for.
-
-    Raises:
-        UsageError: a time, a timezone or a limit makes no sense, or the config is named twice.
-    """
+    """Return what a template of a DAG is filled with; `name` is the DAG's where none was asked for."""
     config = flags.config or os.environ.get("MAINT_CONFIG") or ""
     if flags.config and dag.connection:
         raise UsageError("--config and --connection exclude each other", hint="the connection names the config")

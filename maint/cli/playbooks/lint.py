@@ -50,12 +50,7 @@ def _spread(name: str, shipped: Library) -> Sequence[str]:
 
 
 def _settings(flags: Flags) -> SiteSettings | None:
-    """Return the site whose names are known, None where none is configured or it is not said which.
-
-    Raises:
-        Invalid: the config has a mistake.
-        UsageError: `--site` names none.
-    """
+    """Return the site whose names are known, None where none is configured or it is not said which."""
     settings = settings_of(flags)
     if settings.path is None and flags.site is None:
         return None

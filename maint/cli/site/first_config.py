@@ -162,11 +162,7 @@ def _missing(answers: Answers) -> list[str]:
 
 
 def _lab() -> SiteSettings:
-    """Return how the lab of this user is reached.
-
-    Raises:
-        Invalid: there is none.
-    """
+    """Return how the lab of this user is reached; Invalid: there is none."""
     config = lab_folder("") / "config.yaml"
     if not config.is_file():
         raise Invalid(f"there is no lab in {config.parent}", hint="maint lab up")

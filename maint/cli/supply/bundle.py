@@ -78,11 +78,7 @@ def _fetch(folder: Path, python: str) -> None:
 
 
 def own_wheel(folder: Path) -> Path:
-    """Put the wheel of this version into a folder: of a checkout as it is built, of an installation as it came.
-
-    Raises:
-        WorkFailed: it cannot be built.
-    """
+    """Put the wheel of this version into a folder; WorkFailed: it cannot be built from this checkout."""
     checkout = Path(maint.__file__).resolve().parents[1]
     if (checkout / "pyproject.toml").is_file():
         return _built(checkout, folder)

@@ -126,12 +126,7 @@ def delete_file(
 
 
 def _findable(cluster: VirtualClusterSight, resource: str, path: str, place: Path) -> File:
-    """Return a file that can be written to a new place.
-
-    Raises:
-        Refused: there is something at that place already.
-        WorkFailed: there is no such file.
-    """
+    """Return a file that can be written to a new place."""
     live = cluster.resource(resource)
     file = live.file(path) if live else None
     if file is None:
@@ -142,11 +137,7 @@ def _findable(cluster: VirtualClusterSight, resource: str, path: str, place: Pat
 
 
 def _fetch(cluster: VirtualClusterSight, clock: Clock, resource: str, file: File, place: Path) -> int:
-    """Write a file to a new place, whole and as its signature says, or not at all; return its bytes.
-
-    Raises:
-        WorkFailed: what came is not what its signature says.
-    """
+    """Write a file to a new place, whole and as its signature says, or not at all; return its bytes."""
     staging = place.with_name(f".{place.name}-{os.getpid()}")
     try:
         size, signature = retry_truncated(clock, lambda: _arrived(cluster, resource, file.path, staging))

@@ -24,11 +24,7 @@ IfExists = Annotated[bool, option("--if-exists", "Be content where there is none
 
 
 def chosen(flags: Flags, name: str = "") -> str:
-    """Return the name that was given, before or after the verb; empty where none was.
-
-    Raises:
-        UsageError: no virtual cluster can have it (J8).
-    """
+    """Return the name that was given, empty where none was; UsageError: no virtual cluster can have it (J8)."""
     name = name or flags.vc
     if name and not is_cluster_name(name):
         raise UsageError(
@@ -44,11 +40,7 @@ def deleting(flags: Flags, if_exists: bool, **what: str) -> dict[str, Json]:
 
 
 def ready(flags: Flags) -> Flags:
-    """Return the flags as commands on virtual clusters use them.
-
-    Raises:
-        UsageError: `--insecure` was given.
-    """
+    """Return the flags as commands on virtual clusters use them; UsageError: `--insecure` was given."""
     if flags.insecure:
         raise UsageError("--insecure is not for virtual clusters", hint="name the authority under `ca:`")
     return replace(flags, vendor=True)
