@@ -79,7 +79,7 @@ def broken(config: Path) -> None:
     sites["site001"]["manager"]["password"] = f"file:{wrong}"
     (config.parent / "a file").write_text("")
     sites["site002"]["backup"]["store"] = f"{config.parent}/a file/store"
-    sites["site003"]["backup"]["recipients"] = ["age1nobody"]
+    sites["site003"]["backup"]["signing_key"] = f"file:{config.parent}/not-there"
     hanging = config.parent / "hangs"
     hanging.write_text("#!/bin/sh\nexec sleep 600\n")
     hanging.chmod(0o700)
