@@ -202,8 +202,8 @@ class SharedRuns:
 
     def _drop_window(self, run: str) -> None:
         path = self._state / "window.json"
-        with suppress(FileNotFoundError, msgspec.DecodeError):
-            if msgspec.json.decode(path.read_bytes())["run"] == run:
+        with suppress(files.Damaged):
+            if (files.load(path, dict[str, object]) or {}).get("run") == run:
                 files.remove(path)
 
     def _take_in(self, run: str, number: int, *, anew: bool) -> None:
@@ -228,7 +228,7 @@ class SharedRuns:
         """Return the journal, the files, the undo objects and what is gone, of all pieces one after another."""
         journal, kept, undo, gone = b"", dict[str, bytes](), dict[str, bytes](), set[str]()
         for number in sorted(self._pieces(run)):
-            piece = msgspec.json.decode(self._sealed.read(self._name(run, number)), type=Piece)
+            piece = self._piece(run, number)
             journal = journal[: piece.at] + piece.journal
             kept |= piece.files
             undo |= piece.undo
@@ -241,6 +241,15 @@ class SharedRuns:
                 hint="find out who has the key of the shared state; then move that run's folder away",
             )
         return journal, kept, undo, gone
+
+    def _piece(self, run: str, number: int) -> Piece:
+        try:
+            return files.decoded(self._sealed.read(self._name(run, number)), Piece)
+        except files.Damaged as error:
+            raise Refused(
+                f"{self._name(run, number)} in {self._store.location} cannot be read: {error}",
+                hint="is it of a later version of maint? Take the run up with that one",
+            ) from None
 
     def _present(self) -> Iterator[tuple[str, object]]:
         for top in (*_WITH_RUNS, "undo"):
@@ -287,7 +296,7 @@ class SharedRuns:
     def _known_up_to(self, run: str) -> int:
         try:
             return int(self._marked(run).read_text())
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):  # all is taken in again
             return 0
 
 
