@@ -15,9 +15,10 @@ from maint.cli.site import summary
 from maint.cli.telling import metrics, outcomes
 from maint.cli.telling.outcomes import Outcome
 from maint.config.actor import actor
-from maint.engine import journal
+from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Unfinished, UsageError
+from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration
 from maint.model.notice import Kind, Notice, Told
 from maint.model.secret import scrub
@@ -48,19 +49,11 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[str, str]:
-    """Do what follows whatever worked on a site: runs, drills, verifications and prunings all end here.
-
-    Args:
-        site: the site.
-        screen: where what goes wrong is shown; nothing here stops anything.
-        ending: how it ended.
-
-    Returns:
-        The files of the run's report, by kind.
-    """
+    """Do what follows whatever worked on a site, and return the files of a run's report, by kind; stops nothing."""
     files = _report(site, screen, ending.run) if ending.run else {}
     if ending.run:
         _forget(site, screen)
+    tell_takeover(site, screen)
     if not _called_off(ending.failure):
         _tell_end(site, screen, ending)
     metrics.publish(site, screen)
@@ -85,7 +78,8 @@ def _summarize(site: ConfiguredSite) -> None:
     if site.settings.backup is not None:
         with suppress(OSError, MaintError):
             known = entries(site)
-            summary.keep(site.state, summary.summary_of(known, last_good(drills(site)), site.clock.now()))
+            seen = summary.summary_of(known, last_good(drills(site)), site.clock.now())
+            keep_record(site.state / summary.FILE, seen)
 
 
 def _pages(site: ConfiguredSite, screen: Screen) -> None:
@@ -151,6 +145,17 @@ def planned(site: ConfiguredSite, screen: Screen, playbook: str, *, dry_run: boo
 def tell_start(site: ConfiguredSite, screen: Screen, verb: str) -> None:
     """Tell those who wait for the end that something begins."""
     tell(site, screen, [_notice(site, Kind.START, verb, f"{verb} begins")])
+
+
+def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:
+    """Tell that a lease was taken over, once: a machine that died at work cannot tell it."""
+    one = takeovers.last(site.state)
+    if one is None or one.told:
+        return
+    takeovers.mark(site.state, one, told=True)
+    hint = "look what became of that machine; `maint playbook history` lists its run where it has to be taken up"
+    more = {"run": one.run, "exit": Locked.exit_code, "hint": hint}
+    tell(site, screen, [_notice(site, Kind.FAILURE, outcomes.verb_of(one.playbook), one.words, **more)])
 
 
 def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:

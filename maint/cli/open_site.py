@@ -10,19 +10,18 @@ from pathlib import Path
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import client_site, connected_hint, settings_from_options, with_store
-from maint.cli.options import Flags
+from maint.cli.options import Flags, seconds_of
 from maint.cli.person import TerminalPerson
 from maint.cli.screen import Screen
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import CannotReach, DeadlinePassed, MaintError, UsageError
-from maint.model.formatting import parse_duration
+from maint.errors import CannotReach, DeadlinePassed, MaintError
 
 
 def settings_of(flags: Flags) -> Settings:
     """Return the configuration that the flags and the environment name."""
-    named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state, output=flags.output, color=flags.color)
+    named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state)
     if flags.connection.replaces_config:
         return settings_from_options(flags)
     settings = load_settings(with_store(named, flags.connection), os.environ)
@@ -89,17 +88,8 @@ def limited(flags: Flags, site: ConfiguredSite, doing: str) -> Iterator[None]:
 
 
 def limit_of(flags: Flags) -> float | None:
-    """Return `--timeout` in seconds, None where it was not given.
-
-    Raises:
-        UsageError: it is not a duration.
-    """
-    if flags.timeout is None:
-        return None
-    try:
-        return parse_duration(flags.timeout)
-    except ValueError as error:
-        raise UsageError(f"--timeout: {error}", hint="such as 90s, 10m or 2h") from None
+    """Return `--timeout` in seconds, None where it was not given."""
+    return None if flags.timeout is None else seconds_of("--timeout", flags.timeout)
 
 
 def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:

@@ -19,7 +19,7 @@ import maint
 from maint.config.actor import actor
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
-from maint.files import create, remove, write_all
+from maint.files import create, remove, write_all, writing
 from maint.model.events import Outcome, Result
 from maint.model.formatting import show_time
 from maint.model.json import Json
@@ -64,6 +64,15 @@ class Attempt(msgspec.Struct):
     state: str = ""
 
 
+class RanHook(msgspec.Struct, frozen=True):
+    """A program of the site that ran around a run."""
+
+    hook: str  # before_run, after_run or on_failure
+    command: str
+    problem: str  # "" where it ended well
+    at: str
+
+
 class RunState(msgspec.Struct):
     """A run as its journal says."""
 
@@ -84,6 +93,7 @@ class RunState(msgspec.Struct):
     # what the operator answered on resume, by branch
     answers: dict[str, dict[str, Json]] = msgspec.field(default_factory=dict)
     attempts: list[Attempt] = msgspec.field(default_factory=list)  # the first too
+    hooks: list[RanHook] = msgspec.field(default_factory=list)
     idle: float = 0.0  # seconds between its attempts
     last: str = ""  # when its last line with a time was written
     damage: str = ""  # what is wrong with its journal; empty where nothing is
@@ -127,11 +137,7 @@ class Journal:
         self._torn = False
 
     def write(self, what: str, **fields: Json) -> None:
-        """Append one line, with the room that was kept back where the disk is full.
-
-        Raises:
-            WorkFailed: the disk did not take it; what it announces must not be done.
-        """
+        """Append one line, by the room kept back where the disk is full; WorkFailed: do not do what it announces."""
         line = _line({"what": what, **fields})
         try:
             self._append(line)
@@ -265,10 +271,8 @@ def dismiss(state: Path, past: RunState, now: datetime, reason: str) -> None:
     """Write down that nobody is going to take a run up; the journal stays as it is."""
     path = state / RUNS / f"{past.id}.dismissed"
     content = {"time": show_time(now), "actor": actor(), "reason": reason}
-    try:
+    with writing(path, "make room on its disk"):
         create(path, json.dumps(content, ensure_ascii=False).encode() + b"\n")
-    except OSError as error:
-        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="make room on its disk") from error
 
 
 def read(path: Path) -> RunState:
@@ -338,6 +342,9 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
         past.ended, past.detail, past.at = str(line["state"]), str(line.get("detail", "")), str(line.get("time", ""))
         past.attempts[-1].ended, past.attempts[-1].state = past.at, past.ended
         past.to_do, past.needs = ([str(item) for item in _listed(line, key)] for key in ("to_do", "needs"))
+    elif what == "hook":
+        words = " ".join(str(word) for word in _listed(line, "command"))
+        past.hooks.append(RanHook(str(line["hook"]), words, str(line["problem"]), str(line["time"])))
     elif isinstance(index, int):
         _take_action(past, index, line)
     past.last = str(line.get("time") or past.last)
@@ -389,7 +396,7 @@ def unreadable(state: Path) -> list[Path]:
     """Return the files among the journals that cannot be read as such, though they have a whole first line."""
     readable = {path for path, _ in _readable(state)}
     others = [path for path in sorted((state / RUNS).glob("*.jsonl")) if path not in readable]
-    return [path for path in others if b"\n" in path.read_bytes()]
+    return [path for path in others if not path.is_file() or b"\n" in path.read_bytes()]
 
 
 def unfinished(state: Path) -> list[RunState]:

@@ -15,6 +15,7 @@ import msgspec
 
 from maint.config.actor import user
 from maint.errors import DeadlinePassed, Locked, MaintError, Refused, StoreFailed, WorkFailed
+from maint.files import Damaged, decoded
 from maint.model.formatting import show_duration
 from maint.ports import Clock, Store, StoreSight
 from maint.retry import delays
@@ -117,8 +118,8 @@ def _name(site: str, number: int) -> str:
 
 def _claim(content: bytes, where: str) -> Claim:
     try:
-        return msgspec.json.decode(content, type=Claim)
-    except msgspec.DecodeError as error:
+        return decoded(content, Claim)
+    except Damaged as error:
         raise Refused(
             f"{where} says nothing of who works on the site: {error}",
             hint="find out who wrote it; where no run is at work on any machine, remove that file",
@@ -149,12 +150,7 @@ class Lease:
         self.taken_over: Row | None = None  # of a holder that did not give it back
 
     def take(self) -> Generator[str, None, None]:
-        """Take the lease and renew it beside the work from now on; yield what is waited for, and what was found.
-
-        Raises:
-            Locked: another machine holds it.
-            StoreFailed: the store cannot be used, or does not create exclusively.
-        """
+        """Take the lease and renew it from now on; Locked: another machine has it, StoreFailed: unfit for a lease."""
         while True:
             row = newest(self._store, self._site)
             if row is not None and row.claim.owner != self._mine.owner and (wait := self._wait(row)):

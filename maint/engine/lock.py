@@ -12,7 +12,7 @@ import msgspec
 
 from maint.config.actor import user
 from maint.errors import Locked, WorkFailed
-from maint.files import make_folder
+from maint.files import kept_record, make_folder
 from maint.ports import Clock
 
 _NAME = "lock"
@@ -104,10 +104,7 @@ def is_held(state: Path) -> bool:
 
 def holder(state: Path) -> Holder | None:
     """Return who wrote their name into the lock last, None where nobody did."""
-    try:
-        return msgspec.json.decode((state / _NAME).read_bytes(), type=Holder)
-    except (OSError, msgspec.DecodeError):
-        return None
+    return kept_record(state / _NAME, Holder)
 
 
 def _locked(state: Path, site: str) -> Locked:

@@ -13,6 +13,7 @@ _NOT_AVAILABLE = "Command {name} is not currently available for execution."
 _NOTHING_RUNS = "At least one role must be started."
 _PENDING = "There is already a pending command on this entity."
 _SPOILT = "Failed to perform {name}: the lab was told to let it fail."
+_NO_KEYTAB = "Role is missing Kerberos keytab ({principal}): run the Generate Missing Credentials command."
 _ENDS = {"Start": STARTED, "Stop": STOPPED, "Restart": STARTED}
 _PAST = {"Start": "started", "Stop": "stopped", "Restart": "restarted"}
 
@@ -138,12 +139,14 @@ def _begin(
     fault = _spoil(world, command, call)
     if not children:
         _move(world, command, parts[0].roles, name)
+        _need_keytabs(world, command, parts[0].roles)
         if fault == "command-fails-in-child":
             _fail(command, _SPOILT.format(name=name))
     for number, part in enumerate(parts if children else ()):
         child = _new(world, name, part.ref, f"Successfully {_PAST[name]} service.", command)
         child.seconds = command.seconds
         _move(world, child, part.roles, name)
+        _need_keytabs(world, child, part.roles)
         if fault == "command-fails-in-child" and number == 0:
             _fail(child, f"Supervisor returned FATAL: {name} failed, see the role's log.")
             _fail(command, "")
@@ -223,6 +226,13 @@ def _move(world: World, command: Command, moved: Iterable[Doc], name: str) -> No
         if state not in (NA, _ENDS[name]) or (name == "Restart" and state != NA):
             command.roles[str(role["name"])] = state
             world.role_states[str(role["name"])] = STOPPING if name == "Stop" else STARTING
+
+
+def _need_keytabs(world: World, command: Command, moved: Sequence[Doc]) -> None:
+    # A role that starts without its keytab fails at once (M21.1).
+    lacking = kerberos.lacking(world, moved) if _ENDS[command.name] == STARTED else ""
+    if lacking:
+        command.fails, command.message = True, _NO_KEYTAB.format(principal=lacking)
 
 
 def _finish(world: World, command: Command) -> None:

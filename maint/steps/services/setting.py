@@ -13,6 +13,7 @@ from maint.steps.services.changing import (
     HIDDEN,
     Change,
     carry_out,
+    current,
     is_secret,
     later_run,
     old_source,
@@ -24,7 +25,7 @@ from maint.steps.services.changing import (
 )
 from maint.steps.services.kept_settings import kept_settings, old_value, spans
 from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
-from maint.steps.step import Arguments, Progress, Step
+from maint.steps.step import Arguments, Progress, Step, skipped
 
 
 class SettingArguments(PlaceArguments):
@@ -131,7 +132,11 @@ class PutSettingsBack(Step[UndoArguments]):
         conflicts = list[str]()
         planned_ones = list[Action]()
         for one in settings:
-            live = setting_of(sight.manager, one.place, one.name)
+            live = current(sight.manager, one.place, one.name)
+            if live is None:
+                words = f"{one.name} of {one.place} is no longer there: nothing to put back"
+                planned_ones.append(self.action(str(one.place), words, effect=Effect.READ))
+                continue
             now = print_of(sight, live)
             # A server may drop what equals the default; and where the change was refused, the old value stands still.
             dropped = live.value is None and live.default is not None and value_print(sight, live.default) == one.print
@@ -150,6 +155,8 @@ class PutSettingsBack(Step[UndoArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Put one back."""
+        if action.effect is Effect.READ:
+            return skipped(action.summary)
         wanted = old_value(site.undo, str(action.arguments["sealed"]))
         return (yield from carry_out(site, work, planned(action, wanted)))
 
