@@ -232,7 +232,7 @@ def _need_keytabs(world: World, command: Command, moved: Sequence[Doc]) -> None:
     # A role that starts without its keytab fails at once (M21.1).
     lacking = kerberos.lacking(world, moved) if _ENDS[command.name] == STARTED else ""
     if lacking:
-        command.fails, command.message = True, _NO_KEYTAB.format(principal=lacking)
+        _fail(command, _NO_KEYTAB.format(principal=lacking))
 
 
 def _finish(world: World, command: Command) -> None:
