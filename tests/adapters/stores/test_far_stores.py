@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,10 +17,11 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 from pytest_httpserver import HTTPServer
 
+from maint.adapters.clock import SystemClock
 from maint.adapters.stores.open import Access, open_store
 from maint.adapters.stores.stored_files import is_left_over, staging_name
 from maint.config.schema import BackupSettings, S3Settings, SftpSettings, SshSettings
-from maint.errors import Invalid, WorkFailed
+from maint.errors import DeadlinePassed, Invalid, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Store
 
@@ -241,3 +243,14 @@ def test_object_lock_keeps_what_is_written_and_not_the_flag_of_a_run(object_stor
     versions = [one for one in client.list_object_versions(Bucket=bucket)["Versions"] if one["Key"] == "site/a/part"]
     with pytest.raises(ClientError, match=r"AccessDenied|object protected"):
         client.delete_object(Bucket=bucket, Key="site/a/part", VersionId=versions[0]["VersionId"])
+
+
+def test_a_limit_that_strikes_within_a_request_to_a_bucket_is_that_limit(bucket: tuple[str, ...]) -> None:
+    silent = socket.create_server(("127.0.0.1", 0))
+    store = opened_from((bucket[0], f"http://127.0.0.1:{silent.getsockname()[1]}"))
+    with silent, pytest.raises(DeadlinePassed), SystemClock().limit(0.5):
+        list(store.names())
+    silent = socket.create_server(("127.0.0.1", 0))
+    store = opened_from((bucket[0], f"http://127.0.0.1:{silent.getsockname()[1]}"))
+    with silent, pytest.raises(DeadlinePassed), SystemClock().limit(0.5):
+        put(store, "prod/1/a")
