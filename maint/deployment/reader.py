@@ -206,7 +206,7 @@ class Reader:
         if len(self._frames) > DEEPEST:
             raise too_deep()
         if final and path not in self._apart:  # all of it is there, so it is broken: only where is to be found yet
-            self._target = _Nobody()
+            self._target = Nobody()
         self._apart.add(path)
         frame.empty = False
         self._tell(lambda: self._target.begin(key, bracket), self._at, at)
@@ -248,15 +248,17 @@ class Reader:
         )
 
 
-class _Nobody:
-    def value(self, key: str, value: object) -> None:
-        pass
+class Nobody:
+    """A target that nothing reaches."""
+
+    def value(self, _: str, value: Any, /) -> None:
+        """Take nothing."""
 
     def begin(self, key: str, bracket: str) -> None:
-        pass
+        """Take nothing."""
 
     def end(self) -> None:
-        pass
+        """Take nothing."""
 
 
 _NO_EXPORT = "an error page of a proxy, or a server that is still starting, looks like this: ask it again later"

@@ -402,7 +402,7 @@ def unreadable(state: Path) -> list[Path]:
     """Return the files among the journals that cannot be read as such, though they have a whole first line."""
     readable = {path for path, _ in _readable(state)}
     others = [path for path in sorted((state / RUNS).glob("*.jsonl")) if path not in readable]
-    return [path for path in others if b"\n" in path.read_bytes()]
+    return [path for path in others if not path.is_file() or b"\n" in path.read_bytes()]
 
 
 def unfinished(state: Path) -> list[RunState]:

@@ -35,7 +35,6 @@ class Orders(socketserver.ThreadingTCPServer):
         self.lab, self.stop, self.token = lab, stop, secrets.token_hex(16)
 
     def obey(self, order: str, words: Words) -> Words:
-        """Carry out an order and return its answer."""
         lab = self.lab
         if order == "ping":
             return {"up": True}

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.stores.local import LocalStore
+from maint.engine.lease import Lease, Terms
 from maint.engine.lock import site_lock
 from tests.steps.conftest import PASSWORD
 from tests.steps.operator import SITE, Operator
@@ -129,6 +131,24 @@ def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(loaded: Opera
     assert loaded("notify", "test").code == 7
     assert loaded("notify", "test", "nobody").code == 2
     assert loaded("notify", "test", "--dry-run").code == 0
+
+
+def test_a_lease_that_was_taken_over_is_told_once_as_a_failure_and_stands_in_the_metrics(loaded: Operator) -> None:
+    told, shared, figures = listening(loaded), loaded.lab.folder / "shared", loaded.lab.folder / "maint.prom"
+    configured(loaded, f"    shared_state: {shared}\n    metrics: {figures}\n")
+    dead = Lease(LocalStore(shared), SITE, SystemClock(), "dead", "playbook export", Terms(-10.0, 0.0, 0.0))
+    list(dead.take())
+    assert loaded("cluster", "stop", "base", "--yes").code == 0
+    assert loaded("cluster", "stop", "base", "--yes").code == 0
+    assert events(told) == [
+        ("failure", "backup create", 6),
+        ("success", "stop-cluster", 0),
+        ("success", "stop-cluster", 0),
+    ]
+    assert "held by" in json.loads(told.read_text().splitlines()[0])["words"]
+    lines = dict(line.rsplit(" ", 1) for line in figures.read_text().splitlines() if line.startswith("maint_lease"))
+    assert float(lines[f'maint_lease_taken_over_timestamp_seconds{{site="{SITE}"}}']) > 0
+    assert lines[f'maint_lease_held{{site="{SITE}"}}'] == "0"
 
 
 def test_programs_around_a_run_stand_in_its_report(loaded: Operator) -> None:

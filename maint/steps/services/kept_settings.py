@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from maint import files
 from maint.errors import WorkFailed
-from maint.model.formatting import show_time
+from maint.model.json import Moment
 from maint.model.manager import Place
 from maint.ports import Site, Undo
 
@@ -41,7 +41,7 @@ class KeptSetting(msgspec.Struct, frozen=True):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    until: str  # ISO 8601
+    until: Moment
     settings: Sequence[KeptSetting] = ()
 
 
@@ -63,8 +63,8 @@ def promised(state: Path, now: datetime) -> dict[str, str]:
             record = _read(state, path.stem)
         except WorkFailed:
             continue  # its own undo says so
-        if record is not None and datetime.fromisoformat(record.until) >= now:
-            found[path.stem] = record.until[:10]
+        if record is not None and record.until >= now:
+            found[path.stem] = f"{record.until:%Y-%m-%d}"
     return found
 
 
@@ -73,7 +73,7 @@ def changed_since(state: Path, place: Place, name: str, moment: datetime) -> str
     found = ""
     for path in sorted(_path(state, "x").parent.glob("*.json")):
         record = _read(state, path.stem)
-        if record is None or datetime.fromisoformat(record.until) - KEPT_FOR < moment:
+        if record is None or record.until < moment + KEPT_FOR:
             continue
         if any((one.place, one.name) == (place, name) for one in record.settings):
             found = path.stem
@@ -83,7 +83,7 @@ def changed_since(state: Path, place: Place, name: str, moment: datetime) -> str
 def put_back_by(state: Path, run: str) -> str:
     """Return in words how a run's changes are put back, "" where it has kept nothing."""
     found = _read(state, run)
-    return f"; `maint playbook undo {run}` puts it back until {found.until[:10]}" if found else ""
+    return f"; `maint playbook undo {run}` puts it back until {found.until:%Y-%m-%d}" if found else ""
 
 
 def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:
@@ -94,7 +94,7 @@ def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:
         return
     with suppress(KeyError):  # an earlier attempt sealed it, and was killed before it wrote that down
         site.undo.keep(json.dumps({"value": value}).encode(), one.sealed)
-    until = show_time(site.clock.now() + KEPT_FOR)
+    until = site.clock.now() + KEPT_FOR
     files.replace(_path(site.state, run), msgspec.json.encode(_Kept(until, (*before, one))))
 
 
@@ -121,10 +121,8 @@ def spans(settings: Sequence[KeptSetting]) -> Iterator[KeptSetting]:
 def _read(state: Path, run: str) -> _Kept | None:
     path = _path(state, run)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Kept)
-    except FileNotFoundError:
-        return None
-    except msgspec.MsgspecError as error:
+        return files.load(path, _Kept)
+    except files.Damaged as error:
         raise WorkFailed(
             f"{path} is damaged: which settings run {run} changed is not known",
             detail=[str(error)],
@@ -139,7 +137,7 @@ def expire(state: Path, undo: Undo, now: datetime) -> None:
             record = _read(state, path.stem)
         except WorkFailed:
             continue  # its own undo says so
-        if record is not None and datetime.fromisoformat(record.until) < now:
+        if record is not None and record.until < now:
             for one in record.settings:
                 undo.drop(one.sealed)
             files.remove(path)

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from maint import files
 from maint.errors import Refused, WorkFailed
-from maint.model.formatting import show_count, show_time
-from maint.model.json import Json
+from maint.model.formatting import show_count
+from maint.model.json import Json, Moment
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import (
     File,
@@ -71,12 +71,12 @@ class Removed(msgspec.Struct, frozen=True):
 
     Attributes:
         vc: the virtual cluster.
-        until: when it may be dropped, ISO 8601.
+        until: when it may be dropped.
         objects: what it was, in the order of its sealing.
     """
 
     vc: str
-    until: str
+    until: Moment
     objects: Sequence[Sealed] = ()
 
 
@@ -92,10 +92,8 @@ def removed(state: Path, run: str) -> Removed | None:
     """
     path = _path(state, run)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Removed)
-    except FileNotFoundError:
-        return None
-    except msgspec.MsgspecError as error:
+        return files.load(path, Removed)
+    except files.Damaged as error:
         raise WorkFailed(
             f"{path} is damaged: what run {run} deleted is not known",
             detail=[str(error)],
@@ -115,7 +113,7 @@ def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
     now = site.clock.now()
     expire(site.state, site.undo, now)
     before = removed(site.state, run)
-    record = Removed(vc, show_time(now + KEPT_FOR), (*(before.objects if before else ()), one))
+    record = Removed(vc, now + KEPT_FOR, (*(before.objects if before else ()), one))
     _write(site.state, run, record)
     return way_back(site.state, run)
 
@@ -123,7 +121,7 @@ def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
 def way_back(state: Path, run: str) -> str:
     """Return in words how what a run deleted comes back; empty where nothing is sealed."""
     record = removed(state, run)
-    return f"; `maint vc undo {run}` brings it back until {record.until[:10]}" if record else ""
+    return f"; `maint vc undo {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
 
 
 def expire(state: Path, undo: Undo, now: datetime) -> None:
@@ -133,7 +131,7 @@ def expire(state: Path, undo: Undo, now: datetime) -> None:
             record = removed(state, path.stem)
         except WorkFailed:
             continue  # its own undo says so
-        if record is not None and datetime.fromisoformat(record.until) < now:
+        if record is not None and record.until < now:
             for one in record.objects:
                 _drop(undo, one)
             files.remove(path)
