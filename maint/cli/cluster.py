@@ -6,8 +6,9 @@ from maint.cli.command import command
 from maint.cli.completion.names import remember
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, Flags, SafetyWindow, argument, option
-from maint.cli.run_playbook import carry_out, follow, library, prepared
+from maint.cli.run_playbook import carry_out, follow, prepared
 from maint.cli.screen import table
+from maint.engine.load import library
 from maint.engine.plan import make_plan
 from maint.errors import UsageError
 from maint.model.json import Json

@@ -11,14 +11,13 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option
 from maint.cli.playbooks.parameters import WithParameters
-from maint.cli.run_playbook import library
 from maint.cli.run_report import folder, report_of
 from maint.cli.run_steps import run_steps
 from maint.cli.screen import table
 from maint.config.yaml import read_text
 from maint.engine import journal
 from maint.engine.adhoc import AdhocStep
-from maint.engine.load import load
+from maint.engine.load import library, load
 from maint.errors import Invalid, UsageError
 from maint.model.json import Json
 from maint.model.plan import Playbook

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import cache
 from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
@@ -17,9 +16,8 @@ from maint.cli.run_report import command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.telling import outcomes
 from maint.config.notices import HOOKS
-from maint.config.resources import playbooks
 from maint.engine import journal
-from maint.engine.load import Library
+from maint.engine.load import library
 from maint.engine.lock import site_lock
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession, let_go
@@ -29,13 +27,6 @@ from maint.model.events import Event, Happening
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan, Playbook
 from maint.steps.snapshots.retention import RESTORING
-
-
-@cache
-def library() -> Library:
-    """Return the playbooks shipped with the product."""
-    return Library(playbooks())
-
 
 Beside = Callable[[ConfiguredSite, Plan], tuple[Mapping[str, Json], str]]
 

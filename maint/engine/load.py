@@ -1,11 +1,13 @@
 """Read a playbook strictly: all mistakes in it are found, with their places, before anything is touched."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TypeVar
 
 import msgspec
 
 from maint.config.error_messages import decoded
+from maint.config.resources import playbooks
 from maint.config.suggestions import meant
 from maint.config.yaml import Document
 from maint.config.yaml import load as load_yaml
@@ -35,6 +37,12 @@ class Library(msgspec.Struct, frozen=True):
         if name not in self.read:
             self.read[name] = load(self.texts[name], f"{name}.yaml", self, within=within)
         return self.read[name]
+
+
+@cache
+def library() -> Library:
+    """Return the playbooks shipped with the product."""
+    return Library(playbooks())
 
 
 def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) -> Playbook:

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 from maint.cli.command import command
+from maint.cli.configless import settings_of
 from maint.cli.help.airflow import Dag, print_one
-from maint.cli.open_site import settings_of
 from maint.cli.options import Flags, argument, option
-from maint.cli.run_playbook import library
 from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away
 from maint.cli.schedule.units import Job, ScheduleRequest, calendar, refuse_impossible
 from maint.config.yaml import read_text
-from maint.engine.load import Library, load
+from maint.engine.load import Library, library, load
 from maint.engine.plan import parameters
 from maint.errors import Refused, UsageError
 from maint.model.plan import Effect, Playbook
