@@ -13,7 +13,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from maint.errors import Invalid
+from maint.errors import Invalid, WorkFailed
 
 STAGING = ".new-"  # begins the names of files that are still written
 Kind = TypeVar("Kind")
@@ -97,6 +97,28 @@ def create(path: Path, content: bytes, *, mode: int = 0o600) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+@contextmanager
+def writing(path: Path, hint: str = "name another file") -> Iterator[None]:
+    """Turn an OSError in the block into WorkFailed: the file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint=hint) from error
+
+
+def keep_record(path: Path, value: object) -> None:
+    """Write a record as JSON where its folder is there."""
+    if path.parent.is_dir():
+        replace(path, msgspec.json.encode(value))
+
+
+def kept_record(path: Path, kind: type[Kind]) -> Kind | None:
+    """Return a record that was kept, None where there is none that can be read."""
+    with suppress(Damaged):
+        return load(path, kind)
+    return None
 
 
 def remove(path: Path) -> None:

@@ -18,6 +18,7 @@ from maint.config.actor import actor
 from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Unfinished, UsageError
+from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration
 from maint.model.notice import Kind, Notice, Told
 from maint.model.secret import scrub
@@ -48,16 +49,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[str, str]:
-    """Do what follows whatever worked on a site: runs, drills, verifications and prunings all end here.
-
-    Args:
-        site: the site.
-        screen: where what goes wrong is shown; nothing here stops anything.
-        ending: how it ended.
-
-    Returns:
-        The files of the run's report, by kind.
-    """
+    """Do what follows whatever worked on a site, and return the files of a run's report, by kind; stops nothing."""
     files = _report(site, screen, ending.run) if ending.run else {}
     if ending.run:
         _forget(site, screen)
@@ -86,7 +78,8 @@ def _summarize(site: ConfiguredSite) -> None:
     if site.settings.backup is not None:
         with suppress(OSError, MaintError):
             known = entries(site)
-            summary.keep(site.state, summary.summary_of(known, last_good(drills(site)), site.clock.now()))
+            seen = summary.summary_of(known, last_good(drills(site)), site.clock.now())
+            keep_record(site.state / summary.FILE, seen)
 
 
 def _pages(site: ConfiguredSite, screen: Screen) -> None:

@@ -96,7 +96,7 @@ COMMANDS = {
     "backup files": ("backup.files:files", "List the manager's own files in a snapshot, or take one out."),
     "restore plan": ("restore:plan", "Show what a restore would do, and what would be lost."),
     "restore run": ("restore:run", "Bring a manager back to a snapshot, or clusters back to a manager."),
-    "restore config": ("restore_config:config", "Put settings back as a snapshot has them, one by one."),
+    "restore config": ("setting:restore", "Put settings back as a snapshot has them, one by one."),
     "schedule show": ("schedule.install:show", "Show what is installed, and when it runs next."),
     "schedule install": ("schedule.install:install", "Write the files of the schedule, and start it."),
     "schedule remove": ("schedule.install:remove", "Stop the schedule, and delete the files that install wrote."),

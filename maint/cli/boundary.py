@@ -72,13 +72,7 @@ OUTPUTS = ("table", "json", "yaml")
 
 
 def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_outputs: Sequence[str] = ()) -> int:
-    """Run a command and return its exit code.
-
-    Args:
-        screen: where failures are shown.
-        work: the command; None is exit code 0.
-        more_outputs: what it can print beside the outputs that every command has.
-    """
+    """Run a command (None is exit code 0) and return its exit code; failures are shown on the screen."""
     _listen()
     shown = screen()
     try:

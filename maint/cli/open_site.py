@@ -10,13 +10,12 @@ from pathlib import Path
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import client_site, connected_hint, settings_of
-from maint.cli.options import Flags
+from maint.cli.options import Flags, seconds_of
 from maint.cli.person import TerminalPerson
 from maint.cli.screen import Screen
 from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import CannotReach, DeadlinePassed, MaintError, UsageError
-from maint.model.formatting import parse_duration
+from maint.errors import CannotReach, DeadlinePassed, MaintError
 
 
 @contextmanager
@@ -77,17 +76,8 @@ def limited(flags: Flags, site: ConfiguredSite, doing: str) -> Iterator[None]:
 
 
 def limit_of(flags: Flags) -> float | None:
-    """Return `--timeout` in seconds, None where it was not given.
-
-    Raises:
-        UsageError: it is not a duration.
-    """
-    if flags.timeout is None:
-        return None
-    try:
-        return parse_duration(flags.timeout)
-    except ValueError as error:
-        raise UsageError(f"--timeout: {error}", hint="such as 90s, 10m or 2h") from None
+    """Return `--timeout` in seconds, None where it was not given."""
+    return None if flags.timeout is None else seconds_of("--timeout", flags.timeout)
 
 
 def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:

@@ -170,11 +170,7 @@ def _answers(one: Mapping[str, Json]) -> str:
 
 
 def expected_digest(text: str) -> str | None:
-    """Return the digest that `--plan FILE|DIGEST` names, None where it was not given.
-
-    Raises:
-        Invalid: it is neither.
-    """
+    """Return the digest that `--plan FILE|DIGEST` names, None where it was not given; Invalid: it is neither."""
     if not text:
         return None
     path = Path(text)
@@ -189,11 +185,7 @@ def expected_digest(text: str) -> str | None:
 
 
 def planned_for(text: str) -> Mapping[str, Json]:
-    """Return the parameters of the saved plan that `--plan FILE` names; empty where it names no file.
-
-    Raises:
-        Invalid: it is no saved plan.
-    """
+    """Return the parameters of the plan saved in `--plan FILE`, empty where that is no file; Invalid: no plan."""
     path = Path(text)
     if not text or not path.is_file():
         return {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from maint.config.error_messages import decoded
 from maint.config.resources import playbooks
 from maint.config.suggestions import meant
-from maint.config.yaml import Document
+from maint.config.yaml import Document, read_text
 from maint.config.yaml import load as load_yaml
 from maint.engine.forms import ParameterForm, PlaybookForm, StepForm
 from maint.engine.parameters import convert
@@ -37,6 +38,18 @@ class Library(msgspec.Struct, frozen=True):
         if name not in self.read:
             self.read[name] = load(self.texts[name], f"{name}.yaml", self, within=within)
         return self.read[name]
+
+    def find(self, name: str, folder: Path | None = None) -> Playbook:
+        """Return a playbook by name, or by its file: a path from `folder`, else from the working folder."""
+        if not is_file(name):
+            return self.load(name)
+        path = name if folder is None else str(folder / name)
+        return load(read_text(Path(path)), path, self)
+
+
+def is_file(name: str) -> bool:
+    """Whether a playbook is named by its file."""
+    return "/" in name or name.endswith((".yaml", ".yml"))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Make a plan of a playbook, by looking only."""
+"""Make a plan of a playbook, or of steps that a command names, by looking only."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -47,9 +47,36 @@ def make_plan(
     values = planner.filled(playbook, given)
     actions = list(planner.steps(playbook, values, _Frame()))
     planner.limit.refuse_nothing(playbook.name)
-    ordered = _as_earlier_steps_leave_it([one for phase in Phase for one in actions if one.phase is phase])
-    locks = any(STEPS[action.kind].locks for action in ordered)
-    plan = Plan(playbook.name, sight.settings.name, values, tuple(ordered), locks)
+    return _whole(playbook.name, values, _as_earlier_steps_leave_it(_ordered(actions)), sight)
+
+
+class AdhocStep(msgspec.Struct, frozen=True):
+    """One step."""
+
+    name: str  # what it does, for people
+    kind: str
+    arguments: Mapping[str, Json]
+    phase: Phase = Phase.MAIN
+    timeout: float | None = None  # seconds that it may take
+
+
+def plan_of(source: str, lines: Sequence[AdhocStep], sight: Sight) -> Plan:
+    """Return what steps that a command (`source`) names itself would do; what users typed is never a template."""
+    actions = []
+    for line in lines:
+        kind = STEPS[line.kind]
+        for action in kind.plan(kind.arguments.model_validate(dict(line.arguments)), sight):
+            actions.append(replace(action, name=line.name, phase=line.phase, timeout=line.timeout))
+    return _whole(source, {}, _ordered(actions), sight)
+
+
+def _ordered(actions: Sequence[Action]) -> Sequence[Action]:
+    return [one for phase in Phase for one in actions if one.phase is phase]
+
+
+def _whole(source: str, values: Mapping[str, Json], actions: Sequence[Action], sight: Sight) -> Plan:
+    locks = any(STEPS[action.kind].locks for action in actions)
+    plan = Plan(source, sight.settings.name, values, tuple(actions), locks)
     refuse_conflicting(plan, sight.settings.state)
     return plan
 

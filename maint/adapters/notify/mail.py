@@ -13,12 +13,7 @@ from maint.model.notice import Notice
 
 
 def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
-    """Send the notice as a mail.
-
-    Raises:
-        CannotReach: no connection, or one that cannot be trusted.
-        WorkFailed: the server refused the account or the mail.
-    """
+    """Send the notice as a mail; CannotReach: no trusted connection, WorkFailed: account or mail refused."""
     mail = one.mail
     if mail is None:
         return

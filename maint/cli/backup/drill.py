@@ -30,11 +30,7 @@ def drill(
 
 
 def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
-    """Drill a snapshot that was named, else the newest restorable one, under the site's lock.
-
-    Raises:
-        WorkFailed: it did not pass.
-    """
+    """Drill a snapshot, else the newest restorable one, under the site's lock; WorkFailed: it did not pass."""
     with opened(flags) as (site, screen):
         snapshot = chosen(site, wanted) if wanted else newest_restorable(site)
         if flags.dry_run:
@@ -46,13 +42,7 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
             site_lock(site.state, site.settings.name, "backup drill", site.clock),
             followed(site, screen, "backup drill"),
         ):
-            steps = rehearse_restore(site, rehearsal, snapshot)
-            while True:
-                try:
-                    screen.say(next(steps))
-                except StopIteration as end:
-                    found: Drilled = end.value
-                    break
+            found = screen.follow(rehearse_restore(site, rehearsal, snapshot))
             screen.emit({"drill": found.to_json()}, _table(found))
             if not found.passed:
                 raise WorkFailed(

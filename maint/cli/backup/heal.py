@@ -53,23 +53,11 @@ def heal(
             return 0
         with site_lock(site.state, site.settings.name, "backup heal", site.clock):
             values, words = _from_snapshot(site, source) if source else _from_file(site, Path(secrets).absolute())
-            healed = _carried_out(screen, site, redacted.id, values, words, Purpose(purpose))
+            healed = screen.follow(fill(site, find(site, redacted.id), values, words, purpose=Purpose(purpose)))
         return _told(screen, redacted.id, healed)
 
 
 Values = Callable[[str], Scalar | None]
-
-
-def _carried_out(
-    screen: Screen, site: ConfiguredSite, wanted: str, values: Values, words: str, purpose: Purpose
-) -> Healed:
-    steps = fill(site, find(site, wanted), values, words, purpose=purpose)
-    while True:
-        try:
-            screen.say(next(steps))
-        except StopIteration as end:
-            healed: Healed = end.value
-            return healed
 
 
 def _from_snapshot(site: ConfiguredSite, wanted: str) -> tuple[Values, str]:

@@ -14,6 +14,7 @@ from maint.cli.screen import Screen, table
 from maint.cli.site import summary
 from maint.engine.lock import site_lock
 from maint.errors import WorkFailed
+from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration, show_size, show_time
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
@@ -75,7 +76,7 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
     drill = last_good(drills(site))
     if keeping:
         with suppress(OSError):  # who may read the store need not own the state folder
-            summary.keep(site.state, summary.summary_of(known, drill, now))
+            keep_record(site.state / summary.FILE, summary.summary_of(known, drill, now))
     words = f"{words}\n{_drill_words(drill, now)}"
     listed = table(_HEADINGS, [_row(one, now) for one in known])
     screen.emit(

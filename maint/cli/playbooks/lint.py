@@ -10,7 +10,7 @@ from maint.cli.options import Flags, argument
 from maint.cli.screen import Screen
 from maint.config.schema import SiteSettings
 from maint.config.yaml import read_text
-from maint.engine.load import Library, examine, library
+from maint.engine.load import Library, examine, is_file, library
 from maint.engine.names import unknown_names
 from maint.errors import Invalid, UsageError
 from maint.model.formatting import show_count
@@ -49,12 +49,7 @@ def _spread(name: str, shipped: Library) -> Sequence[str]:
 
 
 def _settings(flags: Flags) -> SiteSettings | None:
-    """Return the site whose names are known, None where none is configured or it is not said which.
-
-    Raises:
-        Invalid: the config has a mistake.
-        UsageError: `--site` names none.
-    """
+    """Return the site whose names are known, None where none is configured or it is not said which."""
     settings = settings_of(flags)
     if settings.path is None and flags.site is None:
         return None
@@ -67,7 +62,7 @@ def _settings(flags: Flags) -> SiteSettings | None:
 
 
 def _mistakes(name: str, shipped: Library, settings: SiteSettings | None) -> Sequence[Invalid]:
-    if "/" in name or name.endswith((".yaml", ".yml")):
+    if is_file(name):
         try:
             text = read_text(Path(name))
         except Invalid as error:
@@ -77,7 +72,7 @@ def _mistakes(name: str, shipped: Library, settings: SiteSettings | None) -> Seq
     else:
         shipped.load(name)  # which says what was meant
         return ()
-    file = name if "/" in name or name.endswith((".yaml", ".yml")) else f"{name}.yaml"
+    file = name if is_file(name) else f"{name}.yaml"
     playbook, mistakes = examine(text, file, shipped)
     if playbook is None or mistakes or settings is None:
         return mistakes

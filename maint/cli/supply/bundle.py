@@ -20,7 +20,7 @@ from maint.cli.command import command
 from maint.cli.options import Flags, option
 from maint.cli.supply.constraints import tested
 from maint.errors import Refused, WorkFailed
-from maint.files import replace
+from maint.files import replace, writing
 from maint.model.formatting import show_count, show_size
 from maint.render import from_file
 
@@ -55,10 +55,8 @@ def bundle(
         )
         content = packed(folder)
         names = sorted(path.name for path in (folder / "wheels").iterdir())
-    try:
+    with writing(target):
         replace(target, content, mode=0o644)
-    except OSError as error:
-        raise WorkFailed(f"{target} cannot be written: {error.strerror}", hint="name another file") from error
     digest = hashlib.sha256(content).hexdigest()
     words = f"{target}: {show_count(len(names), 'wheel')}, {show_size(len(content))}, SHA-256 {digest}"
     flags.screen().emit({"path": str(target), "sha256": digest, "packages": list(names)}, words)
@@ -80,11 +78,7 @@ def _fetch(folder: Path, python: str) -> None:
 
 
 def own_wheel(folder: Path) -> Path:
-    """Put the wheel of this version into a folder: of a checkout as it is built, of an installation as it came.
-
-    Raises:
-        WorkFailed: it cannot be built.
-    """
+    """Put the wheel of this version into a folder; WorkFailed: it cannot be built from this checkout."""
     checkout = Path(maint.__file__).resolve().parents[1]
     if (checkout / "pyproject.toml").is_file():
         return _built(checkout, folder)

@@ -7,11 +7,12 @@ from maint.adapters.clock import SystemClock
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.options import VC, Flags, argument, option
+from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.run_report import show_output
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
-from maint.cli.vc.select import act, chosen, describe, reading, show, step, warn_of_blindness
-from maint.engine.adhoc import AdhocStep
+from maint.cli.vc.select import chosen, describe, reading, ready, show, warn_of_blindness
+from maint.engine.plan import AdhocStep
 from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Phase
@@ -98,7 +99,7 @@ def logs(
 def kill(flags: Flags, number: Id) -> int:
     """Kill a run."""
     given: dict[str, Json] = {"vc": chosen(flags), "run": number}
-    return step(flags, "run kill", "Kill the run", "run.kill", given)
+    return run_step(ready(flags), "run kill", "Kill the run", "run.kill", given)
 
 
 @command(VC, example="maint vc spark submit etl.py --conf spark.executor.memory=2g")
@@ -123,7 +124,7 @@ def submit(
             chosen(flags), payloads.spark_job("", wanted, [], payloads.ScheduleWords()), uploads, not hide_logs
         )
 
-    return act(flags, "spark submit", lines, show_output)
+    return run_steps(ready(flags), "spark submit", lines, show_output)
 
 
 def _lines(vc: str, definition: dict[str, Json], uploads: list[Json], keep_log: bool) -> list[AdhocStep]:

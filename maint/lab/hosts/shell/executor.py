@@ -304,6 +304,8 @@ class Shell:
             return status
 
     def _called(self, words: list[str], assignments: list[tuple[str, str]]) -> int:
+        if not assignments:
+            return self.call(words)
         name, state = words[0], self.state
         saved, exported = dict(state.variables), set(state.exported)
         state.variables.update(assignments)
@@ -313,7 +315,7 @@ class Shell:
         try:
             return self.call(words)
         finally:
-            state.exported = exported if assignments else state.exported
+            state.exported = exported
             for key, _ in assignments:
                 if key in saved:
                     state.variables[key] = saved[key]

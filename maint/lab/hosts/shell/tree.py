@@ -183,7 +183,7 @@ class Tree:
             if canonical == os.devnull:
                 return Entry(canonical, stat.S_IFCHR, 0o666, "root", "root", 0, 0.0)
             try:
-                info = self._real(canonical).lstat()
+                info = os.lstat(f"{self.root}{canonical}")  # no Path: a script asks very often
             except OSError as error:
                 raise failure(error.errno or errno.ENOENT, path) from None
             kind = stat.S_IFMT(info.st_mode)
@@ -204,7 +204,7 @@ class Tree:
             entry = self.entry(path)
             if not entry.is_folder:
                 raise failure(errno.ENOTDIR, path)
-            return sorted(os.listdir(self._real(entry.path)))  # noqa: PTH208 - names, not paths
+            return sorted(os.listdir(f"{self.root}{entry.path}"))  # noqa: PTH208 - names, not paths
 
     def walk(self, path: str) -> Iterator[str]:
         """Yield a path and all below it, parents first; links are not followed."""
