@@ -324,6 +324,8 @@ def _checked(line: bytes, run: str, format_: int | None = None) -> dict[str, Jso
         raise ValueError
     if not mark and (value.get("format", 1) if format_ is None else format_) != 1:
         raise ValueError
+    if "time" in value and datetime.fromisoformat(str(value["time"])).tzinfo is None:
+        raise ValueError
     return value
 
 
