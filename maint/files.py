@@ -30,13 +30,19 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, each 0700 and on disk; an existing one is left as it is."""
+    """Make a folder and its missing parents, each 0700 and on disk; an existing one is left as it is.
+
+    Raises:
+        OSError: it cannot be made, or what is there is no folder.
+    """
     if folder.is_dir():
         return
     make_folder(folder.parent)
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
+        if not folder.is_dir():  # a file, or a link to nothing
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
         return
     sync_folder(folder.parent)
 

@@ -2,13 +2,13 @@
 
 import shlex
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import cache
 from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
 
 from maint.cli import run_key
 from maint.cli.after_run import Ending, after_run, planned, tell_start, tell_takeover
+from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, limited, opened
 from maint.cli.options import Flags
@@ -17,25 +17,16 @@ from maint.cli.run_report import action_json, command_to_resume, report_of, show
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.telling import outcomes
 from maint.config.notices import HOOKS
-from maint.config.resources import playbooks
 from maint.engine import journal
-from maint.engine.load import Library
-from maint.engine.lock import site_lock
+from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.session import RunSession, let_go
-from maint.engine.shared_runs import only_one
+from maint.engine.shared_runs import at_work
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
-from maint.model.plan import Effect, Plan, Playbook
+from maint.model.plan import Effect, Phase, Plan, Playbook
 from maint.steps.snapshots.retention import RESTORING
-
-
-@cache
-def library() -> Library:
-    """Return the playbooks shipped with the product."""
-    return Library(playbooks())
-
 
 Make = Callable[[ConfiguredSite, Screen], Plan]
 Beside = Callable[[ConfiguredSite, Plan], tuple[Mapping[str, Json], str]]
@@ -219,7 +210,7 @@ def _learn(flags: Flags, site: ConfiguredSite, screen: Screen, key: str = "") ->
     if site.settings.shared_state_key is None or flags.dry_run:
         return
     doing = "learning of runs"
-    with site_lock(site.state, site.settings.name, doing, site.clock), only_one(site, doing, screen.say, key):
+    with at_work(site, doing, screen.say, key):
         pass
     tell_takeover(site, screen)
 
@@ -302,10 +293,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
             screen.say(f"run {past.id} ({past.plan.source}) would be dismissed")
             return 0
         doing = f"dismissing run {past.id}"
-        with (
-            site_lock(site.state, site.settings.name, doing, site.clock),
-            only_one(site, doing, screen.say) as shared,
-        ):
+        with at_work(site, doing, screen.say) as shared:
             journal.dismiss(site.state, past, site.clock.now(), reason)
             if shared is not None:
                 shared.follow(past)
@@ -334,6 +322,8 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
             return
         results.extend([event] if event.what is Happening.FINISHED else [])
         screen.event(plan, event)
+        if event.what is Happening.STARTED and plan.actions[event.index].phase is Phase.MAIN:
+            insist()
 
     try:
         _watch(session.events(), show)

@@ -9,7 +9,7 @@ from maint.cli.command import command
 from maint.cli.lab.switches import switches_of
 from maint.cli.open_site import opened
 from maint.cli.options import WORKS, Flags, argument, option
-from maint.engine.lock import site_lock
+from maint.engine.shared_runs import at_work
 from maint.errors import WorkFailed
 from maint.restore.drill import Drilled
 from maint.restore.drill import drill as rehearse_restore
@@ -39,7 +39,7 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
             return 0
         rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, switches)
         with (
-            site_lock(site.state, site.settings.name, "backup drill", site.clock),
+            at_work(site, "backup drill", screen.say),
             followed(site, screen, "backup drill"),
         ):
             found = screen.follow(rehearse_restore(site, rehearsal, snapshot))

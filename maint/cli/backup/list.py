@@ -12,7 +12,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import LOOKS, STORE, Connection, Flags, argument, option
 from maint.cli.screen import Screen, table
 from maint.cli.site import summary
-from maint.engine.lock import site_lock
+from maint.engine.shared_runs import at_work
 from maint.errors import WorkFailed
 from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration, show_size, show_time
@@ -124,7 +124,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
 
     failed = list[str]()
     with (
-        site_lock(site.state, site.settings.name, "backup list, rebuilding", site.clock),
+        at_work(site, "backup list, rebuilding", screen.say),
         followed(site, screen, "backup list"),
     ):
         sweep(site, site.clock.now())

@@ -9,7 +9,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.screen import Screen, ask_change
 from maint.config.actor import actor
-from maint.engine.lock import site_lock
+from maint.engine.shared_runs import at_work
 from maint.errors import CannotReach, Invalid, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -56,7 +56,7 @@ def rekey(
                 f"encrypt {show_count(len(todo), 'snapshot')} anew, and remove each old one once its new one is proven?"
             )
             ask_change(screen, question, yes=flags.yes)
-        with site_lock(site.state, site.settings.name, "backup rekey", site.clock):
+        with at_work(site, "backup rekey", screen.say):
             sweep(site, site.clock.now())
             done, problems = _carried_out(site, screen, _chosen(site, wanted), prune_old)
         screen.emit({"rekeyed": done}, f"encrypted anew: {show_count(len(done), 'snapshot')}")

@@ -12,7 +12,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import MANAGER, WORKS, Flags, argument, option, seconds_of
 from maint.cli.screen import Screen
-from maint.engine.lock import site_lock
+from maint.engine.shared_runs import at_work
 from maint.errors import PartlyDone, UsageError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -75,7 +75,7 @@ def _stale(site: ConfiguredSite, age: float) -> list[str]:
 
 def _verified_all(site: ConfiguredSite, screen: Screen, levels: Mapping[str, int], *, keep: bool) -> int:
     """Verify several snapshots, each under the lock of its own, so that a backup need not wait for all of them."""
-    found = [_judged(site, one, level, keep=keep) for one, level in levels.items()]
+    found = [_judged(site, screen, one, level, keep=keep) for one, level in levels.items()]
     words = "\n".join(f"{one.snapshot}: {one.words}" for one in found)
     data: list[Json] = [one.to_json() for one in found]
     screen.emit({"verifications": data}, words or "no snapshot was verified so long ago")
@@ -90,8 +90,8 @@ def _verified_all(site: ConfiguredSite, screen: Screen, levels: Mapping[str, int
     return 0
 
 
-def _judged(site: ConfiguredSite, found: str, level: int, *, keep: bool) -> Verification:
-    with site_lock(site.state, site.settings.name, "backup verify", site.clock):
+def _judged(site: ConfiguredSite, screen: Screen, found: str, level: int, *, keep: bool) -> Verification:
+    with at_work(site, "backup verify", screen.say):
         judged = verify_snapshot(site, found, level)
         if keep:
             record(site, judged)
@@ -100,7 +100,7 @@ def _judged(site: ConfiguredSite, found: str, level: int, *, keep: bool) -> Veri
 
 def _verified(site: ConfiguredSite, screen: Screen, found: str, level: int, *, keep: bool) -> int:
     """Verify one snapshot, keep the record unless told otherwise, show it."""
-    judged = _judged(site, found, level, keep=keep)
+    judged = _judged(site, screen, found, level, keep=keep)
     screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
     if judged.result is Trust.FAILED:
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]

@@ -312,7 +312,7 @@ def leave(*threads: threading.Thread) -> None:
     """Wait for threads that were asked to end: none of them may run when the interpreter goes down."""
     deadline = time.monotonic() + _LEAVE
     for thread in threads:
-        if thread is not threading.current_thread():
+        if thread is not threading.current_thread() and thread.ident is not None:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 

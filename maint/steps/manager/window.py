@@ -25,7 +25,7 @@ from maint.steps.manager.server_options import (
     running_off,
     servers,
 )
-from maint.steps.manager.window_elsewhere import close_elsewhere
+from maint.steps.manager.window_elsewhere import close_elsewhere, open_elsewhere
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 
 _RECORD = "window.json"
@@ -120,8 +120,8 @@ class OpenWindow(Step[NoArguments]):
 
 
 def _open_already(site: Site, hosts: Sequence[str], limit: float) -> Progress:
-    whose = "; ".join(f"a window is open, {one.words}" for one in announced(site).open) or "by somebody else"
-    words = f"{java_options.PATH} has redaction switched off already, {whose}: it stays so"
+    whose = "; ".join(open_elsewhere(site)) or "by somebody else"
+    words = f"{java_options.PATH} has redaction switched off already and stays so: {whose}"
     running = [running_off(site, host) for host in hosts]
     if False not in running:
         doubt = (

@@ -1,13 +1,14 @@
 """Close redaction windows that this state folder does not remember: those that records tell of or files show."""
 
-from collections.abc import Container, Generator
+from collections.abc import Container, Generator, Sequence
 
 from maint.ports import Site
-from maint.snapshots.open_windows import announced, close_announced
+from maint.snapshots.open_windows import announced, close_announced, is_ours
 from maint.steps.manager import java_options
 from maint.steps.manager.server import await_version, require_ssh
 from maint.steps.manager.server_options import (
     ABSENT,
+    CLOSE_COMMAND,
     delete_options,
     digest,
     read_options,
@@ -15,6 +16,18 @@ from maint.steps.manager.server_options import (
     running_off,
 )
 from maint.steps.step import Progress, done, unchanged
+
+
+def open_elsewhere(site: Site) -> Sequence[str]:
+    """Return what is to be said of windows that others opened: whose, since when, what to do; a line each."""
+    told = announced(site)
+    open_ = [
+        f"a redaction window is open, {one.words}: whoever may read the API sees passwords; where that run is not at "
+        f"work any more, `{CLOSE_COMMAND}` closes it"
+        for one in told.open
+        if not is_ours(site, one)
+    ]
+    return [*open_, *(f"{doubt}; `{CLOSE_COMMAND}` looks at the hosts themselves" for doubt in told.doubts)]
 
 
 def close_elsewhere(site: Site, limit: float) -> Progress:

@@ -20,11 +20,11 @@ from maint.steps.services.changing import (
     carry_out,
     is_hidden,
     is_secret,
-    later_run,
     no_setting,
     old_source,
     print_of,
     refuse_mask,
+    refuse_unkept,
     shown,
     value_print,
 )
@@ -103,14 +103,13 @@ class RestoreSettings(Step[RestoreArguments]):
         old = "a hidden secret" if is_hidden(now) else shown(now.value, secret=secret, default=now.default)
         arguments: dict[str, Json] = {**place_to_json(place), "name": now.name, "snapshot": snapshot}
         source = old_source(sight, place, now)
+        refuse_unkept(sight, place, now.name, source)
         facts: dict[str, Json] = {
             "before": print_of(sight, now), "after": value_print(sight, wanted), "secret": secret,
             "source": source, **manifest,
         }  # fmt: skip
-        words, undo = f"{now.name} of {place}: {old} → {new}", "`maint playbook undo RUN` puts it back"
-        if run := later_run(sight, place, now.name, source):
-            undo = f"`maint playbook undo RUN` puts back what snapshot {source} has, not what run {run} set after it"
-        return self.action(str(place), words, arguments, undo=undo, facts=facts)
+        words = f"{now.name} of {place}: {old} → {new}"
+        return self.action(str(place), words, arguments, undo="`maint playbook undo RUN` puts it back", facts=facts)
 
 
 def _groups(sight: Sight, args: RestoreArguments, place: Place, snapshot: str) -> Iterator[str]:
