@@ -55,7 +55,7 @@ def test_a_file_that_is_shown_is_taken(block: Block, tmp_path: Path) -> None:
         found: Any = load(shown, block.place).data
         site = found["sites"]["prod"] if "sites" in found else found
         own = site.get("backup") if isinstance(site.get("backup"), dict) else {}
-        path.write_text(json.dumps({"sites": {"prod": {**REST, **site, "backup": {**BACKUP, **own}}}})
+        path.write_text(json.dumps({"sites": {"prod": {**REST, **site, "backup": {**BACKUP, **own}}}}))
         said = maint("config", "validate", "--config", str(path))
     assert said.code == 0, said.err
 
