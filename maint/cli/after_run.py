@@ -4,7 +4,11 @@ import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+<<<<<<< HEAD
 from functools import partial
+=======
+from pathlib import Path
+>>>>>>> main
 
 import msgspec
 
@@ -67,14 +71,19 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
 
 
 def _report(site: ConfiguredSite, screen: Screen, run: str) -> Mapping[str, str]:
+    files: Mapping[str, Path] = {}
+    with _warned(screen, f"the report of run {run} is not written"):
+        files = write(report_of(journal.find(site.state, run)), folder(site.state))
+    return {kind: str(path) for kind, path in files.items()}
+
+
+@contextmanager
+def _warned(screen: Screen, words: str) -> Iterator[None]:
+    """Warn of what fails in the block, with these words before why; it stops nothing."""
     try:
-        return {
-            kind: str(path)
-            for kind, path in write(report_of(journal.find(site.state, run)), folder(site.state)).items()
-        }
+        yield
     except (OSError, MaintError) as error:
-        screen.warn(f"the report of run {run} is not written: {error}")
-    return {}
+        screen.warn(f"{words}: {error}")
 
 
 def _summarize(site: ConfiguredSite) -> None:
@@ -92,10 +101,8 @@ def _pages(site: ConfiguredSite, screen: Screen) -> None:
         return
     from maint.cli.site.report import after  # few configs ask for pages
 
-    try:
+    with _warned(screen, f"the pages in {site.settings.report_folder} are not written"):
         after(site)
-    except (OSError, MaintError) as error:
-        screen.warn(f"the pages in {site.settings.report_folder} are not written: {error}")
 
 
 def _forget(site: ConfiguredSite, screen: Screen) -> None:
@@ -103,15 +110,13 @@ def _forget(site: ConfiguredSite, screen: Screen) -> None:
     kept = site.settings.history
     if kept is None:
         return
-    try:
+    with _warned(screen, "old runs are not forgotten"):
         old = prunable(site.state, site.clock.now(), last=kept.last, age=kept.age)
         expire(site.state, site.undo, site.clock.now())
         forget(site.state, old.runs)
         if old.runs:
             stay = f"; {show_count(len(old.kept), 'run')} that can be undone stay" if old.kept else ""
             screen.say(f"{show_count(len(old.runs), 'old run')} forgotten, as `history` in the config says{stay}")
-    except (OSError, MaintError) as error:
-        screen.warn(f"old runs are not forgotten: {error}")
 
 
 def _called_off(failure: Exception | None) -> bool:

@@ -141,9 +141,9 @@ COMMANDS = {
     "generate man": ("help.generate:man", "Print the manual page maint(1)."),
     "generate schema": ("help.generate:schema", "Print a JSON schema."),
     "generate alerts": ("help.generate:alerts", "Print alert rules for Prometheus."),
-    "generate constraints": ("supply.constraints:constraints", "Print the versions that were tested, for pip."),
+    "generate constraints": ("supply.bundle:constraints", "Print the versions that were tested, for pip."),
     "generate bundle": ("supply.bundle:bundle", "Write this version and all it needs into one file."),
-    "generate container": ("supply.container:container", "Print a Containerfile: rootless, read-only root."),
+    "generate container": ("supply.bundle:container", "Print a Containerfile: rootless, read-only root."),
     "generate airflow": ("help.airflow:airflow", "Print a DAG for Apache Airflow: all sites of a config."),
     "generate completion": ("help.generate:completion", "Print the completion script for a shell."),
 }

@@ -1,12 +1,14 @@
 """Read a playbook strictly: all mistakes in it are found, with their places, before anything is touched."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from maint.config.error_messages import decoded
+from maint.config.error_messages import decoded, together
+from maint.config.resources import playbooks
 from maint.config.suggestions import meant
 from maint.config.yaml import Document, read_text
 from maint.config.yaml import load as load_yaml
@@ -50,6 +52,12 @@ def is_file(name: str) -> bool:
     return "/" in name or name.endswith((".yaml", ".yml"))
 
 
+@cache
+def library() -> Library:
+    """Return the playbooks shipped with the product."""
+    return Library(playbooks())
+
+
 def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) -> Playbook:
     """Read and check one playbook.
 
@@ -62,18 +70,8 @@ def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) 
     """
     playbook, mistakes = examine(text, file, library, within=within)
     if mistakes or playbook is None:
-        raise _together(mistakes)
+        raise together(mistakes)
     return playbook
-
-
-def _together(mistakes: Sequence[Invalid]) -> Invalid:
-    first, *others = mistakes
-    if not others:
-        return first
-    more = [f"{one.message}{f' ({one.hint})' if one.hint else ''}" for one in others]
-    return Invalid(
-        first.message.removeprefix(f"{first.at}: "), at=first.at, detail=[*first.detail, *more], hint=first.hint
-    )
 
 
 def examine(

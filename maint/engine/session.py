@@ -12,8 +12,8 @@ from maint.engine import journal as journals
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
 from maint.engine.lock import is_held, site_lock
+from maint.engine.plan import refuse_conflicting
 from maint.engine.run import Runner
-from maint.engine.run_conflicts import refuse_conflicting
 from maint.engine.shared_runs import SharedRuns, shared_runs, taken
 from maint.errors import Locked, PartlyDone, Refused, WorkFailed
 from maint.files import sweep

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from maint.deployment.reader import BLOCK
 from maint.errors import WorkFailed
 from maint.ports import Answer, Sight
-from maint.render import from_file
 from maint.snapshots.manifest import ANOTHER
 from maint.snapshots.parts import Read
 
@@ -23,6 +22,8 @@ def dump(sight: Sight, host: str) -> Iterator[Answer]:
         CannotReach: the host does not answer.
         WorkFailed: a tool is missing there, or the database refuses.
     """
+    from maint.render import from_file  # most who look at snapshots dump nothing, and need no templates
+
     with sight.shell.stream(host, from_file("database-dump.sh.j2", {"properties": PROPERTIES})) as output:
         yield output
 

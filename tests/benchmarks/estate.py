@@ -76,7 +76,10 @@ def broken(config: Path) -> None:
     wrong = config.parent / "wrong"
     wrong.write_text("wrong")
     wrong.chmod(0o600)
-    sites["site001"]["manager"]["password"] = f"file:{wrong}"
+    sites["site001"]["manager"] |= {
+        "password": f"file:{wrong}",
+        "bootstrap": {"username": "x", "password": f"file:{wrong}"},
+    }
     (config.parent / "a file").write_text("")
     sites["site002"]["backup"]["store"] = f"{config.parent}/a file/store"
     sites["site003"]["backup"]["signing_key"] = f"file:{config.parent}/not-there"

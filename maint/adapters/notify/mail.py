@@ -34,10 +34,7 @@ def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
             hint="correct what it names: account, password or sender in the config",
         ) from None
     except smtplib.SMTPRecipientsRefused as error:
-        raise WorkFailed(
-            f"{place} takes no mail for {', '.join(error.recipients)}",
-            hint="correct `to` in the config, or ask whoever runs that server",
-        ) from None
+        refused = error.recipients
     except (smtplib.SMTPException, OSError) as error:
         words = "no answer in time" if isinstance(error, TimeoutError) else getattr(error, "strerror", "") or str(error)
         raise CannotReach(

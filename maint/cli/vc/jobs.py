@@ -8,10 +8,10 @@ from maint.cli.options import GUARDS, VC, Flags, option, pairs_of
 from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
-from maint.cli.vc.select import IfExists, chosen, deleting, describe, reading, ready, show, warn_of_blindness
+from maint.cli.vc.select import IfExists, chosen, deleting, describe, known, reading, ready, show, warn_of_blindness
 from maint.engine.journal import RunState
 from maint.engine.plan import AdhocStep
-from maint.errors import UsageError, WorkFailed
+from maint.errors import UsageError
 from maint.model.json import Json
 from maint.model.virtual_cluster import Job
 
@@ -42,9 +42,7 @@ def _schedule_of(raw: Json) -> str:
 def describe_job(flags: Flags, name: Name) -> None:
     """Show a job's definition."""
     with reading(flags) as (cluster, screen):
-        job = cluster.job(name)
-        if job is None:
-            raise WorkFailed(f"there is no job {name!r}", hint="`maint vc job list` shows what there is")
+        job = known(cluster.job(name), f"job {name!r}", "job list")
         show(flags, screen, "job", job.raw, describe(job.raw))
 
 

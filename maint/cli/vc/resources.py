@@ -10,7 +10,7 @@ from maint.cli.open_site import limited, opened
 from maint.cli.options import GUARDS, VC, Flags, option
 from maint.cli.run_playbook import run_step
 from maint.cli.screen import table
-from maint.cli.vc.select import IfExists, chosen, deleting, describe, reading, ready, show, warn_of_blindness
+from maint.cli.vc.select import IfExists, chosen, deleting, describe, known, reading, ready, show, warn_of_blindness
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.virtual_cluster import File
@@ -42,9 +42,7 @@ def list_resources(
 def describe_resource(flags: Flags, name: Name) -> None:
     """Show a resource with its files."""
     with reading(flags) as (cluster, screen):
-        resource = cluster.resource(name)
-        if resource is None:
-            raise WorkFailed(f"there is no resource {name!r}", hint="`maint vc resource list` shows what there is")
+        resource = known(cluster.resource(name), f"resource {name!r}", "resource list")
         show(flags, screen, "resource", resource.raw, describe(resource.raw))
 
 
@@ -128,9 +126,7 @@ def delete_file(
 def _findable(cluster: VirtualClusterSight, resource: str, path: str, place: Path) -> File:
     """Return a file that can be written to a new place."""
     live = cluster.resource(resource)
-    file = live.file(path) if live else None
-    if file is None:
-        raise WorkFailed(f"there is no {resource}/{path}", hint="`maint vc resource describe` lists the files")
+    file = known(live.file(path) if live else None, f"{resource}/{path}", f"resource describe --name {resource}")
     if place.exists():
         raise Refused(f"{place} is there already", hint="name a new file; nothing is overwritten")
     return file

@@ -11,7 +11,7 @@ from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.run_report import show_output
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
-from maint.cli.vc.select import chosen, describe, reading, ready, show, warn_of_blindness
+from maint.cli.vc.select import chosen, describe, known, reading, ready, show, warn_of_blindness
 from maint.engine.plan import AdhocStep
 from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
@@ -49,14 +49,8 @@ def _ended(raw: Json) -> str:
 def describe_run(flags: Flags, number: Id) -> None:
     """Show a run."""
     with reading(flags) as (cluster, screen):
-        run = cluster.run(number)
-        if run is None:
-            raise _unknown(number)
+        run = known(cluster.run(number), f"run {number}", "run list")
         show(flags, screen, "run", run.raw, describe(run.raw))
-
-
-def _unknown(number: int) -> WorkFailed:
-    return WorkFailed(f"there is no run {number}", hint="`maint vc run list` shows what there is")
 
 
 @command(VC, example="maint vc run logs --id 17 --type driver/stdout")
@@ -72,9 +66,7 @@ def logs(
     kind = unquote(kind)  # they may be spelled as they stand in an address (J7)
 
     with reading(flags) as (cluster, screen):
-        run = cluster.run(number)
-        if run is None:
-            raise _unknown(number)
+        run = known(cluster.run(number), f"run {number}", "run list")
         types = cluster.log_types(number)
         if show_types:
             found: list[Json] = list(types)

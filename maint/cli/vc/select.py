@@ -5,14 +5,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from msgspec.structs import replace
 
 from maint.cli.open_site import limited, opened
 from maint.cli.options import Flags, option
 from maint.cli.screen import Screen, table
-from maint.errors import UsageError
+from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.virtual_cluster import is_cluster_name
 from maint.steps.virtual_clusters.smoke import role_hint, sees_nothing
@@ -20,6 +20,7 @@ from maint.steps.virtual_clusters.smoke import role_hint, sees_nothing
 if TYPE_CHECKING:
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
 
+T = TypeVar("T")
 IfExists = Annotated[bool, option("--if-exists", "Be content where there is none.")]
 
 
@@ -74,3 +75,10 @@ def describe(value: Mapping[str, Json]) -> str:
         [key, item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)] for key, item in value.items()
     ]
     return table(["KEY", "VALUE"], rows)
+
+
+def known(found: T | None, what: str, listing: str) -> T:
+    """Return what was found; WorkFailed where there is none, naming the command that lists what there is."""
+    if found is None:
+        raise WorkFailed(f"there is no {what}", hint=f"`maint vc {listing}` shows what there is")
+    return found
