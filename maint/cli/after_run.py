@@ -4,11 +4,8 @@ import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-<<<<<<< HEAD
 from functools import partial
-=======
 from pathlib import Path
->>>>>>> main
 
 import msgspec
 
