@@ -16,13 +16,14 @@ from maint.restore.select_snapshot import planned as planned_snapshot
 from maint.restore.settings import groups_in, settings_in
 from maint.steps.guards import put_proof
 from maint.steps.services.changing import (
-    Change,
     carry_out,
     is_hidden,
     is_secret,
+    is_so,
     later_run,
     no_setting,
     old_source,
+    planned,
     print_of,
     refuse_mask,
     shown,
@@ -40,12 +41,10 @@ class RestoreArguments(PlaceArguments):
 
 
 class RestoreSettings(Step[RestoreArguments]):
-    """Puts back what differs; a service with its role config groups."""
+    """Put the settings of a service, role group, role, host or the manager back as a snapshot has them."""
 
     kind = "config.restore"
-    help = "Put the settings of a service, role group, role, host or the manager back as a snapshot has them."
     effect = Effect.CHANGE
-    arguments = RestoreArguments
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for each setting that differs; refuses a snapshot that is not proven."""
@@ -68,7 +67,7 @@ class RestoreSettings(Step[RestoreArguments]):
                     unread.append(f"{name} of {one}")
                     continue
                 wanted = held[name].value if name in held else None
-                if is_hidden(now) or not _same(now, wanted):
+                if not is_so(now, wanted):
                     found.append(self._change(sight, one, now, wanted, snapshot.id, manifest_fact(snapshot)))
         if unknown := [name for name in args.properties if name not in known]:
             raise no_setting(place, unknown, known)
@@ -83,12 +82,10 @@ class RestoreSettings(Step[RestoreArguments]):
         snapshot, place = planned_snapshot(site, action), place_from(action.arguments)
         yield f"reading {action.arguments['name']} from snapshot {snapshot.id}"
         held = settings_in(site, snapshot, place).get(str(action.arguments["name"]))
-        wanted, secret = held.value if held else None, action.facts["secret"] is True
-        if secret and wanted is not None:
+        wanted = held.value if held else None
+        if action.facts["secret"] is True and wanted is not None:
             Secret(wanted)  # so that no answer of the manager shows it
-        before, source = str(action.facts["before"]), str(action.facts["source"])
-        change = Change(place, str(action.arguments["name"]), wanted, secret, before, source)
-        return (yield from carry_out(site, work, change))
+        return (yield from carry_out(site, work, planned(action, wanted)))
 
     def _change(
         self, sight: Sight, place: Place, now: Setting, wanted: str | None, snapshot: str, manifest: dict[str, str]
@@ -119,10 +116,6 @@ def _groups(sight: Sight, args: RestoreArguments, place: Place, snapshot: str) -
         return
     live = sight.manager.role_groups(place)
     yield from (name for name in groups_in(sight, chosen(sight, snapshot), place) if name in live)
-
-
-def _same(now: Setting, wanted: str | None) -> bool:
-    return now.value == wanted or (now.value is None and wanted is not None and now.default == wanted)
 
 
 def _summary(snapshot: str, found: Sequence[Action], unread: Sequence[str]) -> str:

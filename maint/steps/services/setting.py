@@ -11,11 +11,11 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.steps.services.changing import (
     HIDDEN,
-    Change,
     carry_out,
     is_secret,
     later_run,
     old_source,
+    planned,
     print_of,
     refuse_mask,
     setting_of,
@@ -23,7 +23,7 @@ from maint.steps.services.changing import (
     value_print,
 )
 from maint.steps.services.kept_settings import kept_settings, old_value, spans
-from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
+from maint.steps.services.places import PlaceArguments, find_place, place_to_json
 from maint.steps.step import Arguments, Progress, Step
 
 
@@ -49,12 +49,10 @@ class SettingArguments(PlaceArguments):
 
 
 class SetSetting(Step[SettingArguments]):
-    """Sets one setting; what it was is sealed before, and conflicts are told."""
+    """Set one setting of a service, role group, role, host or the manager; its old value is kept, sealed."""
 
     kind = "config.set"
-    help = "Set one setting of a service, role group, role, host or the manager; its old value is kept, sealed."
     effect = Effect.CHANGE
-    arguments = SettingArguments
 
     def plan(self, args: SettingArguments, sight: Sight) -> Iterable[Action]:
         """Plan the change, old value and new one; refuses what could not be put back, and secrets in clear."""
@@ -115,12 +113,10 @@ class UndoArguments(Arguments):
 
 
 class PutSettingsBack(Step[UndoArguments]):
-    """Puts settings back as they were before a run changed them; what somebody changed since is told and refused."""
+    """Put back the settings that a run has changed, unless somebody has changed them since."""
 
     kind = "config.put_back"
-    help = "Put back the settings that a run has changed, unless somebody has changed them since."
     effect = Effect.CHANGE
-    arguments = UndoArguments
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for each setting, the last changed first."""
@@ -152,15 +148,3 @@ class PutSettingsBack(Step[UndoArguments]):
         """Put one back."""
         wanted = old_value(site.undo, str(action.arguments["sealed"]))
         return (yield from carry_out(site, work, planned(action, wanted)))
-
-
-def planned(action: Action, wanted: str | None) -> Change:
-    """Return the change that an action stands for."""
-    return Change(
-        place_from(action.arguments),
-        str(action.arguments["name"]),
-        wanted,
-        action.facts["secret"] is True,
-        str(action.facts["before"]),
-        str(action.facts["source"]),
-    )
