@@ -73,12 +73,12 @@ class Reader:
 
     window = 256 * 1024  # characters; a value that fits into them is given out whole
 
-    def __init__(self, target: Target, window: int = 0) -> None:
+    def __init__(self, target: Target, window: int = 0, *, repeats: bool = True) -> None:
         self._target = target
         self.window = window or self.window
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         self._decode = json.JSONDecoder(
-            object_pairs_hook=_object, parse_float=Number, parse_constant=_refuse
+            object_pairs_hook=_object if repeats else None, parse_float=Number, parse_constant=_refuse
         ).raw_decode
         self._pieces: list[str] = []
         self._arrived = 0  # characters in the pieces
@@ -266,9 +266,9 @@ def _not_json(where: str, hint: str = _NO_EXPORT) -> WorkFailed:
     return WorkFailed(f"the deployment document is not JSON{where}", hint=hint)
 
 
-def read_into(target: Target, blocks: Iterable[bytes]) -> None:
-    """Give a whole document to a target; `WorkFailed` where it is not a JSON object."""
-    reader = Reader(target)
+def read_into(target: Target, blocks: Iterable[bytes], *, repeats: bool = True) -> None:
+    """Give a whole document to a target, repeated keys as `Repeating` or not; `WorkFailed` if it is no JSON object."""
+    reader = Reader(target, repeats=repeats)
     for block in blocks:
         reader.feed(block)
     reader.close()
