@@ -24,16 +24,13 @@ from maint.ports import Secrets, Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.init import InitArguments
 from maint.steps.virtual_clusters.init_host import (
-    SETUP,
     Address,
     Found,
     address_of,
-    fed,
-    last_words,
+    call_utility,
     look,
     master_of,
     require_utility,
-    script,
     sweep,
 )
 from maint.steps.virtual_clusters.kubernetes_secrets import (
@@ -376,22 +373,9 @@ class _Change:
             )
 
     def _call(self, found: Found, user: str) -> None:
-        """Run the script; keytab and principal come over standard input and lie in a private folder while it runs."""
         settings = next(one for one in self._site.settings.virtual_clusters if address_of(one) == self._address)
-        utility, files = require_utility(found, settings), self._identity.files
-        body = (
-            f"bash {shlex.quote(utility)} init-user-in-virtual-cluster -h {self._address.host} -u {shlex.quote(user)}"
-            ' -p "$d/in/principal" -k "$d/in/keytab"'
-        )
-        ran = self._site.shell.run(
-            found.host, SETUP + script(self._site.state, files, body), stdin=fed(files), timeout=300.0
-        )
-        if not ran.ok:
-            raise WorkFailed(
-                f"{found.host}: {_SCRIPT} failed (exit {ran.status})",
-                detail=last_words(ran),
-                hint="mend what it names, then `maint playbook resume`",
-            )
+        how = f'-h {self._address.host} -u {shlex.quote(user)} -p "$d/in/principal" -k "$d/in/keytab"'
+        call_utility(self._site, found, settings, f"init-user-in-virtual-cluster {how}", self._identity.files)
 
     def _back(self, kept: OldSecrets, error: BaseException, *, apply: bool) -> Generator[str, None, None]:
         """Put the old secrets back; where that fails too, they stay sealed for the next attempt."""

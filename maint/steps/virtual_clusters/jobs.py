@@ -8,8 +8,8 @@ from pydantic import Field, JsonValue
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import Job, Object, covers, normal_job, sendable_job
-from maint.ports import Sight, Site, VirtualClusterSight, Work
+from maint.model.virtual_cluster import Job, Object, same_job, sendable_job
+from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.safety_net import callers_of, listed, net, seal_before, way_back
@@ -73,15 +73,17 @@ class CreateJob(VcStep[CreateJobArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Create it, unless an earlier attempt did."""
-        cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
-        name = str(definition["name"])
-        live = cluster.job(name) if work.resumed else None
-        if live is not None and covers(normal_job(live.raw), normal_job(definition)):
-            return unchanged(f"job {name} is there")
-        yield f"creating job {name}"
-        cluster.create_job(definition)
-        return done(f"job {name} is created")
+        return (yield from create_once(cluster_of(action, site), work, cast(Object, action.arguments["definition"])))
+
+
+def create_once(cluster: VirtualCluster, work: Work, definition: Object) -> Progress:
+    """Create a job, unless an earlier attempt did."""
+    name = str(definition["name"])
+    if work.resumed and same_job(cluster.job(name), definition):
+        return unchanged(f"job {name} is there")
+    yield f"creating job {name}"
+    cluster.create_job(definition)
+    return done(f"job {name} is created")
 
 
 class UpdateJob(VcStep[UpdateJobArguments]):

@@ -1,7 +1,7 @@
 """Find a virtual cluster that is to come back, or wait for its new address, and recover it from a snapshot."""
 
 import ssl
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -232,26 +232,19 @@ class RecoverCluster(VcStep[RecoverArguments]):
         if work.noted("began") is None:
             try:
                 refuse_other_name(site, work, cluster, str(action.arguments["snapshot"]))
-                found = yield from self._in_the_way(action, site, work, cluster)
+                document, decided = _document(action, site, cluster), Resolution.from_json(action.arguments["decided"])
+                host = urlsplit(cluster.settings.base_url).hostname
+                yield f"looking whether {host} holds anything of that name already"
+                same = _same_already(site, work, cluster, document, decided)
             except CannotReach as error:
                 raise mended(error, cluster.settings, site.state) from None
-            if found is not None:
+            if same:
+                found = f"it is as the snapshot has it already: {words_of(document, decided)}"
                 return unchanged(found, {"snapshot": action.arguments["snapshot"], "awake": []})
             work.note("began", True)
         result = yield from bring_back(action, site, work)
         value = {**result.value, "ca": known} if known and isinstance(result.value, Mapping) else result.value
         return replace(result, value=value)
-
-    def _in_the_way(
-        self, action: Action, site: Site, work: Work, cluster: VirtualCluster
-    ) -> Generator[str, None, str | None]:
-        """Return in words that it is as the snapshot has it already, None where it is empty enough."""
-        document = _document(action, site, cluster)
-        decided = Resolution.from_json(action.arguments["decided"])
-        yield f"looking whether {urlsplit(cluster.settings.base_url).hostname} holds anything of that name already"
-        if _same_already(site, work, cluster, document, decided):
-            return f"it is as the snapshot has it already: {words_of(document, decided)}"
-        return None
 
 
 def _same_already(

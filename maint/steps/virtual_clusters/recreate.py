@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Generator, Iterable, Sequence
-from functools import partial
 from typing import cast
 
 from pydantic import Field
@@ -10,13 +9,19 @@ from pydantic import Field
 from maint.errors import MaintError, Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import Object, covers, normal_job, sendable_job, sendable_resource
+from maint.model.virtual_cluster import Object, same_job, sendable_job, sendable_resource
 from maint.ports import Sight, Site, Undo, VirtualCluster, Work
-from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
-from maint.steps.virtual_clusters.jobs import JobArguments, known_job
-from maint.steps.virtual_clusters.safety_net import Sealed, create_asleep, remember, seal_download, way_back
+from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
+from maint.steps.virtual_clusters.safety_net import (
+    Sealed,
+    create_asleep,
+    drop_unfinished,
+    remember,
+    seal_files,
+    way_back,
+)
 from maint.steps.virtual_clusters.step import VcStep, cluster_of
 from maint.steps.virtual_clusters.undo import (
     Kept,
@@ -59,21 +64,17 @@ class KeepJob(VcStep[KeepArguments]):
         job = known_job(cluster, str(action.arguments["job"]))
         resource = cluster.resource(str(action.arguments["resource"]))
         before, files = read(site.state, work.run), list[KeptFile]()
-        _drop_sealed(site, work)
+        drop_unfinished(site, work)
         try:
-            for file in resource.files if resource else ():
-                yield f"keeping {file.path}"
-                seal = partial(seal_download, cluster, site.undo, resource.name if resource else "", file)
-                files.append(retry_truncated(site.clock, seal))
-                work.note("sealed", [name for one in files for name in one.chunks])
+            if resource is not None:
+                files = yield from seal_files(site, work, cluster, resource, resource.files)
         except (WorkFailed, OSError) as error:
-            _drop_sealed(site, work)
+            drop_unfinished(site, work)
             if not (waived := str(action.arguments["no_safety_net"])):
                 raise _unsealed(error) from error
             yield f"WARNING: no safety net, the files of the resource are not kept: {waived}"
-            files.clear()
         except MaintError:
-            _drop_sealed(site, work)
+            drop_unfinished(site, work)
             raise
         sealed = seal_old(site.undo, job.raw, resource.raw if resource else None)
         generation = before.generation + 1 if before else 1
@@ -96,13 +97,6 @@ def _unsealed(error: WorkFailed | OSError) -> Refused:
     )
 
 
-def _drop_sealed(site: Site, work: Work) -> None:
-    """Drop what was sealed and is kept by nothing yet."""
-    for name in cast(list[str], work.noted("sealed") or []):
-        site.undo.drop(name)
-    work.note("sealed", None)
-
-
 class RecreateJob(VcStep[JobArguments]):
     """Create a job again from the definition that `recreate.keep` kept."""
 
@@ -118,14 +112,8 @@ class RecreateJob(VcStep[JobArguments]):
         """Create it, unless an earlier attempt did."""
         cluster, kept = cluster_of(action, site), _kept(site, work)
         job, resource = old(site.undo, kept)
-        definition = sendable_job(job)
         yield from _others_back(cluster, site, kept, resource)
-        live = cluster.job(str(action.arguments["job"])) if work.resumed else None
-        if live is not None and covers(normal_job(live.raw), normal_job(definition)):
-            return unchanged(f"job {live.name} is there")
-        yield f"creating job {definition['name']}"
-        cluster.create_job(definition)
-        return done(f"job {definition['name']} is created")
+        return (yield from create_once(cluster, work, sendable_job(job)))
 
 
 def _others_back(
@@ -170,7 +158,7 @@ class PutBack(VcStep[JobArguments]):
         job, resource = old(site.undo, kept)
         same = _same_files(cluster, resource)
         live = cluster.job(name)
-        if same and live is not None and covers(normal_job(live.raw), normal_job(sendable_job(job))):
+        if same and same_job(live, sendable_job(job)):
             mark_put_back(site.state, work.run, kept, site.undo)
             return unchanged(f"job {name} is as it was")
         if live is not None:

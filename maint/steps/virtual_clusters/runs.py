@@ -16,8 +16,8 @@ from maint.ports import Clock, Sight, Site, VirtualCluster, VirtualClusterSight,
 from maint.ports.virtual_cluster import Content, Start
 from maint.retry import delays
 from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.contents import local, placed, refuse_other_bytes
 from maint.steps.virtual_clusters.jobs import JobArguments
-from maint.steps.virtual_clusters.resources import local, placed, refuse_other_bytes
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix, temporary
 from maint.steps.virtual_clusters.undo import generation
 

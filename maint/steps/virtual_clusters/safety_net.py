@@ -21,10 +21,9 @@ from maint.model.virtual_cluster import (
     Job,
     Object,
     Resource,
-    covers,
-    normal_job,
-    normal_resource,
     part_of,
+    same_job,
+    same_resource,
     sendable_job,
     sendable_resource,
     text_of,
@@ -270,10 +269,7 @@ def _sealed(
         raw["files"] = [dict(file.raw) for file in going]
         if _known(site, work, "resource", raw):
             return way_back(site.state, work.run)
-        for file in going:
-            yield f"sealing {live.name}/{file.path}"
-            kept.append(retry_truncated(site.clock, partial(seal_download, cluster, site.undo, live.name, file)))
-            work.note("sealed", [name for one in kept for name in one.chunks])
+        kept = yield from seal_files(site, work, cluster, live, going)
     elif _known(site, work, "job", raw):
         return way_back(site.state, work.run)
     one = Sealed(
@@ -303,8 +299,19 @@ def drop_unfinished(site: Site, work: Work) -> None:
     work.note("sealed", None)
 
 
-def seal_download(cluster: VirtualClusterSight, undo: Undo, resource: str, file: File) -> KeptFile:
-    """Seal a file of a resource as it arrives."""
+def seal_files(
+    site: Site, work: Work, cluster: VirtualClusterSight, resource: Resource, files: Iterable[File]
+) -> Generator[str, None, list[KeptFile]]:
+    """Seal files of a resource as they arrive, noting what is sealed so far."""
+    kept = list[KeptFile]()
+    for file in files:
+        yield f"sealing {resource.name}/{file.path}"
+        kept.append(retry_truncated(site.clock, partial(_seal_download, cluster, site.undo, resource.name, file)))
+        work.note("sealed", [name for one in kept for name in one.chunks])
+    return kept
+
+
+def _seal_download(cluster: VirtualClusterSight, undo: Undo, resource: str, file: File) -> KeptFile:
     with cluster.download(resource, file.path) as answer:
         return seal_file(undo, file, answer)
 
@@ -378,8 +385,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
     ) -> Generator[str, None, str]:
         live = cluster.job(one.name)
-        wanted = normal_job(sendable_job(raw), pauses=False)
-        if live is not None and covers(normal_job(live.raw, pauses=False), wanted):
+        if same_job(live, sendable_job(raw), pauses=False):
             return ", as it was"
         if live is not None:
             yield from seal_before(site, work, cluster, live, "")
@@ -393,7 +399,7 @@ class UndoDeletions(VcStep[UndoArguments]):
     ) -> Generator[str, None, str]:
         live, wanted = cluster.resource(one.name), signatures(raw)
         here = signatures(live.raw) if live is not None else {}
-        other = live is not None and not covers(normal_resource(live.raw), normal_resource(sendable_resource(raw)))
+        other = live is not None and not same_resource(live, sendable_resource(raw))
         going = [path for path in wanted if path in here and here[path] != wanted[path]]
         if live is not None and (other or going):
             yield from seal_before(site, work, cluster, live, "", () if other else going)

@@ -15,7 +15,7 @@ from maint.errors import WorkFailed
 from maint.model.json import Json
 from maint.model.virtual_cluster import File, Object
 from maint.ports import Undo
-from maint.ports.streams import Answer
+from maint.ports.streams import Answer, AsFile
 from maint.ports.virtual_cluster import Content
 
 CHUNK = 16 * 1024 * 1024  # bytes of a file that are sealed, and held in memory, at once
@@ -145,29 +145,14 @@ def content(undo: Undo, file: KeptFile) -> Content:
     """Return a sealed file as something to upload."""
 
     def opened() -> BinaryIO:
-        return io.BufferedReader(_Chunks(undo, file.chunks), 1024 * 1024)
+        names, left = iter(file.chunks), io.BytesIO()
+
+        def read(size: int) -> bytes:
+            nonlocal left
+            while not (block := left.read(size)) and (name := next(names, "")):
+                left = io.BytesIO(undo.fetch(name))
+            return block
+
+        return io.BufferedReader(AsFile(read), 1024 * 1024)
 
     return Content(opened, file.size)
-
-
-class _Chunks(io.RawIOBase):
-    """Reads sealed pieces one after the other."""
-
-    def __init__(self, undo: Undo, names: Sequence[str]) -> None:
-        self._undo = undo
-        self._names = iter(names)
-        self._left = memoryview(b"")
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def readinto(self, buffer: "memoryview[int]", /) -> int:  # type: ignore[override]  # typeshed asks for any buffer
-        """Fill a buffer."""
-        if not self._left:
-            name = next(self._names, None)
-            self._left = memoryview(self._undo.fetch(name)) if name is not None else self._left
-        count = min(len(buffer), len(self._left))
-        buffer[:count] = self._left[:count]
-        self._left = self._left[count:]
-        return count
