@@ -6,6 +6,7 @@ from maint.errors import AnswerMissing, CannotReach, Refused, WorkFailed
 from maint.model.formatting import show_time
 from maint.ports import Body, Site, Work
 from maint.restore.payload import Outgoing
+from maint.snapshots.parts import metered
 from maint.steps.manager.server import START_LIMIT, restart_and_wait
 from maint.steps.restore.put_outcome import Evidence, PutOutcome, await_outcome, baseline, put_outcome
 
@@ -69,7 +70,7 @@ def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float
 def _put(site: Site, out: Outgoing, limit: float) -> None:
     api = int(out.snapshot.versions["api"].lstrip("v"))
     with out.open(site) as stream:
-        body = Body(stream.read, out.length)
+        body = Body(metered(site, "sending the deployment", stream.read, out.length), out.length)
         answer = site.manager.put_deployment(body, api=api, delete_current=out.whole, timeout=limit)
     try:
         while answer.read(1 << 18):
