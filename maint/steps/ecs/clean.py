@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
+import msgspec
+
 from maint.errors import CannotReach, Refused, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -45,7 +47,7 @@ class CleanHosts(Step[DeleteArguments]):
         snapshot = proven(args, sight, ecs.cluster)
         paths = paths_of(ecs)
         removals = removals_on(sight, ecs.hosts, paths)
-        hosts: dict[str, Json] = {host: [one.to_json() for one in listed] for host, listed in removals.items()}
+        hosts: dict[str, Json] = msgspec.to_builtins(removals)
         words = f"end rke2, remove {PACKAGE}, unmount what pods hold, and remove {_removal_words(removals)}"
         yield self.action(
             f"hosts of cluster {ecs.cluster.name}",
@@ -150,7 +152,7 @@ def _removed(
     paths = [found.path for survey in surveys.values() for found in survey.found]
 
     def remove(host: str) -> None:
-        removing = script("ecs-remove", removals=[one.to_json() for one in now[host]])
+        removing = script("ecs-remove", removals=msgspec.to_builtins(now[host]))
         run_script(site.shell, host, removing, timeout=work.timeout or _REMOVING)
         left = judge_paths(survey_host(site.shell, host, list(dict.fromkeys(paths))).found, surveys[host].mounts)[0]
         if standing := [one.words for one in left if not one.volume]:
