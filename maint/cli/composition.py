@@ -49,6 +49,7 @@ class ConfiguredSite:
         self._virtual_clusters: dict[str, VirtualClusterClient] = {}
         self._before_tls: tuple[str, bool] | None = None
         self.person: Person | None = None  # who can be asked while a run is under way
+        self.watched: Callable[[str, int, int | None], None] = _unwatched
 
     @property
     def state(self) -> Path:
@@ -207,6 +208,10 @@ class ConfiguredSite:
         reference = self._backup.identity
         return (self.secrets.resolve(reference),) if reference else ()
 
+    def moved(self, what: str, count: int, of: int | None = None) -> None:
+        """Let who watches know that bytes were moved."""
+        self.watched(what, count, of)
+
     def close(self) -> None:
         """Let go of connections."""
         self._closing.close()
@@ -223,6 +228,10 @@ class ConfiguredSite:
                 hint="add `backup: {store: …, recipients: [age1…]}`",
             )
         return self.settings.backup
+
+
+def _unwatched(what: str, count: int, of: int | None) -> None:
+    """Tell nobody."""
 
 
 def _moved(one: VirtualClusterSettings, values: Mapping[str, Json]) -> VirtualClusterSettings:

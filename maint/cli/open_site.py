@@ -49,6 +49,7 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
     )
     site = ConfiguredSite(found, secrets, screen.warn)
     site.person = TerminalPerson(screen) if sys.stdin.isatty() else None
+    site.watched = screen.moved
     try:
         if warn_of_window:
             _warn_of_window(site, screen)

@@ -12,8 +12,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from threading import RLock
 from typing import TextIO
 
+from maint.cli.telling.progress import Meter, steps_bar, transfer_bar
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
 from maint.model.formatting import show_time
@@ -41,6 +43,8 @@ _ERROR, _WARNING, _INFO = 3, 4, 6
 _LEVELS = {_ERROR: "error", _WARNING: "warning", _INFO: "info"}
 LOG_FORMATS = ("text", "json")
 _MINUTE = 60.0  # seconds
+_PAINT = re.compile(r"\x1b\[[0-9;]*m")
+_BLINK = 0.2  # seconds between two looks of a bar
 # What counts up or down: sizes, durations, shares and how many of how many; never a name or an address.
 _NUMBERS = re.compile(r"(?<![\w.:-])\d+(?:[.,]\d+)?(?: ?(?:[kMGT]?B|[smhd]|%)(?!\w)(?: \d+[smhd]\b)?| of \d+\b)")
 
@@ -87,6 +91,9 @@ class Screen:
         dumb = os.environ.get("TERM") == "dumb"
         self._live = sys.stderr.isatty() and not (dumb or self.quiet or verbose or self._as_json)
         self._pending = False
+        self._writing = RLock()  # bytes are moved by threads
+        self._meter = Meter()
+        self._under_way = ""
 
     def emit(self, data: Mapping[str, Json], table: str) -> None:
         """Print data in the chosen form; `table` is what people see."""
@@ -143,14 +150,19 @@ class Screen:
     def event(self, plan: Plan, event: Event) -> None:
         """Show one event of a run: progress in place on a terminal, plain lines elsewhere."""
         action = plan.actions[event.index]
+        if event.what is not Happening.PROGRESSED:
+            self._meter.forget()
         if self._as_json:
             self._event_line(plan, event)
             return
         place = f"[{event.index + 1}/{len(plan.actions)}]"
+        self._under_way, before = f"{place} {action.name}", ""
+        if self._live and event.what is not Happening.FINISHED and len(plan.actions) > 1:
+            before = f"{steps_bar(event.index, len(plan.actions), colored=self._colored)} "
         if event.what is Happening.STARTED:
-            self._passing(f"{place} {action.name} …")
+            self._passing(f"{self._under_way} …", before)
         elif event.what is Happening.PROGRESSED:
-            self._passing(f"{place} {action.name}: {event.detail}")
+            self._passing(f"{self._under_way}: {event.detail}", before)
         elif event.outcome is not None and self._shows(event.outcome):
             half = event.partly and event.outcome is Outcome.DONE
             mark = self._paint("33", _PARTLY) if half else self._paint(_COLOURS[event.outcome], _MARKS[event.outcome])
@@ -174,18 +186,47 @@ class Screen:
         if not self.quiet or level == _ERROR:
             self._line("", event.detail, _WARNING if event.partly else level, event.time, **fields)
 
+    def heard(self, site: str, line: Mapping[str, Json]) -> None:
+        """Write a line of JSON that the process of a site wrote, and say of which; from any thread."""
+        if self.quiet and line.get("level") == _LEVELS[_INFO]:
+            return
+        with self._writing:
+            _tell(f"{printable_json(json.dumps({**line, 'site': site}, ensure_ascii=False))}\n")
+
+    def steps(self, done: int, of: int, what: str) -> None:
+        """Show a bar of what is done of all, on a terminal."""
+        if self._live and done < of:
+            self._passing(f"{done} of {of} {what}", f"{steps_bar(done, of, colored=self._colored)} ")
+
+    def moved(self, what: str, count: int, of: int | None) -> None:
+        """Count bytes that were moved, from any thread: a bar on a terminal, elsewhere a line a minute at most."""
+        told = self._meter.moved(what, count, of, _BLINK if self._live else _MINUTE) if count else None
+        if told is None or self.quiet:
+            return
+        one, now = told
+        before = f"{self._under_way}: " if self._under_way else ""
+        words = f"{before}{what}: {one.words(now)}"
+        if self._live:
+            bar = transfer_bar(one, colored=self._colored)
+            self._passing(f"{one.words(now)}  {before}{what}", f"{bar} " if bar else "")
+        else:
+            self._line(printable(words), words, _INFO, None, **{"event": "transfer", **one.fields(now)})
+
     def progress(self, words: str) -> None:
-        """Show how far something is: in place on a terminal, elsewhere a line with `-v`."""
-        self._passing(words if self._live or self.verbose else f"{words} …")
+        """Show how far something is: in place on a terminal, elsewhere a line with `-v`, and an event for programs."""
+        self._passing(words if self._live or self.verbose or self._as_json else f"{words} …")
 
     def _shows(self, outcome: Outcome) -> bool:
         return not self.quiet or (outcome is Outcome.FAILED and self.output == "table")
 
-    def _passing(self, words: str) -> None:
+    def _passing(self, words: str, bar: str = "") -> None:
         words = printable(words)
         if self._live:
-            _tell(f"\r\x1b[2K{words[: _width() - 1]}")
-            self._pending = True
+            wide, taken = _width() - 1, len(_PAINT.sub("", bar))
+            bar, room = (bar, wide - taken) if taken < wide // 2 else ("", wide)
+            with self._writing:
+                _tell(f"\r\x1b[2K{bar}{words[:room]}")
+                self._pending = True
         elif self.verbose or not (self.quiet or words.endswith("…") or self._just_said(words)):
             self._line(words)
 
@@ -207,7 +248,8 @@ class Screen:
             shown = printable_json(json.dumps({**said, **fields}, ensure_ascii=False))
         elif self._to_systemd:
             shown = "\n".join(f"<{level}>{line}" for line in shown.split("\n"))
-        _tell(f"{self._begin()}{shown}\n")
+        with self._writing:
+            _tell(f"{self._begin()}{shown}\n")
 
     def _begin(self) -> str:
         """Return what clears a passing line, where there is one."""

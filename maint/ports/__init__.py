@@ -383,6 +383,9 @@ class Sight(Protocol):
     def identities(self) -> Sequence[Secret]:
         """Return the private keys at hand; empty on a machine that only takes backups."""
 
+    def moved(self, what: str, count: int, of: int | None = None) -> None:
+        """Let who watches know that bytes of something were moved, `of` so many in all; safe for threads."""
+
     def virtual_cluster(self, name: str) -> VirtualClusterSight:
         """Return a virtual cluster by its name in the config (empty: the only one); Invalid: none, or several."""
 

@@ -30,6 +30,22 @@ Read = Callable[[int], bytes]
 Pack = Callable[[Read, BinaryIO], None]
 
 
+def metered(sight: Sight, what: str, read: Read, of: int | None = None) -> Read:
+    """Return a source that lets who watches know what it gives out, of so many bytes in all."""
+
+    def counted(size: int) -> bytes:
+        block = read(size)
+        sight.moved(what, len(block), of)
+        return block
+
+    return counted
+
+
+def of_stored(verb: str, one: Part | StoredFile) -> tuple[str, int | None]:
+    """Return what is watched of a stored file, and its bytes; those of virtual clusters are watched together."""
+    return (f"{verb} {one.name}", one.bytes) if isinstance(one, Part) else (f"{verb} files of virtual clusters", None)
+
+
 class Tally:
     """Counts and hashes what passes through; `read` or `write` is handed to what moves the bytes."""
 
@@ -121,7 +137,7 @@ def read_signed(sight: Sight, name: str, signature: str, largest: int) -> bytes:
 def _read_small(sight: Sight, name: str, largest: int) -> bytes:
     try:
         with sight.store.open(name) as file:
-            content = b"".join(_bounded(file, largest + 1))
+            content = b"".join(_bounded(file.read, largest + 1))
     except FileNotFoundError:
         raise damaged(f"{name.rpartition('/')[2]} is missing") from None
     if len(content) > largest:
@@ -129,8 +145,8 @@ def _read_small(sight: Sight, name: str, largest: int) -> bytes:
     return content
 
 
-def _bounded(file: BinaryIO, most: int) -> Iterator[bytes]:
-    while most > 0 and (block := file.read(min(BLOCK, most))):
+def _bounded(read: Read, most: int) -> Iterator[bytes]:
+    while most > 0 and (block := read(min(BLOCK, most))):
         yield block
         most -= len(block)
 
@@ -144,7 +160,9 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
     digest, size = hashlib.sha256(), 0
     try:
         with sight.store.open(name) as file:
-            for block in _bounded(file, expected.bytes + 1):
+            what, of = of_stored("reading", expected)
+            read = metered(sight, what, file.read, of)
+            for block in _bounded(read, expected.bytes + 1):
                 digest.update(block)
                 size += len(block)
                 if target is not None:

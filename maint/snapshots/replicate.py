@@ -15,7 +15,7 @@ from maint.ports import Site, Store
 from maint.snapshots.catalogue import Entry, entries, files, sweep
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged
-from maint.snapshots.parts import Tally, object_name
+from maint.snapshots.parts import Read, Tally, metered, object_name, of_stored
 from maint.snapshots.records import Record, Taken, Verification, read_records, write_record
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
@@ -145,11 +145,13 @@ def _proof(target: Site, snapshot: Snapshot) -> Verification:
     return deep if deep.proven or deep.broken_bytes else verify(target, snapshot.id, level=1)
 
 
-def _copy_file(source: Site, target: Site, name: str, part: Part | StoredFile | None = None) -> None:
-    """Copy one file; one that is there already stays, and the verification judges it."""
+def _copy_file(
+    source: Site, target: Site, name: str, part: Part | StoredFile | None = None, total: int | None = None
+) -> None:
+    """Copy one file, of so many bytes in all; one that is there already stays, and the verification judges it."""
     try:
         with source.store.open(name) as file, target.store.create(name) as copy:
-            tally = Tally(file)
+            tally = Tally(_watched(source, file.read, part, total))
             while block := tally.read(BLOCK):
                 copy.write(block)
             if part is not None and (tally.bytes, tally.sha256) != (part.bytes, part.sha256):
@@ -160,20 +162,28 @@ def _copy_file(source: Site, target: Site, name: str, part: Part | StoredFile | 
         raise damaged(f"{name} is missing in {source.store.location}") from None
 
 
+def _watched(source: Site, read: Read, one: Part | StoredFile | None, total: int | None) -> Read:
+    if one is None:
+        return read
+    what, of = of_stored("copying", one)
+    return metered(source, what, read, total or of)
+
+
 def _copy_objects(source: Site, target: Site, snapshot: Snapshot) -> None:
     """Copy the files that a snapshot shares with others; they must stand before its manifest names them."""
     listed = [entry.snapshot.objects for entry in entries(target) if entry.snapshot is not None]
     known = {one.place for objects in listed for one in objects} & set(objects_in(target))
     with worker_pool() as (hands, _):
         lacking = [one for one in snapshot.objects if one.place not in known]
-        list(hands.map(lambda one: _copy_object(source, target, one), lacking))
+        total = sum(one.bytes for one in lacking)
+        list(hands.map(lambda one: _copy_object(source, target, one, total), lacking))
 
 
-def _copy_object(source: Site, target: Site, one: StoredFile) -> None:
+def _copy_object(source: Site, target: Site, one: StoredFile, total: int) -> None:
     """Copy a file anew; what stands there under its name is listed by no snapshot, and not proven."""
     name = object_name(source.settings.name, one.place)
     target.store.remove(name)
-    _copy_file(source, target, name, one)
+    _copy_file(source, target, name, one, total)
 
 
 def _copy_records(source: Site, target: Site) -> None:

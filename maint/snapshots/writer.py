@@ -35,6 +35,7 @@ from maint.snapshots.parts import (
     drain,
     from_bytes,
     kept,
+    metered,
     open_stored,
     plain,
     write_part,
@@ -122,7 +123,8 @@ class SnapshotWriter:
 
     def write(self, name: str, source: Read, pack: Pack) -> Part:
         """Store one part."""
-        part = write_part(self._site.store, self._folder, name, source, pack)
+        read = metered(self._site, f"storing {name}", source)
+        part = write_part(self._site.store, self._folder, name, read, pack)
         self._stored.append(name)
         self.parts.append(part)
         return part

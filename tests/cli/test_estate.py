@@ -182,6 +182,31 @@ def test_a_variable_that_replaces_a_key_of_one_site_is_not_spread_over_all(confi
     assert found.code == 2 and "MAINT_BACKUP_STORE replaces a key of one site" in found.err
 
 
+def test_events_of_each_site_are_lines_of_json_as_they_come(config: Path) -> None:
+    found = said(config, "host", "check", "--all", "--check", "os.swappiness", "-o", "json", "--log-format", "json")
+    lines = [json.loads(line) for line in found.err.splitlines()]
+    assert {line["schema"] for line in lines} == {"maint/1"}
+    per_site = {name: [line["message"] for line in lines if line.get("site") == name] for name in ("one", "two")}
+    assert all(any("answered" in words for words in told) for told in per_site.values()), per_site
+    assert [line["message"].partition(":")[0] for line in lines if "site" not in line][-1].startswith("[3/3]")
+    assert [one["site"] for one in json.loads(found.out)["sites"]] == ["one", "two", "down"]
+
+
+def test_an_event_is_passed_on_while_its_site_still_works(tmp_path: Path) -> None:
+    heard = list[tuple[str, Any]]()
+    telling = "import json, sys, time; print(json.dumps({'event': 1}), file=sys.stderr, flush=True); time.sleep(60)"
+    working = Processes(
+        0.0, last_words=0.2, program=(sys.executable, "-c", telling), heard=lambda *it: heard.append(it)
+    )
+    thread = threading.Thread(target=working.carry_out, args=(call("one", tmp_path),))
+    thread.start()
+    while not heard and thread.is_alive():
+        time.sleep(0.01)
+    assert heard == [("one", {"event": 1})] and thread.is_alive()
+    working.forward(signal.SIGKILL)
+    thread.join()
+
+
 def test_sites_of_the_same_manager_go_one_after_another(config: Path) -> None:
     settings = load_settings(Flags(config=str(config)), {})
     sites = [settings.site(name) for name in settings.names]

@@ -202,6 +202,7 @@ class Place:
         self.sign = load_or_make_signer(None, self.state / "keys", ())
         self.fingerprint_key = Secret("ab" * 32)
         self.undo: Any = None
+        self.seen: dict[str, tuple[int, int | None]] = {}
         self.settings = SiteSettings.model_construct(
             name="prod",
             manager=ManagerSettings.model_construct(host="cm.example.internal", password=f"text:{password}"),
@@ -212,6 +213,10 @@ class Place:
 
     def identities(self) -> list[Secret]:
         return self.keys
+
+    def moved(self, what: str, count: int, of: int | None = None) -> None:
+        """Keep how many bytes of something were moved in all, and of how many."""
+        self.seen[what] = self.seen.get(what, (0, None))[0] + count, of
 
     def folder(self, snapshot_id: str) -> Path:
         return self.root / "prod" / snapshot_id

@@ -12,8 +12,9 @@ from maint.adapters.stores.local import LocalStore
 from maint.errors import StoreFailed
 from maint.model.snapshot import Purpose, Trust
 from maint.snapshots.capture import take
-from maint.snapshots.catalogue import entries
+from maint.snapshots.catalogue import entries, load
 from maint.snapshots.manifest import MANIFEST
+from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import Record, read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
@@ -59,6 +60,15 @@ def test_a_copy_holds_the_same_bytes_and_is_verified_on_its_own(place: Any, seco
     assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
     (kept,) = [one for one in read_records(with_store(place, place.copies[0])) if one.kind == "verify"]
     assert (kept.facts["level"], kept.facts["result"]) == (3, Trust.VERIFIED.value)
+
+
+def test_who_watches_learns_of_every_byte_that_is_stored_and_copied(place: Any, second: Path, run: Run) -> None:
+    snapshot = taken(place, run)
+    run(replicate(place))
+    part = load(place, snapshot).part(DEPLOYMENT)
+    assert place.seen[f"storing {DEPLOYMENT}"] == (part.content_bytes, None)
+    assert place.seen[f"copying {DEPLOYMENT}"] == (part.bytes, part.bytes)
+    assert place.seen[f"reading {DEPLOYMENT}"][1] == part.bytes
 
 
 def test_copying_again_changes_nothing(place: Any, second: Path, run: Run) -> None:

@@ -110,7 +110,7 @@ def _refuse(flags: Flags, several: Several, said: Said) -> None:
 
 def _common(flags: Flags, *, yes: bool) -> list[str]:
     given = {"--yes": yes, "--dry-run": flags.dry_run, "--insecure": flags.insecure, "--allow-plain": flags.allow_plain}
-    texts = {"--timeout": flags.timeout, "--run-key": flags.run_key}
+    texts = {"--timeout": flags.timeout, "--run-key": flags.run_key, "--log-format": flags.log_format}
     switches = [name for name, is_given in given.items() if is_given]
     return [*switches, *(f"{name}={text}" for name, text in texts.items() if text)]
 
@@ -125,15 +125,18 @@ def _carried_out(
     screen: Screen, rows: Sequence[Sequence[Call]], grace: float, at_once: int
 ) -> tuple[list[Ended], Interrupted | None]:
     """Carry calls out, each row in its order and rows side by side; a signal is passed on, and waited for."""
-    processes, ended, stopped = Processes(grace), list[Ended](), None
+    heard = screen.heard if screen.log_format == "json" else None
+    processes, ended, stopped = Processes(grace, heard=heard), list[Ended](), None
     count = sum(map(len, rows))
 
     def tell(one: Ended) -> None:
         ended.append(one)
         screen.say(f"[{len(ended)}/{count}] {one.site}: {in_words(one)} ({show_duration(one.seconds)})")
-        for warning in one.warnings:
+        for warning in one.warnings if heard is None else ():
             screen.warn(f"{one.site}: {warning}")
+        screen.steps(len(ended), count, "sites")
 
+    screen.steps(0, count, "sites")
     with ThreadPoolExecutor(at_once) as pool:
         ahead = {pool.submit(processes.carry_out, row[0]): row for row in rows}
         while ahead:

@@ -7,9 +7,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from threading import Lock, Timer
+from threading import Lock, Thread, Timer
 from typing import IO
 
 import msgspec
@@ -19,6 +19,7 @@ from maint.model.json import Json
 
 _OF_ONE = ("MAINT_SITE", "MAINT_OUTPUT", "MAINT_CONFIG")  # said to each process in so many words
 _PROGRAM = (sys.executable, "-P", "-m", "maint")  # -P: never what lies in the working folder
+_LAST_LINES = 5.0  # seconds for them to arrive once the process has ended
 _LAST_WORDS = 30.0  # seconds to put things in order after SIGTERM, before it is killed
 
 
@@ -48,6 +49,7 @@ class Processes:
         grace: seconds beyond its limit, or after a signal, in which a process puts things back before it is ended.
         last_words: seconds between being asked to end and being killed.
         program: what is called; words follow.
+        heard: is told each event of a site as it comes, where the processes write such; from threads.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class Processes:
         *,
         last_words: float = _LAST_WORDS,
         program: Sequence[str] = _PROGRAM,
+        heard: Callable[[str, Mapping[str, Json]], None] | None = None,
     ) -> None:
+        self._heard = heard
         self._grace = grace
         self._last_words = last_words
         self._program = program
@@ -72,8 +76,11 @@ class Processes:
             if process is None:
                 number = self._stopped or signal.SIGTERM
                 return Ended(call.site, 128 + number, _error("not begun: the others were interrupted", 128 + number))
+            listener = self._listened(process, call.site, words)
             try:
                 in_time = self._waited(process, call.limit)
+                if listener is not None:  # what a grandchild might still say is not waited for
+                    listener.join(_LAST_LINES)
             finally:
                 with self._lock:
                     self._live.discard(process)
@@ -97,11 +104,27 @@ class Processes:
                 return None
             # A session of its own: Ctrl-C reaches it once, through us, and all that it started can be ended with it.
             process = subprocess.Popen(
-                [*self._program, *call.words], stdin=subprocess.DEVNULL, stdout=out, stderr=words, env=environ,
-                start_new_session=True,
+                [*self._program, *call.words], stdin=subprocess.DEVNULL, stdout=out, env=environ,
+                stderr=words if self._heard is None else subprocess.PIPE, start_new_session=True,
             )  # fmt: skip
             self._live.add(process)
             return process
+
+    def _listened(self, process: "subprocess.Popen[bytes]", site: str, words: IO[bytes]) -> Thread | None:
+        """Pass on what a process says while it says it, and keep it."""
+        if (heard := self._heard) is None or (said := process.stderr) is None:
+            return None
+
+        def listen() -> None:
+            with said, suppress(ValueError):  # what it is kept in was closed: the answer has been read
+                for line in said:
+                    words.write(line)
+                    if isinstance(found := _json(line.decode("utf-8", "replace")), Mapping):
+                        heard(site, found)
+
+        thread = Thread(target=listen, daemon=True)
+        thread.start()
+        return thread
 
     def _waited(self, process: "subprocess.Popen[bytes]", limit: float) -> bool:
         """Wait for the end of a process; False where it had to be ended."""
@@ -142,7 +165,8 @@ def _read(call: Call, code: int, out: str, words: str, took: float, *, in_time: 
     elif code < 0:
         error = _error(f"it was ended by {signal.Signals(-code).name}", status, f"maint doctor --site {call.site}")
     elif error is None and status and not out:
-        error = _error((words.strip().splitlines() or ["it said nothing"])[-1], status)
+        last = (words.strip().splitlines() or ["it said nothing"])[-1]
+        error = _error(str(told[-1]["message"]) if told and "message" in told[-1] else last, status)
     assert error is None or isinstance(error, Mapping)
     return Ended(call.site, status, error, _json(out), warnings, took)
 

@@ -200,8 +200,8 @@ def never_end(call: Call) -> NoReturn:
     raise Killed
 
 
-def _options(call: Call, *, mixed: bool = True) -> Options:
-    return call.options("A", "nof", (*_FLAGS, *_VALUED), mixed=mixed)
+def _options(call: Call) -> Options:
+    return call.options("An:o:f:", (*_FLAGS, *_VALUED))
 
 
 def _space(options: Options) -> str:

@@ -4,7 +4,7 @@ import posixpath
 from datetime import UTC, datetime
 
 from maint.lab import pki
-from maint.lab.hosts.shell.call import Call
+from maint.lab.hosts.shell.call import Call, Options
 from maint.lab.virtual_clusters.cluster import Cluster, secret_names
 from maint.lab.virtual_clusters.kubernetes import SHARED, Denied, Hangs, Kubernetes, never_end
 from maint.lab.virtual_clusters.service import Service
@@ -19,6 +19,7 @@ exec /opt/cloudera/lib/cde-utils "$@"
 _KUBECTL = b"""#!/bin/sh
 exec /opt/cloudera/lib/kubectl "$@"
 """
+_OPTIONS = "ah:c:k:w:u:p:"
 _PARCEL = "/opt/cloudera/parcels/ECS"
 USAGE = """Usage: cde-utils.sh COMMAND [OPTIONS]
   init-virtual-cluster           -h <vc host> -a | -h <vc host> -c <certificate> -k <key> [-w <wildcard>]
@@ -58,7 +59,8 @@ class Utility:
             call.out(USAGE)
             return int(words not in ([], ["help"]))
         try:
-            commands[words[0]](_Wish(call, _options(words[1:]), dry=len(words) < len(call.args)))
+            options = call.again(call.name, words[1:]).options(_OPTIONS)
+            commands[words[0]](_Wish(call, options, dry=len(words) < len(call.args)))
         except Hangs:
             never_end(call)
         except Denied as denial:
@@ -107,8 +109,8 @@ class Utility:
         for name in reversed(names.values()):
             self._drop(cluster, name)
         for letter, name in names.items():
-            if posixpath.normpath(call.path(wish.options[letter])) == call.path(name):
-                raise Denied(f"cp: '{wish.options[letter]}' and './{name}' are the same file")
+            if posixpath.normpath(call.path(wish.options.get(letter))) == call.path(name):
+                raise Denied(f"cp: '{wish.options.get(letter)}' and './{name}' are the same file")
             files.write(call.path(name), contents[letter], 0o666 & ~call.state.umask)
         for letter, name in names.items():
             self._kubernetes.asks("create", name)
@@ -142,14 +144,14 @@ class Utility:
 class _Wish:
     """A call of the utility with its options read."""
 
-    def __init__(self, call: Call, options: dict[str, str], *, dry: bool) -> None:
+    def __init__(self, call: Call, options: Options, *, dry: bool) -> None:
         self.call, self.options, self.dry = call, options, dry
 
     def need(self, letter: str, name: str) -> str:
         """Return the value of an option."""
-        if not self.options.get(letter):
+        if not (value := self.options.get(letter)):
             raise Denied(f"Missing {name} value...")
-        return self.options[letter]
+        return value
 
     def file(self, place: str, missing: str = "") -> bytes:
         """Return a file of the host."""
@@ -157,12 +159,3 @@ class _Wish:
         if not self.call.files.exists(path):
             raise Denied(missing or f"error: open {place}: no such file or directory")
         return self.call.files.read(path)
-
-
-def _options(words: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    waiting = list(words)
-    while waiting:
-        letter = waiting.pop(0).removeprefix("-")
-        found[letter] = "yes" if letter == "a" else (waiting.pop(0) if waiting else "")
-    return found

@@ -24,7 +24,7 @@ from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.ports.streams import Cut
 from maint.snapshots.catalogue import entries
 from maint.snapshots.in_progress import others_storing
-from maint.snapshots.parts import Tally, flaw, listing, object_name
+from maint.snapshots.parts import Tally, flaw, listing, metered, object_name
 
 AT_ONCE = 8  # files that are moved at the same time
 _KEY = 48  # hexadecimal digits of an id that its content decides
@@ -73,6 +73,7 @@ class Objects:
                 if one.id in there:
                     self._known[one.id[:_KEY]] = one, _later(entry.files_read, self._read_of(one))
         self._listed: dict[str, tuple[StoredFile, datetime]] = {}
+        self.awaited: int | None = None  # bytes that are to be fetched in all, for who watches
 
     def _read_of(self, one: StoredFile) -> datetime | None:
         known, read = self._known.get(one.id[:_KEY], (None, None))
@@ -141,7 +142,7 @@ class Objects:
         object_id = f"{key}{self._chance(_CHANCE).hex()}"
         name = object_name(self._site.settings.name, object_id)
         with self._site.store.create(name) as target:
-            arriving = _Arriving(read, stop)
+            arriving = _Arriving(metered(self._site, "fetching files of virtual clusters", read, self.awaited), stop)
             stored = Tally(target)
             self._site.seal.encrypt(arriving.read, cast(BinaryIO, stored), self._recipients)
             arriving.prove(file, what)

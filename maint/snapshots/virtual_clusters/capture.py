@@ -285,6 +285,7 @@ class _Reading:
         if not wanted:
             return
         yield f"fetching {show_count(len(wanted), 'file')} not stored yet, or not read lately"
+        self._objects.awaited = sum(one.size for _, one in wanted.values())
         under_way: dict[Future[str], tuple[str, str]] = {
             self._hands.submit(self._fetched, resource, file): (resource, file.path)
             for resource, file in sorted(wanted.values(), key=lambda one: -one[1].size)  # none is long alone at the end

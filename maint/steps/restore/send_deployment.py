@@ -14,6 +14,7 @@ from maint.model.json import Json
 from maint.ports import Body, Sight, Site, Work
 from maint.restore.payload import Outgoing
 from maint.restore.preview import tree_of_server
+from maint.snapshots.parts import metered
 from maint.steps.manager.commands import polls
 from maint.steps.manager.server import START_LIMIT, invocations, restart_and_wait
 
@@ -211,7 +212,7 @@ def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float
 def _put(site: Site, out: Outgoing, limit: float) -> None:
     api = int(out.snapshot.versions["api"].lstrip("v"))
     with out.open(site) as stream:
-        body = Body(stream.read, out.length)
+        body = Body(metered(site, "sending the deployment", stream.read, out.length), out.length)
         answer = site.manager.put_deployment(body, api=api, delete_current=out.whole, timeout=limit)
     try:
         while answer.read(1 << 18):

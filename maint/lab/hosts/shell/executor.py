@@ -10,14 +10,15 @@ from maint.lab.hosts.shell.expansion import Expander, matches
 from maint.lab.hosts.shell.parser import Parser
 from maint.lab.hosts.shell.redirection import redirected
 from maint.lab.hosts.shell.state import (
+    Closed,
     Leave,
     Loop,
-    Pipe,
     ShellFailure,
     State,
     Stream,
     decode,
     encode,
+    pipe,
 )
 from maint.lab.hosts.shell.syntax import (
     AndOr,
@@ -84,7 +85,7 @@ class Shell:
             self.sequence(command)
 
     def _complain(self, failure: ShellFailure) -> int:
-        (self.state.streams.get(2) or Stream()).write(encode(f"{self.state.name}: 1: {failure.message}\n"))
+        (self.state.streams.get(2) or Closed()).write(encode(f"{self.state.name}: 1: {failure.message}\n"))
         return failure.status
 
     def _at_exit(self, status: int) -> int:
@@ -128,18 +129,18 @@ class Shell:
         return int(status == 0) if node.negated else status
 
     def _piped(self, commands: tuple[Node, ...]) -> int:
-        before: Pipe | None = None
+        before: Stream | None = None
         status = 0
         for place, command in enumerate(commands):
             forked = self.fork()
-            after = Pipe() if place < len(commands) - 1 else None
+            after = pipe() if place < len(commands) - 1 else None
             if before:
                 forked.state.streams[0] = before
             if after:
                 forked.state.streams[1] = after
             status = forked.isolated(lambda run=forked, node=command: run.node(node))  # type: ignore[misc]  # mypy cannot type defaults of a lambda
             if after:
-                after.turn()
+                after.seek(0)
             before = after
         return status
 
@@ -162,11 +163,11 @@ class Shell:
         return self._at_exit(status)
 
     def _substitute(self, body: Sequence) -> str:
-        forked, pipe = self.fork(), Pipe()
-        forked.state.streams[1] = pipe
+        forked, said = self.fork(), pipe()
+        forked.state.streams[1] = said
         self._substituted = forked.isolated(lambda: forked.sequence(body))
-        pipe.turn()
-        return decode(pipe.read().replace(b"\0", b""))
+        said.seek(0)
+        return decode(said.read().replace(b"\0", b""))
 
     def node(self, node: Node) -> int:
         """Run one command."""
@@ -318,22 +319,14 @@ class Shell:
     def _from_file(self, call: Call) -> int:
         path = self.which(call.name)
         if path is None:
-            self.state.streams.get(2, Stream()).write(encode(f"{self.state.name}: 1: {call.name}: not found\n"))
+            self.state.streams.get(2, Closed()).write(encode(f"{self.state.name}: 1: {call.name}: not found\n"))
             return 127
         entry = self.machine.files.entry(self.state.path(path))
         if entry.is_folder or not entry.mode & 0o111:
             self._complain(ShellFailure(f"{call.name}: Permission denied"))
             return 126
-        state = self._child(path, call.args)
-        return self.run_script(decode(self.machine.files.read(self.state.path(path))), state)
-
-    def _child(self, name: str, args: list[str]) -> State:
-        state = self.state.copy()
-        kept = self.state.environment()
-        state.variables = {"IFS": " \t\n", **kept}
-        state.name, state.positional = name, args
-        state.functions, state.options = {}, set()
-        return state
+        text = decode(self.machine.files.read(self.state.path(path)))
+        return self.run_script(Source(text), self.state.child(path, call.args))
 
     def _function(self, name: str, args: list[str]) -> int:
         outer, self.state.positional = self.state.positional, args
@@ -344,15 +337,9 @@ class Shell:
 
     def run_words(self, words: Words[str], state: State) -> int:
         """Run a command with its arguments in another state, as a process of its own."""
-        state.functions = {}
         shell = Shell(self.machine, state, self.commands)
         return shell.isolated(lambda: shell.call(words))
 
-    def run_script(self, text: str, state: State) -> int:
+    def run_script(self, source: Source, state: State) -> int:
         """Run a script in another state."""
-        return Shell(self.machine, state, self.commands).script(Source(text))
-
-    def run_stream(self, stream: Stream, state: State) -> int:
-        """Run a script that arrives line by line."""
-        state.streams[0] = stream
-        return Shell(self.machine, state, self.commands).script(Source("", lambda: decode(stream.readline())))
+        return Shell(self.machine, state, self.commands).script(source)

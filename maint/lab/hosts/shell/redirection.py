@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from maint.lab.hosts.shell.call import Failed
 from maint.lab.hosts.shell.expansion import Expander
-from maint.lab.hosts.shell.state import Device, FileStream, State, Stream
+from maint.lab.hosts.shell.state import State, Stream
 from maint.lab.hosts.shell.syntax import Redirection
-from maint.lab.hosts.shell.tree import DEVICES, Tree
+from maint.lab.hosts.shell.tree import Tree
 
 _FLAGS = {
     "<": os.O_RDONLY,
@@ -22,6 +22,9 @@ def redirected(
     state: State, tree: Tree, expander: Expander, redirections: tuple[Redirection, ...], *, keep: bool = False
 ) -> Iterator[None]:
     """Redirect for the length of the block, or for good (`keep`, for `exec`); Failed where a file cannot be opened."""
+    if not redirections:
+        yield
+        return
     before, opened = dict(state.streams), list[Stream]()
     try:
         for redirection in redirections:
@@ -61,13 +64,9 @@ def _duplicated(state: State, number: str) -> Stream | None:
 def _open(state: State, tree: Tree, text: str, operator: str) -> Stream:
     path = state.path(text)
     try:
-        canonical = tree.canonical(path)
-        if canonical in DEVICES:
-            return Device(canonical)
-        flags = _FLAGS[operator]
-        if "C" in state.options and operator == ">" and tree.exists(path):
+        if "C" in state.options and operator == ">" and tree.exists(path) and tree.entry(path).is_file:
             raise Failed(f"cannot create {text}: File exists", 2)
-        return FileStream(tree.open(path, flags, 0o666 & ~state.umask), tree, path)
+        return tree.open(path, _FLAGS[operator], 0o666 & ~state.umask)
     except OSError as error:
         verb = "open" if operator == "<" else "create"
         reason = {"No such file or directory": "No such file" if verb == "open" else "Directory nonexistent"}

@@ -1,6 +1,7 @@
 """Run one command line on a lab host."""
 
 import itertools
+from io import BytesIO
 from threading import Event
 
 import msgspec
@@ -8,7 +9,7 @@ import msgspec
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.commands import COMMANDS
 from maint.lab.hosts.shell.executor import Shell
-from maint.lab.hosts.shell.state import Killed, Lifetime, Outgoing, Pipe, State, Stream
+from maint.lab.hosts.shell.state import Killed, Lifetime, Outgoing, State, Stream
 from maint.lab.hosts.shell.syntax import Source
 
 _NUMBERS = itertools.count(4242)
@@ -41,5 +42,5 @@ def execute(machine: Machine, command: str, stdin: Stream, out: Stream, err: Str
 def run(machine: Machine, command: str, stdin: bytes = b"") -> Ended:
     """Run a command line with all its input, and return all its output."""
     out, err = bytearray(), bytearray()
-    status = execute(machine, command, Pipe(stdin), Outgoing(out.extend), Outgoing(err.extend), Event())
+    status = execute(machine, command, BytesIO(stdin), Outgoing(out.extend), Outgoing(err.extend), Event())
     return Ended(status, bytes(out), bytes(err))

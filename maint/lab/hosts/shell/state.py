@@ -1,18 +1,16 @@
 """What a shell knows: variables, functions, options, where commands read and write, and the ways out of a command."""
 
 import errno
-import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from tempfile import SpooledTemporaryFile
-from typing import IO
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from maint.lab.hosts.shell.syntax import Command
-from maint.lab.hosts.shell.tree import Tree, failure
 
 _IN_MEMORY = 1 << 20
 
@@ -27,112 +25,51 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-class Stream:
-    """A file descriptor; this one can do nothing."""
+class Stream(Protocol):
+    """A file descriptor, of which files and pipes have as much as this."""
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """Return at most so many bytes, all when negative, b'' at the end."""
-        raise OSError(errno.EBADF, "Bad file descriptor", str(size))
-
-    def write(self, data: bytes) -> None:
-        """Write all the bytes."""
-        raise OSError(errno.EBADF, "Bad file descriptor", str(len(data)))
 
     def readline(self) -> bytes:
         """Return a line with its end."""
-        line = bytearray()
-        while (char := self.read(1)) and char != b"\n":
-            line += char
-        return bytes(line + char)
+
+    def write(self, data: bytes, /) -> object:
+        """Write all the bytes."""
 
     def close(self) -> None:
         """Let go of it."""
 
 
-class Device(Stream):
-    """One of /dev/null, /dev/zero, /dev/full, /dev/urandom."""
+class Closed:
+    """A file descriptor that can do nothing."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name.rsplit("/", 1)[1]
-
-    def read(self, size: int = -1) -> bytes:
-        """Return nothing, zeros or chance."""
-        if self._name == "null":
-            return b""
-        if size < 0:
-            raise failure(errno.EFBIG, f"/dev/{self._name}")
-        return os.urandom(size) if "random" in self._name else bytes(size)
-
-    def write(self, data: bytes) -> None:
-        """Forget the bytes."""
-        if self._name == "full" and data:
-            raise failure(errno.ENOSPC, "/dev/full")
-
-
-class FileStream(Stream):
-    """An open file of a host."""
-
-    def __init__(self, file: IO[bytes], tree: Tree, path: str) -> None:
-        self._file, self._tree, self._path = file, tree, path
-
-    def read(self, size: int = -1) -> bytes:
-        """Read from where it stands."""
-        return self._file.read(size)
+    def read(self, size: int = -1, /) -> bytes:
+        raise OSError(errno.EBADF, "Bad file descriptor", str(size))
 
     def readline(self) -> bytes:
-        """Return a line."""
-        return self._file.readline()
+        return self.read()
 
-    def write(self, data: bytes) -> None:
-        """Write, unless the disk is full."""
-        if self._tree.is_full and data:
-            raise failure(errno.ENOSPC, self._path)
-        while data:
-            data = data[self._file.write(data) :]
+    def write(self, data: bytes, /) -> object:
+        raise OSError(errno.EBADF, "Bad file descriptor", str(len(data)))
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Let go of nothing."""
 
 
-class Pipe(Stream):
-    """A pipe that is filled first and read then."""
-
-    def __init__(self, content: bytes = b"") -> None:
-        self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed by close()
-        self._file.write(content)
-        if content:
-            self.turn()
-
-    def turn(self) -> None:
-        """Let reading begin."""
-        self._file.seek(0)
-
-    def read(self, size: int = -1) -> bytes:
-        """Read what was written."""
-        return self._file.read(size)
-
-    def readline(self) -> bytes:
-        """Return a line."""
-        return self._file.readline()
-
-    def write(self, data: bytes) -> None:
-        """Write."""
-        self._file.write(data)
-
-    def close(self) -> None:
-        """Forget what is in it."""
-        self._file.close()
+def pipe() -> "SpooledTemporaryFile[bytes]":
+    """Return a pipe, which is filled first, and read then."""
+    return SpooledTemporaryFile(_IN_MEMORY)
 
 
-class Incoming(Stream):
+class Incoming(Closed):
     """Input that arrives from a function, which returns b'' at the end."""
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
         self._receive = receive
         self._held = b""
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """Return what is there, waiting only when there is nothing."""
         if size < 0:
             parts = [self._held]
@@ -146,21 +83,19 @@ class Incoming(Stream):
         return taken
 
     def readline(self) -> bytes:
-        """Return a line."""
         while b"\n" not in self._held and (part := self._receive(65536)):
             self._held += part
         line, newline, self._held = self._held.partition(b"\n")
         return line + newline
 
 
-class Outgoing(Stream):
+class Outgoing(Closed):
     """Output that leaves through a function."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send = send
 
-    def write(self, data: bytes) -> None:
-        """Send."""
+    def write(self, data: bytes, /) -> None:
         if data:
             self._send(data)
 
@@ -265,6 +200,14 @@ class State(msgspec.Struct):
             traps={},
             streams=dict(self.streams),
         )
+
+    def child(self, name: str, arguments: Sequence[str] = ()) -> "State":
+        """Return a state for a program of its own, which has only what is exported."""
+        child = self.copy()
+        child.variables = {"IFS": " \t\n", **self.environment()}
+        child.functions, child.options = {}, set()
+        child.name, child.positional = name, list(arguments)
+        return child
 
     def environment(self) -> dict[str, str]:
         """Return the exported variables."""

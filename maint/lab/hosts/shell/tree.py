@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import io
 import json
 import os
 import shutil
@@ -9,11 +10,10 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import msgspec
 
-DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"})
 _LINKS_AT_MOST = 40
 
 
@@ -122,6 +122,19 @@ def _kind(real: str) -> int:
         return 0
 
 
+class _File(io.FileIO):
+    """An open file of a host; writing fails while the disk is full."""
+
+    def __init__(self, number: int, mode: str, path: str, full: Callable[[], bool]) -> None:
+        super().__init__(number, mode)
+        self._path, self._full = path, full
+
+    def write(self, data: Any, /) -> int:  # Any: whatever has bytes
+        if self._full():
+            raise failure(errno.ENOSPC, self._path)
+        return super().write(data)
+
+
 class Tree:
     """A host's files, by absolute paths of the host; with `full` writing fails with ENOSPC.
 
@@ -141,6 +154,7 @@ class Tree:
         if "\0" in path:
             raise failure(errno.ENOENT, path)
         todo, done, links = path.split("/")[::-1], [""], 0
+        root = str(self.root)
         while todo:
             name = todo.pop()
             if name in ("", "."):
@@ -148,9 +162,8 @@ class Tree:
             if name == "..":
                 done = done[:-1] or [""]
                 continue
-            here = "/".join([str(self.root), *done[1:], name])
+            here = "/".join([root, *done[1:], name])
             kind = _kind(here)
-            last = not any(part not in ("", ".") for part in todo)
             if kind == stat.S_IFLNK and (follow or bool(todo)):
                 links += 1
                 if links > _LINKS_AT_MOST:
@@ -159,11 +172,10 @@ class Tree:
                 todo.extend(target.split("/")[::-1])
                 done = [""] if target.startswith("/") else done
                 continue
-            if todo and not (last and not kind):
-                if not kind:
-                    raise failure(errno.ENOENT, path)
-                if kind != stat.S_IFDIR:
-                    raise failure(errno.ENOTDIR, path)
+            if todo and kind and kind != stat.S_IFDIR:
+                raise failure(errno.ENOTDIR, path)
+            if not kind and any(part not in ("", ".") for part in todo):
+                raise failure(errno.ENOENT, path)
             done.append(name)
         return "/".join(done) or "/"
 
@@ -174,7 +186,7 @@ class Tree:
         """Return what is known of a file."""
         with self._lock:
             canonical = self.canonical(path, follow=follow)
-            if canonical in DEVICES:
+            if canonical == os.devnull:
                 return Entry(canonical, stat.S_IFCHR, 0o666, "root", "root", 0, 0.0)
             try:
                 info = self._real(canonical).lstat()
@@ -209,10 +221,12 @@ class Tree:
             for name in self.names(path):
                 yield from self.walk(f"{path.rstrip('/')}/{name}")
 
-    def open(self, path: str, flags: int, mode: int = 0o644) -> IO[bytes]:
+    def open(self, path: str, flags: int, mode: int = 0o644) -> io.FileIO:
         """Open a regular file with flags of `os.open`, unbuffered; OSError as from the kernel, ENOSPC when full."""
         with self._lock:
             canonical = self.canonical(path, follow=not flags & os.O_EXCL)
+            if canonical == os.devnull:
+                return _File(os.open(os.devnull, flags), _python_mode(flags), path, lambda: False)
             real = self._real(canonical)
             if real.is_dir():
                 raise failure(errno.EISDIR, path)
@@ -225,7 +239,7 @@ class Tree:
                 raise failure(error.errno or errno.EIO, path) from None
             if fresh:
                 self._owned.set(canonical, Owned(mode))
-        return os.fdopen(number, _python_mode(flags), buffering=0)
+        return _File(number, _python_mode(flags), path, self._full)
 
     @property
     def is_full(self) -> bool:

@@ -10,7 +10,7 @@ from paramiko.server import ServerInterface
 from paramiko.sftp import SFTP_OK
 
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.tree import DEVICES, Entry, Tree, failure
+from maint.lab.hosts.shell.tree import Entry, Tree, failure
 
 _Result = TypeVar("_Result")
 
@@ -75,8 +75,6 @@ class TreeSftp(SFTPServerInterface):
         return _answered(lambda: self._opened(path, flags, attr))
 
     def _opened(self, path: str, flags: int, attr: SFTPAttributes) -> SFTPHandle:
-        if self._tree.canonical(path) in DEVICES:
-            raise failure(errno.EACCES, path)
         mode = 0o644 if attr.st_mode is None else attr.st_mode & 0o7777
         # Offsets come with each write; O_APPEND would ignore them.
         return TreeHandle(self._tree.open(path, flags & ~os.O_APPEND, mode), self._tree, path, flags)

@@ -6,7 +6,6 @@ from maint.lab.hosts.shell.call import Call, Failed, NotSimulated
 from maint.lab.hosts.shell.state import decode
 
 _OTHER_NAME = (62, "hostname mismatch")
-_SHOWN = ("enddate", "text", "pubkey")
 
 
 def openssl(call: Call) -> int:
@@ -15,24 +14,7 @@ def openssl(call: Call) -> int:
     known = {"x509": _x509, "pkey": _pkey, "verify": _verify, "s_client": _s_client}
     if verb not in known:
         raise NotSimulated(verb)
-    return known[verb](call, words)
-
-
-def _options(words: list[str], flags: tuple[str, ...], valued: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
-    found: dict[str, str] = {}
-    operands, rest = [], list(words)
-    while rest:
-        word = rest.pop(0)
-        name = word[1:]
-        if word.startswith("-") and name in valued and rest:
-            found[name] = rest.pop(0)
-        elif word.startswith("-") and name in flags:
-            found[name] = ""
-        elif word.startswith("-"):
-            raise NotSimulated(f"option {word}")
-        else:
-            operands.append(word)
-    return found, operands
+    return known[verb](call.again("openssl", [f"-{word}" if word.startswith("-") else word for word in words]))
 
 
 def _read(call: Call, name: str) -> bytes:
@@ -41,8 +23,8 @@ def _read(call: Call, name: str) -> bytes:
     return call.stdin.read()
 
 
-def _x509(call: Call, words: list[str]) -> int:
-    options, _ = _options(words, ("noout", *_SHOWN), ("in",))
+def _x509(call: Call) -> int:
+    options = call.options(long=("noout", "enddate", "text", "pubkey", "in="))
     shown = pki.described(_read(call, options.get("in", "")))
     if shown is None:
         raise Failed("Could not read certificate")
@@ -53,13 +35,12 @@ def _x509(call: Call, words: list[str]) -> int:
         f"                {', '.join(shown.names)}\n",
         "pubkey": shown.public_key,
     }
-    for option in options:
-        call.out(texts.get(option, ""))
+    call.out("".join(text for name, text in texts.items() if name in options))
     return 0
 
 
-def _pkey(call: Call, words: list[str]) -> int:
-    options, _ = _options(words, ("pubout",), ("in", "passin"))
+def _pkey(call: Call) -> int:
+    options = call.options(long=("pubout", "in=", "passin="))
     kind, _, place = options.get("passin", "").partition(":")
     if kind not in ("", "file"):
         raise NotSimulated(f"-passin {kind}")
@@ -71,9 +52,8 @@ def _pkey(call: Call, words: list[str]) -> int:
     return 0
 
 
-def _s_client(call: Call, words: list[str]) -> int:
-    valued = ("connect", "servername", "verify_hostname", "CAfile")
-    options, _ = _options(words, ("verify_return_error",), valued)
+def _s_client(call: Call) -> int:
+    options = call.options(long=("connect=", "servername=", "verify_hostname=", "CAfile=", "verify_return_error"))
     host, _, port = options.get("connect", "").rpartition(":")
     authorities = _trusted(call, options.get("CAfile", ""))
     shown = call.machine.shows(options.get("servername") or host, int(port), authorities) if port.isdigit() else None
@@ -108,10 +88,10 @@ def _named(certificate: bytes, name: str) -> bool:
     return not name or name.lower() in names or f"*.{name.lower().partition('.')[2]}" in names
 
 
-def _verify(call: Call, words: list[str]) -> int:
-    options, operands = _options(words, ("partial_chain",), ("CAfile", "untrusted"))
+def _verify(call: Call) -> int:
+    options = call.options(long=("partial_chain", "CAfile=", "untrusted="))
     authority, chain = _read(call, options.get("CAfile", "")), _read(call, options.get("untrusted", ""))
-    for name in operands:
+    for name in options.operands:
         if not pki.leads_to(_read(call, name) + chain, authority):
             call.out("error 20 at 0 depth lookup: unable to get local issuer certificate\n")
             call.out(f"error {name}: verification failed\n")

@@ -127,7 +127,7 @@ def _hide(call: Call, path: str) -> None:
 
 def findmnt(call: Call) -> int:
     """`findmnt -n [-r] -o COLUMN[,COLUMN…] [--target PATH]`."""
-    options = call.options("rn", "o", ("target=",))
+    options = call.options("rno:", ("target=",))
     columns = options.get("o").split(",")
     unknown = [column for column in columns if column not in ("TARGET", "SOURCE", "FSTYPE", "OPTIONS")]
     if unknown or "n" not in options or options.operands:

@@ -45,7 +45,7 @@ def _keep(call: Call, held: Held) -> None:
 
 
 def _ps(call: Call) -> int:
-    options = call.options("a", "", ("no-trunc", "format="))
+    options = call.options("a", ("no-trunc", "format="))
     shown = [one for one in _held(call)["containers"] if "a" in options or one["state"] == "running"]
     form = options.get("format") or "{{.ID}}   {{.Image}}   {{.State}}   {{.Names}}"
     call.out("".join(_line(one, form) for one in shown))

@@ -14,7 +14,7 @@ from maint.lab.hosts.shell.tree import Entry, failure
 
 def mkdir(call: Call) -> int:
     """`mkdir [-p] [-m MODE] FOLDER…`."""
-    options = call.options("p", "m")
+    options = call.options("pm:")
     usual = 0o777 & ~call.state.umask
     mode = _mode(options.get("m")) if "m" in options else usual
 
@@ -31,7 +31,7 @@ def mkdir(call: Call) -> int:
 
 def rm(call: Call) -> int:
     """`rm [-rf] [--one-file-system] FILE…`; `.` and `..` are refused as coreutils does."""
-    options = call.options("rf", "", ("one-file-system",))
+    options = call.options("rf", ("one-file-system",))
 
     def remove(operand: str) -> None:
         if operand.rstrip("/").rsplit("/", 1)[-1] in (".", ".."):
@@ -129,7 +129,7 @@ def touch(call: Call) -> int:
 
 def mktemp(call: Call) -> int:
     """`mktemp [-d] [-p FOLDER] [TEMPLATE]`."""
-    options = call.options("d", "p")
+    options = call.options("dp:")
     template = options.operands[0] if options.operands else "/tmp/tmp.XXXXXXXXXX"
     marks = len(template) - len(template.rstrip("X"))
     if marks < 3:

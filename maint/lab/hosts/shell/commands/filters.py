@@ -7,7 +7,7 @@ import io
 import re
 import tarfile
 
-from maint.lab.hosts.shell.call import Call, Failed, NotSimulated
+from maint.lab.hosts.shell.call import Call, Failed, NotSimulated, lines_of
 from maint.lab.hosts.shell.state import Stream, decode, encode
 from maint.lab.hosts.shell.tree import Entry
 
@@ -27,7 +27,7 @@ def _copy(call: Call, stream: Stream) -> None:
 
 def head(call: Call) -> int:
     """`head [-n LINES] [FILE…]`."""
-    options = call.options("", "n")
+    options = call.options("n:")
     count = _count(options.get("n", "10"))
 
     def show(operand: str) -> None:
@@ -40,7 +40,7 @@ def head(call: Call) -> int:
 
 def tail(call: Call) -> int:
     """`tail [-n LINES | -c BYTES] [FILE…]`."""
-    options = call.options("", "nc")
+    options = call.options("n:c:")
 
     def show(operand: str) -> None:
         data = call.open(operand).read()
@@ -62,25 +62,27 @@ def wc(call: Call) -> int:
     options = call.options("l")
     if "l" not in options:
         raise NotSimulated("wc without -l")
-    inputs = call.inputs(options.operands)
-    for name, data in inputs.each():
-        call.out(f"{data.count(bytes([10]))}" + ("" if name == "-" else f" {name}") + "\n")
-    return inputs.status
+
+    def show(operand: str) -> None:
+        count = call.open(operand).read().count(b"\n")
+        call.out(f"{count}\n" if operand == "-" else f"{count} {operand}\n")
+
+    return call.each(options.operands or ["-"], show)
 
 
 def sort(call: Call) -> int:
     """`sort [-nru] [FILE…]`."""
     options = call.options("nru")
-    inputs = call.inputs(options.operands)
+    content, status = call.content(options.operands)
 
     def key(line: str) -> tuple[float, bytes]:
         number = re.match(r"\s*-?\d+(\.\d+)?", line) if "n" in options else None
         return float(number[0]) if number else 0.0, encode(line)
 
-    lines = inputs.lines()
+    lines = lines_of(content)
     ordered = sorted(set(lines) if "u" in options else lines, key=key, reverse="r" in options)
     call.out("".join(line + "\n" for line in ordered))
-    return inputs.status
+    return status
 
 
 def tr(call: Call) -> int:
@@ -133,7 +135,7 @@ def base64(call: Call) -> int:
 
 def tar(call: Call) -> int:
     """`tar -c -f - [-C FOLDER] MEMBER…`: an archive on standard output."""
-    options = call.options("c", "fC")
+    options = call.options("cf:C:")
     if "c" not in options or options.get("f") != "-":
         raise NotSimulated("anything but an archive to standard output")
     folder, buffer, status = call.path(options.get("C", ".")).rstrip("/"), io.BytesIO(), 0

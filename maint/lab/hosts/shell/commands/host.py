@@ -119,7 +119,7 @@ def _installed(call: Call) -> dict[str, str]:
 
 def rpm(call: Call) -> int:
     """`rpm -q NAME…`, `rpm -qa [--qf '%{ARCH}\\n']`."""
-    options = call.options("qa", "", ("qf=",))
+    options = call.options("qa", ("qf=",))
     installed = _installed(call)
     if "a" in options:
         if options.operands or options.get("qf", "%{ARCH}\\n") != "%{ARCH}\\n":

@@ -64,7 +64,7 @@ def _content(call: Call, name: str) -> bytes:
 
 def kinit(call: Call) -> int:
     """`KRB5CCNAME=MEMORY:… kinit -k [-t FILE] [-r LIFE] PRINCIPAL`: a ticket, which nobody keeps."""
-    options = call.options("k", "tr")
+    options = call.options("kt:r:")
     if "k" not in options:
         raise NotSimulated("asking for a password")
     if not call.state.environment().get("KRB5CCNAME", "").startswith("MEMORY:"):

@@ -41,7 +41,7 @@ def _show(call: Call, rows: list[tuple[str, Entry]], *, newest_first: bool) -> N
 
 def stat(call: Call) -> int:
     """`stat [-L] -c FORMAT FILE…`; the format knows %a %U %G %u %g %s %n."""
-    options = call.options("L", "c")
+    options = call.options("Lc:")
     if "c" not in options:
         raise NotSimulated("stat without -c")
     status = 0

@@ -112,7 +112,7 @@ def ss(call: Call) -> int:
 
 def nc(call: Call) -> int:
     """`nc -z [-w SECONDS] HOST PORT`: whether somebody listens there."""
-    options = call.options("z", "w")
+    options = call.options("zw:")
     if "z" not in options:
         raise NotSimulated("anything but -z")
     if len(options.operands) != 2 or not options.operands[1].isdigit():

@@ -50,7 +50,7 @@ def _translated(pattern: str) -> str:
 
 def grep(call: Call) -> int:
     """`grep [-chiloqsvx] [-A N] [-e PATTERN]… [PATTERN] [FILE…]`."""
-    options = call.options("chiloqsvx", "eA")
+    options = call.options("chiloqsvxe:A:")
     operands, patterns = list(options.operands), options.all("e")
     if not patterns:
         if not operands:
@@ -161,7 +161,8 @@ class _Find:
         if depth < self._least or not all(test(name, entry) for test in self._tests):
             return
         if self._command:
-            self._call.runner.run_words([part.replace("{}", name) for part in self._command], self._call.state.copy())
+            words = [part.replace("{}", name) for part in self._command]
+            self._call.runner.run_words(words, self._call.state.child("find"))
         elif not self._delete:
             self._call.out(name + "\n")
         elif entry.path in {m.target for m in mounts(self._call)}:

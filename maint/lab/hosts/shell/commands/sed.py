@@ -25,16 +25,16 @@ class _Step(msgspec.Struct, frozen=True):
 
 def sed(call: Call) -> int:
     """`sed [-n] [-i] [-e SCRIPT]… [SCRIPT] [FILE…]`."""
-    options = call.options("ni", "e")
+    options = call.options("nie:")
     operands = list(options.operands)
     scripts = options.all("e") or ([operands.pop(0)] if operands else [])
     if not scripts:
         raise Failed("no script specified")
     steps, quiet = _parsed("\n".join(scripts)), "n" in options
     if "i" not in options:
-        inputs = call.inputs(operands)
-        call.stdout.write(_edited(steps, b"".join(data for _, data in inputs.each()), quiet))
-        return 2 if inputs.status else 0
+        content, failed = call.content(operands)
+        call.stdout.write(_edited(steps, content, quiet))
+        return 2 if failed else 0
     return call.each(
         operands,
         lambda operand: call.files.write(

@@ -14,7 +14,7 @@ _WANTS = "/etc/systemd/system/multi-user.target.wants"
 
 def systemctl(call: Call) -> int:
     """`systemctl VERB UNIT…`; a unit is enabled when multi-user.target wants it or nothing says otherwise."""
-    options = call.options("", "p", ("quiet", "no-pager", "value", "now"))
+    options = call.options("p:", ("quiet", "no-pager", "value", "now"))
     verb, *units = options.operands or [""]
     if verb not in VERBS:
         raise NotSimulated(f"verb {verb}")
