@@ -1,5 +1,6 @@
 """The longest files begin first; where the real parts must be there, as in CI, a skip for lack of one is a failure."""
 
+import gc
 import itertools
 import json
 import os
@@ -20,6 +21,8 @@ from maint.lab.http import ports
 settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
 settings.register_profile("campaign", settings.get_profile("maint"), max_examples=500)
 settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint")
+
+gc.disable()  # until all is collected, of which nothing goes
 
 # Many processes import the same modules: each finds them compiled, whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -48,6 +51,11 @@ _LACKING = re.compile(r"not installed|no (keytool|dash|OpenSSH)|stock tool|canno
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: -_SECONDS.get(_file_of(item.nodeid), 0.0))  # stable: the order within a file stays
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was collected stays to the end: it is never looked through again for what nobody holds
+    gc.enable()
 
 
 def _file_of(nodeid: str) -> str:

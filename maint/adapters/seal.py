@@ -10,8 +10,8 @@ import zstandard
 
 from maint.adapters.pipe import Broken, Pipe, beside
 from maint.errors import Invalid, NoKeyFits, WorkFailed
+from maint.files import AsFile
 from maint.model.secret import Secret
-from maint.ports.streams import AsFile
 
 _BLOCK = 256 * 1024
 _ANOTHER = "take another copy of it; `maint backup verify` tells which snapshots and copies are whole"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from maint.checks.check import FAIL, Check, Verdict, broken, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
+from maint.model.formatting import show_some
 
 _DIRECTORY_MOST = 15  # characters of a computer account's name
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -169,7 +170,7 @@ def _peers(site: SiteFacts) -> Mapping[str, Verdict]:
 
 def _spoken(wrong: list[str], seen: Mapping[str, str], took: int | None) -> Verdict:
     if wrong:
-        return broken("; ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""))
+        return broken(show_some(wrong, 5, "; "))
     if took is not None and took >= 1000 * max(1, len(seen)):
         return broken(f"{len(seen)} names took {took / 1000:.1f} s")
     if took is not None and took >= 1000:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
-from maint.deployment.reader import DEEPEST, Number, Object, Reader, too_deep
+from maint.deployment.reader import DEEPEST, Nobody, Number, Object, Reader, too_deep
 
 Document: TypeAlias = Object
 _ESCAPES = str.maketrans(
@@ -69,18 +69,12 @@ def parse(content: bytes) -> Document:
     return whole.document
 
 
-class _Whole:
+class _Whole(Nobody):
     # A target for which nothing is too long.
     document: Document
 
     def value(self, _: str, value: Any, /) -> None:  # Any: what the reader gives out first is an object
         self.document = value
-
-    def begin(self, key: str, bracket: str) -> None:
-        raise NotImplementedError
-
-    def end(self) -> None:
-        raise NotImplementedError
 
 
 def spell(document: Document) -> bytes:

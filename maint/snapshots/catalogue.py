@@ -12,7 +12,7 @@ from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.in_progress import end, newest_seen, unfinished
-from maint.snapshots.manifest import ANOTHER, LARGEST, MANIFEST, SIGNATURE, decode, is_id, time_of
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged, decode, is_id, time_of
 from maint.snapshots.parts import listing, read_signed
 from maint.snapshots.records import BYTES, PRUNE, Drill, Hold, Record, drills_in, held, moment, read_kinds, read_records
 
@@ -172,10 +172,7 @@ def load(sight: Sight, snapshot_id: str) -> Snapshot:
     folder = f"{site}/{snapshot_id}"
     snapshot = decode(read_signed(sight, f"{folder}/{MANIFEST}", f"{folder}/{SIGNATURE}", LARGEST))
     if snapshot.id != snapshot_id or snapshot.site != site:
-        raise WorkFailed(
-            f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}",
-            hint=ANOTHER,
-        )
+        raise damaged(f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}")
     return snapshot
 
 

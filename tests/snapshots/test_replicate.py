@@ -16,7 +16,7 @@ from maint.snapshots.catalogue import entries, load
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import Record, read_records, write_record
-from maint.snapshots.replicate import SiteWithStore, replicate
+from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 
 Run = Callable[..., Any]
@@ -51,14 +51,14 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def ids(place: Any, store: Any) -> list[str]:
-    return [entry.id for entry in entries(SiteWithStore(place, store))]
+    return [entry.id for entry in entries(with_store(place, store))]
 
 
 def test_a_copy_holds_the_same_bytes_and_is_verified_on_its_own(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
     assert run(replicate(place)) == []
     assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
-    (kept,) = [one for one in read_records(SiteWithStore(place, place.copies[0])) if one.kind == "verify"]
+    (kept,) = [one for one in read_records(with_store(place, place.copies[0])) if one.kind == "verify"]
     assert (kept.facts["level"], kept.facts["result"]) == (3, Trust.VERIFIED.value)
 
 
@@ -101,7 +101,7 @@ def test_a_copy_cut_short_is_no_snapshot_and_is_completed_by_the_next_run(place:
     assert ids(place, place.copies[0]) == []
     place.clock.sleep(60)
     assert run(replicate(place)) == []
-    assert verify(SiteWithStore(place, place.copies[0]), snapshot, 1).result is Trust.VERIFIED
+    assert verify(with_store(place, place.copies[0]), snapshot, 1).result is Trust.VERIFIED
 
 
 def test_when_the_first_store_is_down_the_snapshot_goes_into_the_copy_and_comes_home_later(
@@ -171,7 +171,7 @@ def test_a_rule_that_no_longer_holds_says_nothing_against_a_copy(place: Any, sec
     snapshot = taken(place, run)
     place.clock.sleep(-86_400)  # so that it seems to come from the future, which breaks a rule
     assert run(replicate(place)) == []
-    (kept,) = [one for one in read_records(SiteWithStore(place, place.copies[0])) if one.kind == "verify"]
+    (kept,) = [one for one in read_records(with_store(place, place.copies[0])) if one.kind == "verify"]
     assert (kept.snapshot, kept.facts["level"], kept.facts["result"]) == (snapshot, 1, Trust.VERIFIED.value)
 
 
@@ -190,7 +190,7 @@ def test_a_copy_that_rots_is_told_apart_from_its_original(place: Any, second: Pa
     part = second / "prod" / snapshot / "deployment.json.zst.age"
     part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
     assert verify(place, snapshot, 1).result is Trust.VERIFIED
-    assert verify(SiteWithStore(place, place.copies[0]), snapshot, 1).result is Trust.FAILED
+    assert verify(with_store(place, place.copies[0]), snapshot, 1).result is Trust.FAILED
 
 
 def rot(part: Path) -> bytes:
@@ -202,7 +202,7 @@ def rot(part: Path) -> bytes:
 
 def found_damaged(place: Any, store: Any, snapshot: str) -> None:
     place.clock.sleep(60)
-    copy: Any = SiteWithStore(place, store)
+    copy: Any = with_store(place, store)
     verification = verify(copy, snapshot, 1)
     assert verification.result is Trust.FAILED
     record(copy, verification)
@@ -217,7 +217,7 @@ def test_a_copy_that_was_found_damaged_is_taken_anew(place: Any, second: Path, r
     found_damaged(place, place.copies[0], snapshot)
     assert run(replicate(place)) == []
     assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
-    (entry,) = entries(SiteWithStore(place, place.copies[0]))
+    (entry,) = entries(with_store(place, place.copies[0]))
     assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
     place.clock.sleep(60)
     assert run(replicate(place)) == []
@@ -248,7 +248,7 @@ def test_a_copy_that_could_only_not_be_read_then_stays(place: Any, second: Path,
     inode = part.stat().st_ino
     assert run(replicate(place)) == []
     assert part.stat().st_ino == inode
-    (entry,) = entries(SiteWithStore(place, place.copies[0]))
+    (entry,) = entries(with_store(place, place.copies[0]))
     assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
 
 
@@ -271,6 +271,6 @@ def test_holds_go_along_and_verifications_do_not(place: Any, second: Path, run: 
     snapshot = taken(place, run)
     write_record(place, Record("hold", snapshot, "prod", place.clock.now() + timedelta(seconds=1), {"reason": "audit"}))
     run(replicate(place))
-    kinds = [record.kind for record in read_records(SiteWithStore(place, place.copies[0]))]
+    kinds = [record.kind for record in read_records(with_store(place, place.copies[0]))]
     assert sorted(kinds) == ["hold", "verify"]
     assert kinds.count("verify") < 2

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from maint.adapters.http.answers import Streamed, decode, unexpected
 from maint.adapters.manager import decoding
-from maint.adapters.manager.calls import Calls, segment
-from maint.adapters.manager.places import path_of, service_path
+from maint.adapters.manager.calls import Calls, path_of, segment, service_path
 from maint.adapters.manager.refusals import PROXY
 from maint.adapters.manager.session import PlainUse, version
 from maint.errors import WorkFailed

@@ -33,10 +33,6 @@ class Container(msgspec.Struct, frozen=True):
         image = self.image.partition("@")[0].rsplit("/", 1)[-1].partition(":")[0]
         return "registry" in (image, *self.name.split(","))
 
-    def to_json(self) -> dict[str, Json]:
-        """Return it as JSON."""
-        return {"id": self.id, "image": self.image, "name": self.name}
-
 
 def containers(shell: ShellSight, host: str) -> Sequence[Container] | None:
     """Return the containers of a host; None where docker does not run, or is not there; WorkFailed on its error."""
@@ -71,7 +67,9 @@ class RemoveRegistry(Step[DeleteArguments]):
         words += (
             f"; WARNING: docker's folders go later, and with them the data of {', '.join(others)}" if others else ""
         )
-        hosts: dict[str, Json] = {host: [one.to_json() for one in found[host] if one.is_registry] for host in found}
+        hosts: dict[str, Json] = {
+            host: msgspec.to_builtins([one for one in found[host] if one.is_registry]) for host in found
+        }
         yield self.action(
             f"hosts of cluster {ecs.cluster.name}",
             f"{words}{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",
@@ -101,7 +99,7 @@ class RemoveRegistry(Step[DeleteArguments]):
 
     def _remove(self, site: Site, found: Mapping[str, Sequence[Container]]) -> Generator[str, None, None]:
         def remove(host: str) -> None:
-            removing = script("ecs-registry-remove", docker=DOCKER, containers=[one.to_json() for one in found[host]])
+            removing = script("ecs-registry-remove", docker=DOCKER, containers=msgspec.to_builtins(found[host]))
             run_script(site.shell, host, removing, timeout=_LIMIT)
             if registries(site.shell, host):
                 raise WorkFailed(

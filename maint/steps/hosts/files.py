@@ -201,10 +201,12 @@ def _local(file: str) -> bytes:
             raise Refused(f"{file} is larger than {show_size(LARGEST)}", hint="copy it with scp or rsync")
         return Path(file).read_bytes()
     except OSError as error:
-        raise Invalid(
-            f"{file} cannot be read: {error.strerror}",
-            hint="correct its path, or make it readable for the user who runs maint",
-        ) from None
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: str, error: OSError) -> Invalid:
+    hint = "correct its path, or make it readable for the user who runs maint"
+    return Invalid(f"{file} cannot be read: {error.strerror}", hint=hint)
 
 
 def _facts(file: str) -> dict[str, Json]:
@@ -212,10 +214,7 @@ def _facts(file: str) -> dict[str, Json]:
     try:
         found = Path(file).stat()
     except OSError as error:
-        raise Invalid(
-            f"{file} cannot be read: {error.strerror}",
-            hint="correct its path, or make it readable for the user who runs maint",
-        ) from None
+        raise _unreadable(file, error) from None
     return {"bytes": found.st_size, "changed": found.st_mtime_ns}
 
 

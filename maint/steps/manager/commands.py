@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import msgspec
 
-from maint.errors import AnswerMissing, CannotReach, Refused, TimedOut, Transient, WorkFailed
-from maint.model.formatting import show_duration
+from maint.errors import AnswerMissing, CannotReach, DeadlinePassed, Refused, TimedOut, Transient, WorkFailed
+from maint.model.formatting import show_duration, show_some
 from maint.model.manager import Command, Place
 from maint.ports import Clock, ManagerSight, Site, Work
 from maint.retry import delays
@@ -131,19 +131,22 @@ def wait_until(
         hint: what to do then.
     """
     begun, shown = clock.monotonic(), ""
-    for pause in polls():
-        missing = yield from patiently(clock, look)
-        if not missing:
-            return
-        waited = clock.monotonic() - begun
-        if waited > limit:
-            raise TimedOut(f"{problem} after {show_duration(waited)}", detail=missing, hint=hint)
-        more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
-        words = f"waiting: {missing[0]}{more}"
-        if words != shown:
-            yield words
-        shown = words
-        clock.sleep(pause)
+    missing: Sequence[str] = ()
+    try:
+        for pause in polls():
+            missing = yield from patiently(clock, look)
+            if not missing:
+                return
+            waited = clock.monotonic() - begun
+            if waited > limit:
+                raise TimedOut(f"{problem} after {show_duration(waited)}", detail=missing, hint=hint)
+            words = f"waiting: {show_some(missing, 1)}"
+            if words != shown:
+                yield words
+            shown = words
+            clock.sleep(pause)
+    except DeadlinePassed as error:
+        raise DeadlinePassed(error.message, detail=missing or error.detail, hint=hint) from error
 
 
 ENDS = {"stop": ("STOPPED", "NA"), "start": ("STARTED", "NA"), "restart": ("STARTED", "NA")}

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from maint.errors import WorkFailed
-from maint.model.formatting import show_count
+from maint.model.formatting import show_count, show_some
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ShellSight, Sight, Site, Work
@@ -61,9 +61,8 @@ class RestoreHostFiles(Step[SnapshotArguments]):
                 if member.path in missing or _above(member.path, missing):
                     _put(site, host, member, content)
         shown = sorted(missing)
-        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
         return done(
-            f"{show_count(len(shown), 'file')} put back on {host}: {', '.join(shown[:5])}{more}", {"files": list(shown)}
+            f"{show_count(len(shown), 'file')} put back on {host}: {show_some(shown, 5)}", {"files": list(shown)}
         )
 
 

@@ -108,6 +108,14 @@ def shown(value: str | None, *, secret: bool, default: str | None = None) -> str
     return repr(value)
 
 
+def difference(live: Setting, wanted: str | None, *, secret: bool, new: str) -> str:
+    """Return old and new value as a plan shows them; `new` is what a new secret is called."""
+    old = "a secret that the manager hides"
+    if not is_hidden(live):
+        old = shown(live.value, secret=secret, default=live.default)
+    return f"{old} → {new if secret and wanted is not None else shown(wanted, secret=secret, default=live.default)}"
+
+
 def refuse_mask(place: Place, name: str, value: str | None) -> None:
     """Refuse a value that only stands in a secret's place (M8.1, M19.2)."""
     if value == REDACTED or masked(value):

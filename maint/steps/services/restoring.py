@@ -17,6 +17,7 @@ from maint.restore.settings import groups_in, settings_in
 from maint.steps.guards import put_proof
 from maint.steps.services.changing import (
     carry_out,
+    difference,
     is_hidden,
     is_secret,
     is_so,
@@ -26,11 +27,12 @@ from maint.steps.services.changing import (
     planned,
     print_of,
     refuse_mask,
-    shown,
     value_print,
 )
 from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
 from maint.steps.step import Progress, Step, skipped
+
+_ITS = "the snapshot's secret"
 
 
 class RestoreArguments(PlaceArguments):
@@ -92,19 +94,14 @@ class RestoreSettings(Step[RestoreArguments]):
     ) -> Action:
         secret = is_secret(now)
         refuse_mask(place, now.name, wanted)
-        new = (
-            "the snapshot's secret"
-            if secret and wanted is not None
-            else shown(wanted, secret=secret, default=now.default)
-        )
-        old = "a hidden secret" if is_hidden(now) else shown(now.value, secret=secret, default=now.default)
         arguments: dict[str, Json] = {**place_to_json(place), "name": now.name, "snapshot": snapshot}
         source = old_source(sight, place, now)
         facts: dict[str, Json] = {
             "before": print_of(sight, now), "after": value_print(sight, wanted), "secret": secret,
             "source": source, **manifest,
         }  # fmt: skip
-        words, undo = f"{now.name} of {place}: {old} → {new}", "`maint playbook undo RUN` puts it back"
+        words = f"{now.name} of {place}: {difference(now, wanted, secret=secret, new=_ITS)}"
+        undo = "`maint playbook undo RUN` puts it back"
         if run := later_run(sight, place, now.name, source):
             undo = f"`maint playbook undo RUN` puts back what snapshot {source} has, not what run {run} set after it"
         return self.action(str(place), words, arguments, undo=undo, facts=facts)

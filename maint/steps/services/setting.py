@@ -12,6 +12,7 @@ from maint.ports import Sight, Site, Work
 from maint.steps.services.changing import (
     HIDDEN,
     carry_out,
+    difference,
     is_secret,
     later_run,
     old_source,
@@ -66,17 +67,15 @@ class SetSetting(Step[SettingArguments]):
         refuse_mask(place, args.name, wanted)
         before, after = print_of(sight, live), value_print(sight, wanted)
         secret = secret or bool(args.secret)
-        old = (
-            "a secret that the manager hides"
-            if before == HIDDEN
-            else shown(live.value, secret=secret, default=live.default)
-        )
-        new = "another secret" if secret and wanted is not None else shown(wanted, secret=secret, default=live.default)
-        words = f"{args.name} of {place}: {old} → {new}"
+        words = f"{args.name} of {place}: {difference(live, wanted, secret=secret, new='another secret')}"
+        given: dict[str, Json] = {
+            **place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret,
+        }  # fmt: skip
         if before == after:
-            yield self.action(str(place), f"{args.name} of {place} is so already", effect=Effect.READ, arguments={
-                **place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret,
-            }, facts={"before": before, "source": "", "secret": secret})  # fmt: skip
+            facts: dict[str, Json] = {"before": before, "source": "", "secret": secret}
+            yield self.action(
+                str(place), f"{args.name} of {place} is so already", given, effect=Effect.READ, facts=facts
+            )
             return
         source = old_source(sight, place, live)
         if run := later_run(sight, place, args.name, source):
@@ -89,7 +88,7 @@ class SetSetting(Step[SettingArguments]):
         yield self.action(
             str(place),
             words + kept,
-            {**place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret},
+            given,
             undo="`maint playbook undo RUN` puts it back",
             facts={"before": before, "after": after, "source": source, "secret": secret},
         )

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
 from maint.errors import Refused, WorkFailed
+from maint.files import AsFile
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File, Resource
 from maint.ports import Sight, VirtualClusterSight, Work
-from maint.ports.streams import AsFile
 from maint.ports.virtual_cluster import Content
 from maint.snapshots.parts import open_object
 

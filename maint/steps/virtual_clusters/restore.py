@@ -77,7 +77,7 @@ class RestoreCluster(VcStep[RestoreArguments]):
         name = cluster.settings.name
         snapshot = chosen_cluster(sight, args.snapshot, name)
         document, app = read_document(sight, snapshot, name), cluster.info().get("appName")
-        refuse_live_source(document, cluster, source_gone=args.source_gone)
+        refuse_live_source(document.base_url, cluster, gone=args.source_gone)
         dags = dags_of(sight, document)
         decided = decide(document, cluster, args.on_conflict, dags, accept_race=args.accept_dag_race)
         arguments: dict[str, Json] = {

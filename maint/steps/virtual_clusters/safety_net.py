@@ -1,7 +1,7 @@
 """What protects others from a deletion: who uses what is deleted, what is sealed before, and how it comes back."""
 
 import json
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from maint import files
 from maint.errors import Refused, WorkFailed
-from maint.model.formatting import show_count, show_time
+from maint.model.formatting import show_count, show_some, show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import (
@@ -21,7 +21,6 @@ from maint.model.virtual_cluster import (
     Job,
     Object,
     Resource,
-    part_of,
     same_job,
     same_resource,
     sendable_job,
@@ -29,16 +28,15 @@ from maint.model.virtual_cluster import (
     text_of,
 )
 from maint.ports import Sight, Site, Undo, VirtualCluster, VirtualClusterSight, Work
-from maint.ports.streams import Answer
 from maint.restore.conflicts import dag_places
-from maint.restore.dag_source import Dag, read_dag
+from maint.restore.dag_source import Dag, read_dag_from
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
+from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix
 from maint.steps.virtual_clusters.undo import KeptFile, content, old, read, seal_file
 
 KEPT_FOR = timedelta(days=30)
-_LONGEST_DAG = 4 * 1024 * 1024  # bytes
 _SHOWN = 10
 
 
@@ -143,21 +141,9 @@ def _drop(undo: Undo, one: Sealed) -> None:
         undo.drop(name)
 
 
-def resources_of(job: Job) -> set[str]:
-    """Return the names of all resources that a job uses."""
-    found = {*job.mounts, text_of(job.raw, "runtimeImageResourceName")}
-    for kind in ("spark", "airflow"):
-        inner = part_of(job.raw, kind)
-        found.add(text_of(inner, "pythonEnvResourceName"))
-        mounts = inner.get("fileMounts")
-        if isinstance(mounts, list):
-            found.update(text_of(one, "resourceName") for one in mounts if isinstance(one, Mapping))
-    return found - {""}
-
-
 def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:
     """Return the names of the jobs that use a resource."""
-    return [job.name for job in cluster.jobs() if resource in resources_of(job)]
+    return [job.name for job in cluster.jobs() if resource in wanted_resources(job)]
 
 
 def callers_of(cluster: VirtualClusterSight, name: str) -> list[str]:
@@ -179,15 +165,8 @@ def _dag(cluster: VirtualClusterSight, job: Job) -> Dag | None:
         live = cluster.resource(resource)
         if live is not None and live.file(path) is not None:
             with cluster.download(resource, path) as answer:
-                return read_dag(_whole(answer))
+                return read_dag_from(answer)
     return None
-
-
-def _whole(answer: Answer) -> bytes:
-    found = b""
-    while len(found) < _LONGEST_DAG and (block := answer.read(_LONGEST_DAG - len(found))):
-        found += block
-    return found
 
 
 def listed(names: Collection[str], words: str) -> str:
@@ -199,9 +178,8 @@ def listed(names: Collection[str], words: str) -> str:
     """
     if not names:
         return ""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     verb = words if len(names) > 1 else words.replace("mount", "mounts").replace("call", "calls")
-    return f"; {show_count(len(names), 'job')} {verb}: {', '.join(list(names)[:_SHOWN])}{more}"
+    return f"; {show_count(len(names), 'job')} {verb}: {show_some(list(names), _SHOWN)}"
 
 
 def net(waived: str) -> str:

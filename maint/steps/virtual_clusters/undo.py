@@ -15,7 +15,7 @@ from maint.errors import WorkFailed
 from maint.model.json import Json
 from maint.model.virtual_cluster import File, Object
 from maint.ports import Undo
-from maint.ports.streams import Answer, AsFile
+from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content
 
 CHUNK = 16 * 1024 * 1024  # bytes of a file that are sealed, and held in memory, at once
@@ -153,6 +153,6 @@ def content(undo: Undo, file: KeptFile) -> Content:
                 left = io.BytesIO(undo.fetch(name))
             return block
 
-        return io.BufferedReader(AsFile(read), 1024 * 1024)
+        return io.BufferedReader(files.AsFile(read), 1024 * 1024)
 
     return Content(opened, file.size)

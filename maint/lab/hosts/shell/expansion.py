@@ -9,7 +9,10 @@ from maint.lab.hosts.shell.state import ShellFailure, State
 from maint.lab.hosts.shell.syntax import Arithmetic, Parameter, Part, Sequence, Substitution, Text, Word
 from maint.lab.hosts.shell.tree import Tree
 
-_MAGIC = "*?["
+_MAGIC = re.compile(r"(?:\\.|[^\\*?\[])*[*?\[]", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = str.maketrans({char: "\\" + char for char in "*?[]\\!-"})
+_SEPARATORS = re.compile(r"[ \t\n]+")
 _SET = re.compile(r"(!?)((?:\\.|[^\]\\\[])+)\]")
 
 
@@ -29,11 +32,11 @@ class _Fields:
         self._current = None
 
     def split(self, value: str) -> None:
-        for char in value:
-            if char in " \t\n":
+        for place, piece in enumerate(_SEPARATORS.split(value)):
+            if place:
                 self.end()
-            else:
-                self.add("\\\\" if char == "\\" else char)
+            if piece:
+                self.add(piece.replace("\\", "\\\\"))
 
 
 class Expander:
@@ -137,8 +140,9 @@ class Expander:
             return arguments[int(name)] if int(name) < len(arguments) else None
         if name == "@":
             return " ".join(state.positional)
-        special = {"#": len(state.positional), "?": state.status, "$": state.pid, "!": state.pid}
-        return str(special[name]) if name in special else state.variables.get(name)
+        if name in "#?$!":
+            return str({"#": len(state.positional), "?": state.status}.get(name, state.pid))
+        return state.variables.get(name)
 
 
 def _refuse_home(word: Word) -> None:
@@ -160,17 +164,17 @@ def _trimmed(value: str, pattern: str, operator: str) -> str:
 
 def escape(text: str) -> str:
     """Return a pattern that matches a text and nothing else."""
-    return "".join("\\" + char if char in "*?[]\\!-" else char for char in text)
+    return text.translate(_ESCAPES)
 
 
 def unescape(pattern: str) -> str:
     """Return the text of a pattern whose magic is not wanted."""
-    return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
+    return _ESCAPED.sub(r"\1", pattern) if "\\" in pattern else pattern
 
 
 def is_magic(pattern: str) -> bool:
     """Return whether a pattern can match anything but one text."""
-    return any(char in _MAGIC for char in re.sub(r"\\.", "", pattern, flags=re.DOTALL))
+    return _MAGIC.match(pattern) is not None
 
 
 @lru_cache(maxsize=512)

@@ -1,5 +1,6 @@
 """Parse a shell script, one complete command at a time."""
 
+import re
 from collections.abc import Callable
 
 from maint.lab.hosts.shell.syntax import (
@@ -28,8 +29,11 @@ _RESERVED = frozenset(
     ["!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while"]
 )
 # What was parsed up to the end of a line, by its first line: nearly the same scripts are sent to host after host.
-_parsed: dict[str, list[tuple[str, AndOr]]] = {}
+_parsed: dict[str, dict[tuple[str, ...], AndOr]] = {}
 _PARSED_MOST = 2000
+_UP_TO_BREAK = re.compile(f"[^{re.escape(BREAK)}]*")
+_BLANKS = re.compile(f"[{BLANK}]+")
+_COMMENT = re.compile(r"[^\n\\]+")
 _BEGINS_REDIRECTION = frozenset("<>0123456789")
 _REDIRECTIONS = ("<&", "<", ">>", ">&", ">")
 
@@ -85,15 +89,16 @@ class Parser:
     def _item(self) -> tuple[AndOr, bool]:
         # Commands with what separates them from the next, and whether anything does.
         first, mark = self._source.rest_of_line(), self._source.mark()
-        for text, known in _parsed.get(first, ()):
-            if self._source.take_lines(text):
+        for lines, known in list(_parsed.get(first, {}).items()):
+            if self._source.take_lines(lines):
                 return known, True
         item, separated = self._and_or(), self._separator()
         self._skip_blanks()
         if self._source.peek() == "\n":
             if len(_parsed) >= _PARSED_MOST:
                 _parsed.clear()
-            _parsed.setdefault(first, []).append((self._source.since(mark) + "\n", item))
+            taken = self._source.since(mark) + "\n"
+            _parsed.setdefault(first, {})[tuple(taken.splitlines(keepends=True))] = item
         return item, separated
 
     def _and_or(self) -> AndOr:
@@ -125,22 +130,13 @@ class Parser:
         self._skip_blanks()
         if self._source.take("("):
             return self._with_redirections(self._subshell())
-        for opening, parse in self._compounds():
-            if self._take_word(opening):
-                return self._with_redirections(parse())
-        if self._comes(*_RESERVED):
+        word = self._source.comes(_UP_TO_BREAK)
+        if word in _COMPOUNDS:
+            self._source.take(word)
+            return self._with_redirections(_COMPOUNDS[word](self))
+        if word in _RESERVED:
             self._unexpected()
         return self._simple()
-
-    def _compounds(self) -> tuple[tuple[str, Callable[[], Command]], ...]:
-        return (
-            ("{", self._group),
-            ("if", self._if),
-            ("for", self._for),
-            ("while", lambda: self._while(until=False)),
-            ("until", lambda: self._while(until=True)),
-            ("case", self._case),
-        )
 
     def _subshell(self) -> Command:
         body = self._list(lambda: self._source.peek() == ")")
@@ -277,10 +273,11 @@ class Parser:
 
     def _skip_blanks(self) -> None:
         while (char := self._source.peek()) and char in BLANK:
-            self._source.next()
+            self._source.run(_BLANKS)
         if char == "#":
             while self._source.peek() not in ("", "\n"):
-                self._source.raw()
+                if not self._source.run(_COMMENT):
+                    self._source.raw()
 
     def _skip_lines(self) -> None:
         self._skip_blanks()
@@ -296,11 +293,7 @@ class Parser:
 
     def _comes(self, *words: str) -> bool:
         self._skip_blanks()
-        return any(self._source.starts(w) and self._ends(len(w)) for w in words)
-
-    def _ends(self, length: int) -> bool:
-        after = self._source.peek(length)
-        return not after or after in BREAK
+        return self._source.comes(_UP_TO_BREAK) in words
 
     def _take_word(self, word: str) -> bool:
         return self._comes(word) and self._source.take(word)
@@ -329,6 +322,16 @@ class Parser:
         else:
             shown = f'"{bare(self._words.word(BREAK)) or found}"'
         raise SyntaxFailure(f"{shown} unexpected")
+
+
+_COMPOUNDS: dict[str, Callable[[Parser], Command]] = {
+    "{": Parser._group,
+    "if": Parser._if,
+    "for": Parser._for,
+    "while": lambda parser: parser._while(until=False),
+    "until": lambda parser: parser._while(until=True),
+    "case": Parser._case,
+}
 
 
 def _assignment(word: Word) -> tuple[str, Word] | None:

@@ -22,6 +22,9 @@ def redirected(
     state: State, tree: Tree, expander: Expander, redirections: tuple[Redirection, ...], *, keep: bool = False
 ) -> Iterator[None]:
     """Redirect for the length of the block, or for good (`keep`, for `exec`); Failed where a file cannot be opened."""
+    if not redirections:
+        yield
+        return
     before, opened = dict(state.streams), list[Stream]()
     try:
         for redirection in redirections:

@@ -1,5 +1,6 @@
 """The tree that a shell script is parsed into, and its text, fetched line by line so that commands may read on."""
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -146,7 +147,6 @@ class Source:
         self._text = text
         self._at = 0
         self._more = more
-        self.line = 1
 
     def peek(self, ahead: int = 0) -> str:
         """Return the character that comes, or an empty text at the end; escaped line ends are skipped."""
@@ -157,7 +157,6 @@ class Source:
             pass
         while self._text.startswith("\\\n", self._at) and ahead == 0:
             self._at += 2
-            self.line += 1
             return self.peek()
         return self._text[self._at + ahead : self._at + ahead + 1]
 
@@ -167,13 +166,23 @@ class Source:
             self._fetch()
         char = self._text[self._at : self._at + 1]
         self._at += len(char)
-        self.line += char == "\n"
         return char
 
     def next(self) -> str:
         """Take one character."""
         self.peek()
         return self.raw()
+
+    def run(self, pattern: "re.Pattern[str]") -> str:
+        """Take what a pattern matches of the line that was fetched."""
+        taken = self.comes(pattern)
+        self._at += len(taken)
+        return taken
+
+    def comes(self, pattern: "re.Pattern[str]") -> str:
+        """Return what a pattern matches of the line that was fetched."""
+        found = pattern.match(self._text, self._at)
+        return found[0] if found else ""
 
     def starts(self, text: str) -> bool:
         """Return whether a text comes now."""
@@ -183,20 +192,20 @@ class Source:
         """Return what comes of the line that was fetched, its end included; empty where it has none."""
         return self._text[self._at : self._text.find("\n", self._at) + 1]
 
-    def since(self, mark: tuple[int, int]) -> str:
+    def since(self, mark: int) -> str:
         """Return what was taken since a mark."""
-        return self._text[mark[0] : self._at]
+        return self._text[mark : self._at]
 
-    def take_lines(self, text: str) -> bool:
+    def take_lines(self, lines: tuple[str, ...]) -> bool:
         """Take whole lines but for the last one's end, if they come; a line is fetched when those before are equal."""
         at = self._at
-        for line in text.splitlines(keepends=True):
+        for line in lines:
             if at >= len(self._text):
                 self._fetch()
             if not self._text.startswith(line, at):
                 return False
             at += len(line)
-        self._at, self.line = at - 1, self.line + text.count("\n") - 1
+        self._at = at - 1
         return True
 
     def take(self, text: str) -> bool:
@@ -207,13 +216,13 @@ class Source:
             self.next()
         return True
 
-    def mark(self) -> tuple[int, int]:
+    def mark(self) -> int:
         """Return a place to come back to."""
-        return self._at, self.line
+        return self._at
 
-    def back(self, mark: tuple[int, int]) -> None:
+    def back(self, mark: int) -> None:
         """Go back to a place."""
-        self._at, self.line = mark
+        self._at = mark
 
     def _fetch(self) -> bool:
         if self._more is None:

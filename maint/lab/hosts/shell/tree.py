@@ -154,6 +154,7 @@ class Tree:
         if "\0" in path:
             raise failure(errno.ENOENT, path)
         todo, done, links = path.split("/")[::-1], [""], 0
+        root = str(self.root)
         while todo:
             name = todo.pop()
             if name in ("", "."):
@@ -161,9 +162,8 @@ class Tree:
             if name == "..":
                 done = done[:-1] or [""]
                 continue
-            here = "/".join([str(self.root), *done[1:], name])
+            here = "/".join([root, *done[1:], name])
             kind = _kind(here)
-            last = not any(part not in ("", ".") for part in todo)
             if kind == stat.S_IFLNK and (follow or bool(todo)):
                 links += 1
                 if links > _LINKS_AT_MOST:
@@ -172,11 +172,10 @@ class Tree:
                 todo.extend(target.split("/")[::-1])
                 done = [""] if target.startswith("/") else done
                 continue
-            if todo and not (last and not kind):
-                if not kind:
-                    raise failure(errno.ENOENT, path)
-                if kind != stat.S_IFDIR:
-                    raise failure(errno.ENOTDIR, path)
+            if todo and kind and kind != stat.S_IFDIR:
+                raise failure(errno.ENOTDIR, path)
+            if not kind and any(part not in ("", ".") for part in todo):
+                raise failure(errno.ENOENT, path)
             done.append(name)
         return "/".join(done) or "/"
 

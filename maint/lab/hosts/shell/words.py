@@ -18,6 +18,10 @@ from maint.lab.hosts.shell.syntax import (
 BLANK = " \t"
 BREAK = " \t\n;&|()<>"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME_GOES_ON = re.compile(r"[A-Za-z0-9_]+")
+_UNQUOTED = {stop: re.compile(f"[^{re.escape(stop)}'\"\\\\$`\n]+") for stop in (BREAK, "}")}
+_QUOTED = {stop: re.compile(f"[^{stop}\\\\$`\n]+") for stop in ('"', "}")}
+_SINGLE = re.compile(r"[^'\n]+")
 _SPECIAL = "@#?$!0123456789"
 _OPERATORS = (":-", ":=", ":+", "##", "%%", "-", "+", "#", "%")
 
@@ -32,15 +36,21 @@ class WordReader:
     def word(self, stop: str = BREAK) -> Word:
         """Return the word that comes, empty where none does."""
         parts: list[Part] = []
+        plain = _UNQUOTED[stop]
         while (char := self._source.peek()) and char not in stop:
-            parts.extend(self._piece(char))
+            if run := self._source.run(plain):
+                parts.append(Text(run))
+            else:
+                parts.extend(self._piece(char))
         return _joined(parts)
 
     def quoted(self, stop: str) -> Word:
         """Return what comes up to a stop character (left there) by the rules inside double quotes."""
         parts: list[Part] = []
+        plain = _QUOTED[stop]
         while (char := self._source.peek()) and char not in stop:
-            parts.append(self._inside(char, stop))
+            run = self._source.run(plain)
+            parts.append(Text(run, quoted=True) if run else self._inside(char, stop))
         return _joined(parts)
 
     def _piece(self, char: str) -> list[Part]:
@@ -72,11 +82,11 @@ class WordReader:
         return Text(char, quoted=True)
 
     def _until_quote(self) -> str:
-        taken = ""
+        taken = self._source.run(_SINGLE)
         while (char := self._source.raw()) != "'":
             if not char:
                 raise SyntaxFailure("Unterminated quoted string")
-            taken += char
+            taken += char + self._source.run(_SINGLE)
         return taken
 
     def _expect(self, text: str) -> None:
@@ -105,9 +115,10 @@ class WordReader:
         return Parameter(name, quoted=quoted) if name else Text("$", quoted=True)
 
     def _name(self) -> str:
-        taken = ""
-        while NAME.fullmatch(taken + self._source.peek()) and self._source.peek():
-            taken += self._source.next()
+        self._source.peek()
+        taken = self._source.run(NAME)
+        while taken and self._source.peek() and (more := self._source.run(_NAME_GOES_ON)):
+            taken += more
         return taken
 
     def _arithmetic(self, quoted: bool) -> Part | None:
