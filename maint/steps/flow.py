@@ -80,7 +80,6 @@ class Approve(Step[ApproveArguments]):
     late = frozenset({"question"})
 
     def plan(self, args: ApproveArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it."""
         limit = show_duration(args.within)
         yield self.action("this run", f"ask a person, for at most {limit}: {args.question}", args.model_dump())
 
@@ -209,7 +208,6 @@ class Notify(Step[NotifyArguments]):
         yield self.action("this run", f"tell {', '.join(args.to or known)}: {args.message}", args.model_dump())
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Tell, once in all attempts of a run."""
         yield from ()
         if work.noted("told"):
             return unchanged("an earlier attempt told it")
@@ -253,7 +251,6 @@ class Pause(Step[PauseArguments]):
         yield self.action("this run", f"wait {words}", args.model_dump())
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Wait until the moment that the first attempt wrote down."""
         args = PauseArguments.model_validate(dict(action.arguments))
         now, noted = site.clock.now(), work.noted("until")
         if noted is None:

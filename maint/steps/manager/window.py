@@ -95,7 +95,6 @@ class OpenWindow(Step[NoArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Keep the originals, remember the window, edit, restart, wait."""
         window = remembered(site.state)
         if window is None:
             contents = {host: read_options(site.shell, host) for host in texts(action.arguments["hosts"])}
@@ -111,7 +110,6 @@ class OpenWindow(Step[NoArguments]):
         return done(f"redaction is off until the window closes; API v{version} answers")
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
-        """Whether the window of an earlier attempt is still open: on the hosts, not only in its record."""
         if work.noted("open") is None:
             return True
         return remembered(site.state) is not None and all(

@@ -26,21 +26,14 @@ _LONGEST = 60  # characters of a value that is shown
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One change.
-
-    Attributes:
-        wanted: the value to be set, None to unset it.
-        secret: whether the value is one.
-        before: the print of the value that the plan has seen.
-        source: the snapshot that has the old value where the manager hides it; "" where it is read.
-    """
+    """One change."""
 
     place: Place
     name: str
-    wanted: str | None
-    secret: bool
-    before: str
-    source: str = ""
+    wanted: str | None  # the value to be set, None to unset it
+    secret: bool  # whether the value is one
+    before: str  # the print of the value that the plan has seen
+    source: str = ""  # the snapshot that has the old value where the manager hides it; "" where it is read
 
     def __repr__(self) -> str:
         return f"Change({self.name} of {self.place})"

@@ -19,25 +19,16 @@ KEPT_FOR = timedelta(days=30)
 
 
 class KeptSetting(msgspec.Struct, frozen=True):
-    """One setting that was changed.
-
-    Attributes:
-        sealed: name of the sealed old value.
-        before: the old value as it may be shown.
-        after: the new one as it may be shown.
-        print: stands for the new value, so that it is told whether somebody has changed it since.
-        secret: whether the value is one.
-        was: stands for the old value; "" in records of older versions.
-    """
+    """One setting that was changed."""
 
     place: Place
     name: str
-    sealed: str
-    before: str
-    after: str
-    print: str
-    secret: bool
-    was: str = ""
+    sealed: str  # name of the sealed old value
+    before: str  # the old value as it may be shown
+    after: str  # the new one as it may be shown
+    print: str  # stands for the new value, so that it is told whether somebody has changed it since
+    secret: bool  # whether the value is one
+    was: str = ""  # stands for the old value; "" in records of older versions
 
 
 class _Kept(msgspec.Struct, frozen=True):

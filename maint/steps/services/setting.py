@@ -118,7 +118,6 @@ class PutSettingsBack(Step[UndoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan one action for each setting, the last changed first."""
         settings = list(spans(kept_settings(sight.settings.state, args.run)))
         if not settings:
             hint = "what it deleted in a virtual cluster comes back by `maint vc undo`"
@@ -144,6 +143,5 @@ class PutSettingsBack(Step[UndoArguments]):
         yield from planned_ones
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Put one back."""
         wanted = old_value(site.undo, str(action.arguments["sealed"]))
         return (yield from carry_out(site, work, planned(action, wanted)))

@@ -62,7 +62,6 @@ class PruneSnapshots(Step[PruneArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Decide again under the lock, and remove what both the plan and this decision let go."""
         thaw, damaged = str(action.arguments["thaw"]), bool(action.arguments["damaged"])
         finished = prune.clean_up(site)
         decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
@@ -125,7 +124,6 @@ class HoldSnapshot(Step[HoldArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Write the record, unless an earlier attempt did."""
         yield "signing the hold"
         snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
         until = _day(str(action.arguments["until"]))
@@ -157,7 +155,6 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
         yield self.action(f"snapshot {snapshot_id}", f"release {snapshot_id}: {args.reason}", _named(args, snapshot_id))
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Write the record where something is held."""
         yield "signing the release"
         snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
         if not any(one.holds for one in entries(site) if one.id == snapshot_id):

@@ -41,19 +41,12 @@ _SHOWN = 10
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """A job or a resource that was sealed.
+    """A job or a resource that was sealed."""
 
-    Attributes:
-        what: `job` or `resource`.
-        name: its name.
-        definition: name of its sealed definition, which lists the sealed files with their signatures.
-        files: the files of a resource, in pieces.
-    """
-
-    what: str
-    name: str
-    definition: str
-    files: Sequence[KeptFile] = ()
+    what: str  # `job` or `resource`
+    name: str  # its name
+    definition: str  # name of its sealed definition, which lists the sealed files with their signatures
+    files: Sequence[KeptFile] = ()  # the files of a resource, in pieces
 
     @property
     def names(self) -> Iterator[str]:
@@ -64,17 +57,11 @@ class Sealed(msgspec.Struct, frozen=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """What a run deleted or replaced in a virtual cluster.
+    """What a run deleted or replaced in a virtual cluster."""
 
-    Attributes:
-        vc: the virtual cluster.
-        until: when it may be dropped, ISO 8601.
-        objects: what it was, in the order of its sealing.
-    """
-
-    vc: str
-    until: str
-    objects: Sequence[Sealed] = ()
+    vc: str  # the virtual cluster
+    until: str  # when it may be dropped, ISO 8601
+    objects: Sequence[Sealed] = ()  # what it was, in the order of its sealing
 
 
 def _path(state: Path, run: str) -> Path:
@@ -82,11 +69,7 @@ def _path(state: Path, run: str) -> Path:
 
 
 def removed(state: Path, run: str) -> Removed | None:
-    """Return what of a run's deletions is still sealed, None where nothing is.
-
-    Raises:
-        WorkFailed: the record is damaged.
-    """
+    """Return what of a run's deletions is still sealed, None where nothing is; WorkFailed: the record is damaged."""
     path = _path(state, run)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Removed)
@@ -325,7 +308,6 @@ class UndoDeletions(VcStep[UndoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the way back, resources before the jobs that mount them."""
         record = removed(sight.settings.state, args.run)
         if record is None or (args.vc and args.vc != record.vc):
             raise Refused(
@@ -345,7 +327,6 @@ class UndoDeletions(VcStep[UndoArguments]):
             yield self.action(f"{one.what} {one.name}", words, arguments, facts={"there": there})
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look, seal what is in the way, bring back, and drop the sealed copy."""
         run, name = str(action.arguments["run"]), str(action.arguments["object"])
         record = removed(site.state, run)
         one = next((one for one in record.objects if one.definition == name), None) if record else None

@@ -30,21 +30,13 @@ class KeptFile(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What a run keeps.
+    """What a run keeps."""
 
-    Attributes:
-        generation: how often the run has begun anew.
-        put_back: whether all is as it was before.
-        old: name of the sealed definitions; empty once they were put back.
-        files: the files of the old resource.
-        vc: the virtual cluster.
-    """
-
-    generation: int
-    put_back: bool
-    old: str
-    files: Sequence[KeptFile]
-    vc: str = ""
+    generation: int  # how often the run has begun anew
+    put_back: bool  # whether all is as it was before
+    old: str  # name of the sealed definitions; empty once they were put back
+    files: Sequence[KeptFile]  # the files of the old resource
+    vc: str = ""  # the virtual cluster
 
     @property
     def names(self) -> Iterator[str]:
