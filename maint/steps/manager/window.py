@@ -63,11 +63,6 @@ def remembered(state: Path) -> Window | None:
         ) from None
 
 
-def _remember(state: Path, window: Window) -> None:
-    # On disk, whole, before anything is edited.
-    files.replace(state / _RECORD, msgspec.json.encode(window))
-
-
 class CloseArguments(Arguments):
     """Which windows."""
 
@@ -173,7 +168,7 @@ def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Wi
         for host, content in contents.items()
     }
     window = Window(work.run, show_time(site.clock.now()), hosts)
-    _remember(site.state, window)
+    files.replace(site.state / _RECORD, msgspec.json.encode(window))  # on disk, whole, before anything is edited
     return window
 
 
@@ -235,7 +230,10 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
             continue
         if seen == edited.after:
             yield f"putting {java_options.PATH} on {host} back as it was"
-            _put_back(site, host, edited)
+            if edited.before != ABSENT:
+                site.shell.write_file(host, java_options.PATH, site.undo.fetch(edited.original))
+            else:
+                delete_options(site, host)
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
             site.shell.write_file(host, java_options.PATH, java_options.closed(present))
@@ -243,13 +241,6 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     yield from await_version(site, limit)
     yield from close_announced(site, window.run, window.opened_at)
     _forget(site, window)  # last: who finds the record finishes what is above
-
-
-def _put_back(site: Site, host: str, edited: EditedFile) -> None:
-    if edited.before != ABSENT:
-        site.shell.write_file(host, java_options.PATH, site.undo.fetch(edited.original))
-    else:
-        delete_options(site, host)
 
 
 def close_elsewhere(site: Site, limit: float) -> Progress:

@@ -99,11 +99,16 @@ def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Verdict:
     return prune.verdict(sight, thaw=True, damaged=damaged)
 
 
-class HoldArguments(Arguments):
-    """Which snapshot, why, and until when."""
+class ReleaseArguments(Arguments):
+    """Which snapshot, and why."""
 
     snapshot: str = Field(description="which one")
     reason: str = Field(description="why")
+
+
+class HoldArguments(ReleaseArguments):
+    """Which snapshot, why, and until when."""
+
     until: str = Field("", description="last day of the hold, such as 2027-06-30")
 
 
@@ -136,13 +141,6 @@ class HoldSnapshot(Step[HoldArguments]):
         return done(f"{snapshot_id} is held: {reason}", {"id": snapshot_id})
 
 
-class ReleaseArguments(Arguments):
-    """Which snapshot, and why."""
-
-    snapshot: str = Field(description="which one")
-    reason: str = Field(description="why")
-
-
 class ReleaseSnapshot(Step[ReleaseArguments]):
     """End all holds of a snapshot; the next pruning judges it like any other."""
 
@@ -163,7 +161,7 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
         return done(f"{snapshot_id} is released: {reason}", {"id": snapshot_id})
 
 
-def _named(args: HoldArguments | ReleaseArguments, snapshot_id: str) -> dict[str, str]:
+def _named(args: ReleaseArguments, snapshot_id: str) -> dict[str, str]:
     return {**args.model_dump(), "snapshot": snapshot_id}
 
 
