@@ -15,10 +15,10 @@ KEPT_FOR = timedelta(days=30)
 
 
 class Kept(Protocol):
-    """A record: until when it is kept (ISO 8601), and the names of all that is sealed."""
+    """A record: until when it is kept, and the names of all that is sealed."""
 
     @property
-    def until(self) -> str: ...
+    def until(self) -> datetime: ...
 
     @property
     def names(self) -> Iterable[str]: ...
@@ -41,10 +41,8 @@ class UndoRecords(Generic[R]):
         """Return a run's record, None where it has none; WorkFailed where it is damaged."""
         path = self.path(state, run)
         try:
-            return msgspec.json.decode(path.read_bytes(), type=self._kind)
-        except FileNotFoundError:
-            return None
-        except msgspec.MsgspecError as error:
+            return files.load(path, self._kind)
+        except files.Damaged as error:
             words = f"{path} is damaged: {self._unknown.format(run=run)}"
             raise WorkFailed(words, detail=[str(error)], hint=self._hint) from None
 
@@ -70,7 +68,7 @@ class UndoRecords(Generic[R]):
     def expire(self, state: Path, undo: Undo, now: datetime) -> None:
         """Drop what was kept for its time."""
         for run, record in self.all(state):
-            if datetime.fromisoformat(record.until) < now:
+            if record.until < now:
                 for name in record.names:
                     undo.drop(name)
                 files.remove(self.path(state, run))

@@ -51,10 +51,8 @@ def remembered(state: Path) -> Window | None:
     """Return the window that the state folder remembers as open, None without one; Refused where it is damaged."""
     path = state / _RECORD
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Window)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError) as error:
+        return files.load(path, Window)
+    except files.Damaged as error:
         raise Refused(
             f"the record of the redaction window, {path}, cannot be read: {error}",
             detail=["a window may be open: the manager may show its secrets to every administrator"],

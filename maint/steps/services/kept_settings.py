@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.errors import WorkFailed
-from maint.model.formatting import show_time
+from maint.model.json import Moment
 from maint.model.manager import Place
 from maint.ports import Site, Undo
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
@@ -30,7 +30,7 @@ class KeptSetting(msgspec.Struct, frozen=True):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    until: str  # ISO 8601
+    until: Moment
     settings: Sequence[KeptSetting] = ()
 
     @property
@@ -56,14 +56,14 @@ def kept_settings(state: Path, run: str) -> Sequence[KeptSetting]:
 def promised(state: Path, now: datetime) -> dict[str, str]:
     """Return the runs whose settings can be put back still, each with the day until which that was said."""
     records = _RECORDS.all(state)
-    return {run: record.until[:10] for run, record in records if datetime.fromisoformat(record.until) >= now}
+    return {run: f"{record.until:%Y-%m-%d}" for run, record in records if record.until >= now}
 
 
 def changed_since(state: Path, place: Place, name: str, moment: datetime) -> str:
     """Return the newest run that changed a setting and was at it after a moment, "" where none is known."""
     found = ""
     for run, record in _RECORDS.all(state, damaged=True):
-        recent = datetime.fromisoformat(record.until) - KEPT_FOR >= moment
+        recent = record.until >= moment + KEPT_FOR
         if recent and any((one.place, one.name) == (place, name) for one in record.settings):
             found = run
     return found
@@ -72,7 +72,7 @@ def changed_since(state: Path, place: Place, name: str, moment: datetime) -> str
 def put_back_by(state: Path, run: str) -> str:
     """Return in words how a run's changes are put back, "" where it has kept nothing."""
     found = _RECORDS.read(state, run)
-    return f"; `maint playbook undo {run}` puts it back until {found.until[:10]}" if found else ""
+    return f"; `maint playbook undo {run}` puts it back until {found.until:%Y-%m-%d}" if found else ""
 
 
 def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:
@@ -83,7 +83,7 @@ def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:
         return
     with suppress(KeyError):  # an earlier attempt sealed it, and was killed before it wrote that down
         site.undo.keep(json.dumps({"value": value}).encode(), one.sealed)
-    until = show_time(site.clock.now() + KEPT_FOR)
+    until = site.clock.now() + KEPT_FOR
     _RECORDS.write(site.state, run, _Kept(until, (*before, one)))
 
 

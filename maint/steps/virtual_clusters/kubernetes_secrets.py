@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -26,6 +26,11 @@ _UNKNOWN = ("unknown flag", "unknown shorthand", "unsupportedmediatype", "unsupp
 _ABSENT = "notfound"
 Manifest = Mapping[str, Json]
 _FOLDER = "user-secrets"
+
+
+class _Record(msgspec.Struct, frozen=True):
+    sealed: str  # name of the sealed secrets that were there before
+    fresh: str  # digest of those that are to be written
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -191,16 +196,25 @@ def keep(path: Path, undo: Undo, names: Sequence[str], live: Mapping[str, Manife
         forget(kept, undo)
     old: dict[str, Manifest | None] = {name: live.get(name) for name in names}
     sealed = undo.keep(json.dumps(old).encode())
-    files.replace(path, json.dumps({"sealed": sealed, "fresh": fresh}).encode())
+    files.replace(path, msgspec.json.encode(_Record(sealed, fresh)))
     return OldSecrets(old, sealed, path)
 
 
 def _read_record(path: Path, undo: Undo) -> tuple[OldSecrets, str] | None:
     try:
-        record = json.loads(path.read_text())
-        return OldSecrets(json.loads(undo.fetch(record["sealed"])), record["sealed"], path), str(record["fresh"])
-    except (FileNotFoundError, KeyError):  # the record goes after what it names
+        record = files.load(path, _Record)
+        if record is None:
+            return None
+        old = files.decoded(undo.fetch(record.sealed), dict[str, dict[str, Any] | None])
+    except KeyError:  # the record goes after what it names
         return None
+    except files.Damaged as error:
+        raise WorkFailed(
+            f"{path} is damaged: which secrets were there before is not known",
+            detail=[str(error)],
+            hint="look at the user's secrets in the cluster; then move the file away",
+        ) from None
+    return OldSecrets(old, record.sealed, path), record.fresh
 
 
 def forget(kept: OldSecrets, undo: Undo) -> None:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from maint.errors import Refused, WorkFailed
-from maint.model.formatting import show_count, show_some, show_time
-from maint.model.json import Json
+from maint.model.formatting import show_count, show_some
+from maint.model.json import Json, Moment
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import (
     File,
@@ -58,7 +58,7 @@ class Removed(msgspec.Struct, frozen=True):
     """What a run deleted or replaced in a virtual cluster."""
 
     vc: str  # the virtual cluster
-    until: str  # when it may be dropped, ISO 8601
+    until: Moment  # when it may be dropped
     objects: Sequence[Sealed] = ()  # what it was, in the order of its sealing
 
     @property
@@ -81,7 +81,7 @@ def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
     now = site.clock.now()
     expire(site.state, site.undo, now)
     before = removed(site.state, run)
-    record = Removed(vc, show_time(now + KEPT_FOR), (*(before.objects if before else ()), one))
+    record = Removed(vc, now + KEPT_FOR, (*(before.objects if before else ()), one))
     _RECORDS.write(site.state, run, record)
     return way_back(site.state, run)
 
@@ -89,7 +89,7 @@ def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
 def way_back(state: Path, run: str) -> str:
     """Return in words how what a run deleted comes back; empty where nothing is sealed."""
     record = removed(state, run)
-    return f"; `maint vc undo {run}` brings it back until {record.until[:10]}" if record else ""
+    return f"; `maint vc undo {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
 
 
 def _drop(undo: Undo, one: Sealed) -> None:

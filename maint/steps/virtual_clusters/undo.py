@@ -51,11 +51,16 @@ def _path(state: Path, run: str) -> Path:
 
 
 def read(state: Path, run: str) -> Kept | None:
-    """Return what a run keeps, None where it keeps nothing."""
+    """Return what a run keeps, None where it keeps nothing; WorkFailed where the record is damaged."""
+    path = _path(state, run)
     try:
-        return msgspec.json.decode(_path(state, run).read_bytes(), type=Kept)
-    except FileNotFoundError:
-        return None
+        return files.load(path, Kept)
+    except files.Damaged as error:
+        raise WorkFailed(
+            f"{path} is damaged: what run {run} kept of the job and the resource is not known",
+            detail=[str(error)],
+            hint=f"look at the virtual cluster, then `maint playbook dismiss {run} --reason WORDS`, and begin anew",
+        ) from None
 
 
 def write(state: Path, run: str, kept: Kept) -> None:
