@@ -10,11 +10,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
+
+import msgspec
 
 from maint.errors import Invalid
 
 STAGING = ".new-"  # begins the names of files that are still written
+Kind = TypeVar("Kind")
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -47,13 +50,14 @@ def write_all(handle: int, content: bytes | memoryview) -> None:
 
 
 @contextmanager
-def written(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[BinaryIO]:
+def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: bool = True) -> Iterator[BinaryIO]:
     """Open a file to write; when the block ends well it is on disk under its name, else nothing of it is left.
 
     Args:
         path: its folder is made, private, when it is missing.
         mode: of the file, whatever the umask.
         replace: put it in the place of an existing file, which is FileExistsError otherwise.
+        durable: it outlives a power cut; what can be made again need not, and is written much faster.
     """
     make_folder(path.parent)
     staging = f"{STAGING}{secrets.token_hex(8)}"
@@ -64,10 +68,12 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[
             yield file
             file.flush()
             os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         if replace:
             os.rename(staging, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-            os.fsync(folder)
+            if durable:
+                os.fsync(folder)
         else:
             publish(folder, staging, path.name)
     except BaseException:
@@ -78,9 +84,9 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[
         os.close(folder)
 
 
-def replace(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Write a file so that a reader sees the old content or the new, and it outlives a power cut."""
-    with written(path, mode=mode) as file:
+def replace(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+    """Write a file so that a reader sees the old content or the new, and it outlives a power cut where `durable`."""
+    with written(path, mode=mode, durable=durable) as file:
         file.write(content)
 
 
@@ -101,11 +107,12 @@ def remove(path: Path) -> None:
         sync_folder(path.parent)
 
 
-def sweep(folder: Path) -> None:
-    """Delete what writers that were killed left in a folder; only where no other process writes now."""
-    with suppress(OSError):
-        for staged in folder.glob(f"{STAGING}*"):
-            staged.unlink(missing_ok=True)
+def sweep(folder: Path, before: float) -> None:
+    """Delete what writers that were killed before a moment (seconds since 1970) left anywhere below a folder."""
+    for staged in folder.rglob(f"{STAGING}*"):
+        with suppress(OSError):
+            if staged.stat().st_mtime < before:
+                staged.unlink()
 
 
 def publish(folder: int, staging: str, name: str) -> None:
@@ -137,23 +144,49 @@ def spool(folder: Path) -> BinaryIO:
     return tempfile.TemporaryFile(dir=folder, prefix=STAGING)  # the caller closes it
 
 
+class Damaged(Exception):
+    """What a file of ours holds cannot be read back; the words say why."""
+
+
+def load(path: Path, kind: type[Kind]) -> Kind | None:
+    """Return what a JSON file of ours holds, None where there is none; Damaged where it cannot be read as that."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Damaged(error.strerror or str(error)) from None
+    return decoded(content, kind)
+
+
+def decoded(content: bytes, kind: type[Kind]) -> Kind:
+    """Return what JSON of ours says; Damaged where it is none, or of another form."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (ValueError, RecursionError) as error:  # what is no UTF-8, and what is nested too deep, too
+        raise Damaged(str(error)) from None
+
+
 def read_private(path: Path) -> bytes | None:
     """Return a file, or None where there is none; Invalid where others can read it, or it is not a plain file."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would be waited for
     except FileNotFoundError:
         return None
     except OSError as error:
         raise Invalid(
             f"cannot read {path}", detail=[error.strerror or str(error)], hint="correct its path, or its permissions"
         ) from None
-    with os.fdopen(handle, "rb") as file:
+    try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
             raise Invalid(f"{path} is not a plain file", hint="move it away")
         if mode & 0o077:
             raise Invalid(f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {path}")
-        return file.read()
+        with open(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
 
 
 class AsFile(io.RawIOBase):

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from maint.checks.check import FAIL, WARN, Check, Verdict, broken, good, held
+from maint.checks.check import FAIL, WARN, Check, Verdict, broken, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.thresholds import JAVA, REFERRALS
+
+_ORAI18N = "where the database has such a one, put orai18n.jar beside the driver and onto CMF_JDBC_DRIVER_JAR"
 
 QUESTIONS = {
     "java": 'for j in /usr/java/* /usr/lib/jvm/*; do [ -x $j/bin/java ] && [ ! -L $j ] || continue; echo "home=$j";'
@@ -133,4 +135,6 @@ def _jdbc(host: HostFacts) -> Verdict:
     there = host.lines("jdbc")
     if kind == "postgresql":
         return good("PostgreSQL's driver comes with the server")
+    if f"{kind}-connector-java" in there and kind == "oracle" and "orai18n" not in there:
+        return warned("oracle: orai18n.jar is missing, which other character sets than the driver's own need", _ORAI18N)
     return held(f"{kind}-connector-java" in there, f"{kind}: {', '.join(there) or 'no driver'}")

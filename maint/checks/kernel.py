@@ -4,7 +4,7 @@ import re
 
 from maint.checks.check import FAIL, INFORM, WARN, Check, Verdict, broken, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
-from maint.checks.thresholds import threshold
+from maint.checks.thresholds import supported, threshold
 
 _THP = "/sys/kernel/mm/transparent_hugepage"
 QUESTIONS = {
@@ -29,13 +29,14 @@ QUESTIONS = {
 
 @Check(
     id="os.kernel", profiles="BE", severity=FAIL, asks=("uname",), source="HI",
-    expected="x86_64",
-    why="The parcels are built for x86_64 alone.",
-    remedy="use a host with a supported processor",
+    expected="x86_64, and no release that the support matrix calls bad",
+    why="The parcels are built for x86_64 alone, and some kernels lose data or stand still under them.",
+    remedy="use a host with a supported processor, or boot another kernel",
 ).host_rule  # fmt: skip
 def _kernel(host: HostFacts) -> Verdict:
     release, machine = host.lines("uname")[:2]
-    return held(machine == "x86_64", f"{release} {machine}")
+    bad = supported(host.site.setting.matrix, "bad_kernels", release)
+    return held(machine == "x86_64" and not bad, f"{release} {machine}{', a bad one' if bad else ''}")
 
 
 @Check(

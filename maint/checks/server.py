@@ -16,6 +16,7 @@ from maint.checks.check import (
     failed,
     good,
     held,
+    warned,
 )
 from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.network import listening
@@ -25,6 +26,7 @@ from maint.model.finding import State
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
 _OPTIONS = "/etc/default/cloudera-scm-server"
+_SWITCH_TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
 _PID = "p=$(systemctl show -p MainPID --value cloudera-scm-server)"
 QUESTIONS = {
     "java_options": f"[ -f {_OPTIONS} ] && echo file-there && grep -v '^ *#' {_OPTIONS} |"
@@ -105,17 +107,19 @@ def _unknown(host: HostFacts) -> Verdict:
 
 @Check(
     id="cm.ports", profiles="BEM", severity=FAIL, asks=("listening", "agent_reach"), source="NET FX",
-    expected="the server listens on its ports, and every agent gets through to 7182",
+    expected="the server listens on 7183 and 7182 (7180 alone is a warning), and every agent gets through to 7182",
     why="Agents report on 7182, people and programs on 7180 or 7183.",
     remedy="ss -lnt on the manager's host; a firewall between, where it listens and agents do not get through",
 ).host_rule  # fmt: skip
 def _ports(host: HostFacts) -> Verdict:
-    wrong, shown = [], []
+    wrong, shown, plain = [], [], False
     if "M" in host.profiles:
         setting, heard = host.site.setting, listening(host)
         doors = {setting.plain_port, setting.tls_port} & heard
         wrong += [] if doors else [f"neither {setting.plain_port} nor {setting.tls_port} listens"]
         wrong += [] if 7182 in heard else ["7182 does not listen"]
+        plain = doors == {setting.plain_port}
+        wrong += [f"{setting.plain_port} listens without TLS, and {setting.tls_port} does not"] if plain else []
         shown.append(f"listens on {', '.join(map(str, sorted(doors | ({7182} & heard))))}")
     seen = host.tried("agent_reach")
     if "to" in seen:
@@ -123,6 +127,8 @@ def _ports(host: HostFacts) -> Verdict:
         shown.append(f"reaches {seen['to']}")
     if not shown:
         raise NotApplicable("neither server nor agent is installed")
+    if plain and len(wrong) == 1:
+        return warned(wrong[0], _SWITCH_TLS)
     return held(not wrong, "; ".join(wrong or shown))
 
 

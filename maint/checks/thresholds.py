@@ -43,7 +43,7 @@ def threshold(subject: str, release: str = "") -> int:
     return [value for since, value in THRESHOLDS[subject] if since <= wanted][-1]
 
 
-SUBJECTS = ("os", "python", "postgresql", "mysql")
+SUBJECTS = ("os", "python", "postgresql", "mysql", "bad_kernels")
 UNKNOWN = "whether it is supported, only a support matrix says (--matrix FILE)"
 
 
@@ -77,4 +77,4 @@ def supported(matrix: Mapping[str, Json] | None, subject: str, release: str) -> 
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.lower().split())
+    return " ".join(text.lower().replace("-", ".").split())

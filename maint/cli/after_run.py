@@ -15,7 +15,7 @@ from maint.cli.site import summary
 from maint.cli.telling import metrics, outcomes
 from maint.cli.telling.outcomes import Outcome
 from maint.config.actor import actor
-from maint.engine import journal
+from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Unfinished, UsageError
 from maint.model.formatting import show_count, show_duration
@@ -61,6 +61,7 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
     files = _report(site, screen, ending.run) if ending.run else {}
     if ending.run:
         _forget(site, screen)
+    tell_takeover(site, screen)
     if not _called_off(ending.failure):
         _tell_end(site, screen, ending)
     metrics.publish(site, screen)
@@ -151,6 +152,17 @@ def planned(site: ConfiguredSite, screen: Screen, playbook: str, *, dry_run: boo
 def tell_start(site: ConfiguredSite, screen: Screen, verb: str) -> None:
     """Tell those who wait for the end that something begins."""
     tell(site, screen, [_notice(site, Kind.START, verb, f"{verb} begins")])
+
+
+def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:
+    """Tell that a lease was taken over, once: a machine that died at work cannot tell it."""
+    one = takeovers.last(site.state)
+    if one is None or one.told:
+        return
+    takeovers.mark(site.state, one, told=True)
+    hint = "look what became of that machine; `maint playbook history` lists its run where it has to be taken up"
+    more = {"run": one.run, "exit": Locked.exit_code, "hint": hint}
+    tell(site, screen, [_notice(site, Kind.FAILURE, outcomes.verb_of(one.playbook), one.words, **more)])
 
 
 def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:

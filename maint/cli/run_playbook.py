@@ -8,7 +8,7 @@ from inspect import GEN_CLOSED, getgeneratorstate
 from msgspec.structs import replace
 
 from maint.cli import run_key
-from maint.cli.after_run import Ending, after_run, planned, tell_start
+from maint.cli.after_run import Ending, after_run, planned, tell_start, tell_takeover
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, limited, opened
 from maint.cli.options import Flags
@@ -118,7 +118,7 @@ def prepared(
     """
     key = run_key.asked(flags, text)
     if key:
-        _learn(flags, site, screen)
+        _learn(flags, site, screen, flags.run_key)
     if past := run_key.earlier(site, key):
         return _again(flags, site, screen, past)
     limit, begun = limit_of(flags), site.clock.monotonic()
@@ -216,13 +216,14 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
             show_output(site, screen, journal.find(site.state, past.id))
 
 
-def _learn(flags: Flags, site: ConfiguredSite, screen: Screen) -> None:
-    """Learn of runs that other machines began; a dry run knows those that are known here."""
+def _learn(flags: Flags, site: ConfiguredSite, screen: Screen, key: str = "") -> None:
+    """Learn of runs that other machines began, or did under a key; a dry run knows those that are known here."""
     if site.settings.shared_state_key is None or flags.dry_run:
         return
     doing = "learning of runs"
-    with site_lock(site.state, site.settings.name, doing, site.clock), only_one(site, doing, screen.say):
+    with site_lock(site.state, site.settings.name, doing, site.clock), only_one(site, doing, screen.say, key):
         pass
+    tell_takeover(site, screen)
 
 
 def _taken_up(

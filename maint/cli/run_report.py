@@ -12,7 +12,7 @@ from maint.model.events import Outcome
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
 from maint.model.plan import Action, Phase
-from maint.report.run import Attempt, Back, Line, RunReport
+from maint.report.run import Attempt, Back, Hook, Line, RunReport
 
 _LEFT = {
     "disaster-recovery": (
@@ -56,6 +56,7 @@ def report_of(past: RunState) -> RunReport:
         waived=str(past.options.get("no_safety_net") or ""),
         version=past.version,
         attempts=[Attempt(one.began, one.actor, one.ended, one.state or "killed") for one in past.attempts],
+        hooks=[Hook(one.hook, one.command, one.problem, one.at) for one in past.hooks],
         back=back_of(past),
     )
 

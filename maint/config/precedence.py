@@ -96,7 +96,7 @@ class Settings:
         self._loaded = loaded
         self._environ = environ
         self._looked = looked
-        self._site = flags.site or environ.get("MAINT_SITE") or None
+        self.chosen = flags.site or environ.get("MAINT_SITE") or None
         self._state = (flags.state, "the command") if flags.state else (environ.get("MAINT_STATE"), "MAINT_STATE")
         self.output = flags.output or environ.get("MAINT_OUTPUT") or None
         self.color = flags.color or environ.get("MAINT_COLOR") or None
@@ -144,7 +144,7 @@ class Settings:
             Invalid: there is no configuration, or several sites to choose from.
         """
         loaded = self._required()
-        chosen = name or self._site or _only(self.names)
+        chosen = name or self.chosen or _only(self.names)
         if chosen is None:
             raise Invalid(
                 "several sites are configured", detail=[", ".join(self.names)], hint="choose one: --site NAME"

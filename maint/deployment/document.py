@@ -70,10 +70,10 @@ def parse(content: bytes) -> Document:
 
 
 class _Whole(Nobody):
-    # A target for which nothing is too long.
+    # A target for which nothing is too long: it is given one value, and that is an object.
     document: Document
 
-    def value(self, _: str, value: Any, /) -> None:  # Any: what the reader gives out first is an object
+    def value(self, _: str, value: Any, /) -> None:
         self.document = value
 
 

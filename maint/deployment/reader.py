@@ -245,16 +245,16 @@ class Reader:
 
 
 class Nobody:
-    """A target that takes no notice."""
+    """A target that nothing reaches."""
 
-    def value(self, key: str, value: Any, /) -> None:
-        """Take a member."""
+    def value(self, _: str, value: Any, /) -> None:
+        """Take nothing."""
 
     def begin(self, key: str, bracket: str) -> None:
-        """Take a beginning."""
+        """Take nothing."""
 
     def end(self) -> None:
-        """Take an end."""
+        """Take nothing."""
 
 
 _NO_EXPORT = "an error page of a proxy, or a server that is still starting, looks like this: ask it again later"

@@ -26,13 +26,23 @@ class FaultForm(Form):
     fault: str = Field(description="a fault's name; `maint lab break --list` shows them")
 
 
+class BeforeForm(Form):
+    """A playbook that was run before; it must have ended with 0 or 7."""
+
+    playbook: str = Field(description="a shipped playbook's name, or a path from the test's folder to a .yaml file")
+    set_: dict[str, Scalar | list[Scalar]] = Field(
+        default_factory=dict, alias="set", description="values of its parameters"
+    )
+
+
 class WorldForm(Form):
     """The lab in which the playbook is tried."""
 
     deployment: str | None = Field(None, description="an export of a manager, from the test's folder; else the example")
     fresh: bool = Field(False, description="a server just installed")
     backed_up: bool = Field(False, description="a restorable snapshot is taken first")
-    lost: bool = Field(False, description="the manager's database is lost, after that snapshot")
+    after: list[BeforeForm] = Field(default_factory=list, description="playbooks that were run before, in order")
+    lost: bool = Field(False, description="the manager's database is lost, after all that")
     virtual_clusters: list[str] = Field(default_factory=list, description="further, empty virtual clusters")
     switches: dict[str, str | int | float] = Field(
         default_factory=dict, description="behaviours; `maint help lab` lists them"

@@ -64,6 +64,15 @@ class Attempt(msgspec.Struct):
     state: str = ""
 
 
+class RanHook(msgspec.Struct, frozen=True):
+    """A program of the site that ran around a run."""
+
+    hook: str  # before_run, after_run or on_failure
+    command: str
+    problem: str  # "" where it ended well
+    at: str
+
+
 class RunState(msgspec.Struct):
     """A run as its journal says."""
 
@@ -84,6 +93,7 @@ class RunState(msgspec.Struct):
     # what the operator answered on resume, by branch
     answers: dict[str, dict[str, Json]] = msgspec.field(default_factory=dict)
     attempts: list[Attempt] = msgspec.field(default_factory=list)  # the first too
+    hooks: list[RanHook] = msgspec.field(default_factory=list)
     idle: float = 0.0  # seconds between its attempts
     last: str = ""  # when its last line with a time was written
     damage: str = ""  # what is wrong with its journal; empty where nothing is
@@ -338,6 +348,9 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
         past.ended, past.detail, past.at = str(line["state"]), str(line.get("detail", "")), str(line.get("time", ""))
         past.attempts[-1].ended, past.attempts[-1].state = past.at, past.ended
         past.to_do, past.needs = ([str(item) for item in _listed(line, key)] for key in ("to_do", "needs"))
+    elif what == "hook":
+        words = " ".join(str(word) for word in _listed(line, "command"))
+        past.hooks.append(RanHook(str(line["hook"]), words, str(line["problem"]), str(line["time"])))
     elif isinstance(index, int):
         _take_action(past, index, line)
     past.last = str(line.get("time") or past.last)
@@ -389,7 +402,7 @@ def unreadable(state: Path) -> list[Path]:
     """Return the files among the journals that cannot be read as such, though they have a whole first line."""
     readable = {path for path, _ in _readable(state)}
     others = [path for path in sorted((state / RUNS).glob("*.jsonl")) if path not in readable]
-    return [path for path in others if b"\n" in path.read_bytes()]
+    return [path for path in others if not path.is_file() or b"\n" in path.read_bytes()]
 
 
 def unfinished(state: Path) -> list[RunState]:

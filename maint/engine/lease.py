@@ -15,6 +15,7 @@ import msgspec
 
 from maint.config.actor import user
 from maint.errors import DeadlinePassed, Locked, MaintError, Refused, StoreFailed, WorkFailed
+from maint.files import Damaged, decoded
 from maint.model.formatting import show_duration
 from maint.ports import Clock, Store, StoreSight
 from maint.retry import delays
@@ -117,8 +118,8 @@ def _name(site: str, number: int) -> str:
 
 def _claim(content: bytes, where: str) -> Claim:
     try:
-        return msgspec.json.decode(content, type=Claim)
-    except msgspec.DecodeError as error:
+        return decoded(content, Claim)
+    except Damaged as error:
         raise Refused(
             f"{where} says nothing of who works on the site: {error}",
             hint="find out who wrote it; where no run is at work on any machine, remove that file",

@@ -33,24 +33,27 @@ def repeated(
     retry = action.retry
     try:
         with clock.limit(action.timeout):
-            for pause in delays(retry.pause, retry.longest, factor=retry.backoff):
+            pauses = delays(retry.pause, retry.longest, factor=retry.backoff)
+            while True:
                 result = yield from _tried(action, clock, attempt, None)
                 if holds(action.until, {**values, "result": result.value}):
                     return result
                 seen = (str(result.value) if result.value is not None else result.detail)[:_SHOWN]
+                pause = next(pauses)
                 yield f"not yet `{action.until}`, looking again in {show_duration(pause)}"
                 clock.sleep(pause)
     except DeadlinePassed as error:
         waited = show_duration(clock.monotonic() - began)
         error.detail = (f"waited {waited} until `{action.until}`: {action.summary}", f"last seen: {seen}")
         raise
-    raise AssertionError("delays do not end")
 
 
 def _tried(action: Action, clock: Clock, attempt: Attempt, limit: float | None) -> Generator[str, None, Result]:
     attempts = action.retry.attempts if action.effect is Effect.READ else 1
     pauses = delays(action.retry.pause, action.retry.longest, factor=action.retry.backoff)
-    for number in range(1, attempts + 1):
+    number = 0
+    while True:
+        number += 1
         try:
             with clock.limit(limit):
                 return (yield from attempt())
@@ -64,7 +67,6 @@ def _tried(action: Action, clock: Clock, attempt: Attempt, limit: float | None) 
                 raise
             yield f"try {number} of {attempts}: {error.message}"
             clock.sleep(next(pauses))
-    raise AssertionError("a retry loop ends by returning or raising")
 
 
 def _waited_for(action: Action) -> tuple[str, ...]:

@@ -7,15 +7,16 @@ from functools import partial
 from pathlib import Path
 
 from maint.config.actor import actor
-from maint.engine import hooks
+from maint.engine import hooks, takeovers
 from maint.engine import journal as journals
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
 from maint.engine.lock import is_held, site_lock
 from maint.engine.run import Runner
 from maint.engine.run_conflicts import refuse_conflicting
-from maint.engine.shared_runs import SharedRuns, shared_runs
+from maint.engine.shared_runs import SharedRuns, shared_runs, taken
 from maint.errors import Locked, PartlyDone, Refused, WorkFailed
+from maint.files import sweep
 from maint.model.events import Event
 from maint.model.formatting import show_time
 from maint.model.json import Json
@@ -25,6 +26,8 @@ from maint.snapshots.in_progress import owner
 from maint.snapshots.records import begin_restore, end_restore
 from maint.steps.manager.window import Window, close, remembered
 from maint.steps.snapshots.retention import RESTORING
+
+_DEAD = 3600.0  # seconds after which nobody writes on a file of ours any more
 
 
 class RunSession:
@@ -72,6 +75,7 @@ class RunSession:
             return
         doing = f"playbook {self._plan.source}" + (f", taking up run {self._past.id}" if self._past else "")
         with site_lock(self._site.state, self._plan.site, doing, self._site.clock):
+            sweep(self._site.state, self._site.clock.now().timestamp() - _DEAD)
             yield from self._leased(doing)
 
     def _refuse_overtaken(self) -> None:
@@ -92,9 +96,9 @@ class RunSession:
             self._shared = shared_runs(self._site)
         try:
             if self._lease is not None:
-                yield from self._lease.take()
+                yield from taken(self._site, self._lease)
             if self._shared is not None:
-                yield from self._shared.sync()
+                yield from self._shared.sync(str(self._options.get("run_key") or ""))
             self._refuse_overtaken()
             if self._shared is not None:
                 self._shared.follow(self._past)
@@ -117,7 +121,7 @@ class RunSession:
             self.run_id = journal.id
             if self._lease is not None:
                 self._lease.works_on(journal.id)
-                _tell_of_takeover(journal, self._lease, self._site)
+                _tell_of_takeover(journal, self._site)
             told = partial(self._tell, journal.id)
             runner = Runner(self._plan, self._site, journal, self._past, *self._limit, lease=self._lease, told=told)
             if stored:
@@ -179,9 +183,11 @@ class RunSession:
         return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
 
 
-def _tell_of_takeover(journal: Journal | NullJournal, lease: Lease, site: Site) -> None:
-    if (row := lease.taken_over) is not None:
-        journal.write("lease", time=site.clock.now().isoformat(), taken_over=str(row.claim), number=row.number)
+def _tell_of_takeover(journal: Journal | NullJournal, site: Site) -> None:
+    one = takeovers.last(site.state)  # by this run, or by what looked for it
+    if one is not None and not one.journaled:
+        journal.write("lease", time=one.at, taken_over=one.holder, number=one.number)
+        takeovers.mark(site.state, one, journaled=True)
 
 
 def _hold(site: Site, snapshots: Collection[str], run: str) -> Iterator[str]:

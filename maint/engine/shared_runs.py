@@ -4,17 +4,20 @@ A run is a row of pieces, `<site>/runs/<run>/<number>`, each with what the journ
 one before. `<run>.shared` beside the journal says up to which piece this machine knows it.
 """
 
+import hashlib
 import hmac
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
 from maint import files
 from maint.engine import journal as journals
+from maint.engine import takeovers
 from maint.engine.journal import RUNS, RunState
 from maint.engine.lease import Lease
 from maint.errors import Invalid, Refused, UsageError
@@ -26,6 +29,8 @@ from maint.snapshots.in_progress import owner
 _WITH_RUNS = ("window.json", "host-files.json", "begun", "vc-undo", "setting-undo", "user-secrets")
 _UNDO = re.compile(r"[0-9a-f]{32}")
 _DIGITS = 8
+_KEYS = "keys"  # folder of what was done under a `--run-key`
+_KEYS_STAY = timedelta(days=30)
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -131,14 +136,48 @@ class SharedRuns:
 
     def end(self, run: str) -> None:
         """Forget a run that nobody takes up any more: its end is told, then its pieces go, the first one first."""
+        self._remember_done(run)
         if self._pieces(run):
             self.push(run)
         for number in sorted(self._pieces(run)):
             self._store.remove(self._name(run, number))
         files.remove(self._marked(run))
 
-    def sync(self) -> Iterator[str]:
-        """Take in what other machines did since, and tell what was found; the caller holds the lock and the lease."""
+    def _remember_done(self, run: str) -> None:
+        """Let other machines know what was done under a `--run-key`, for a month; what lies there longer goes."""
+        past = self._found(run)
+        key = str(past.options.get("run_key") or "") if past is not None else ""
+        if past is None or past.state != "done" or not key:
+            return
+        with suppress(FileExistsError):
+            journal = (self._state / RUNS / f"{run}.jsonl").read_bytes()
+            self._sealed.write(f"{self._of_key(key)}/{run}", journal)
+        oldest = f"{self._site.clock.now() - _KEYS_STAY:%Y%m%dT%H%M%S}"  # as the ids of runs begin
+        for name in list(self._store.names(f"{self._site.settings.name}/{_KEYS}")):
+            if name.rpartition("/")[2] < oldest:
+                self._store.remove(name)
+
+    def _learn_done(self, key: str) -> Iterator[str]:
+        for name in sorted(self._store.names(self._of_key(key))):
+            run = name.rpartition("/")[2]
+            path = self._state / RUNS / f"{run}.jsonl"
+            if not path.exists() and not _leads_out(run):
+                content = self._sealed.read(name)
+                files.make_folder(path.parent)
+                files.replace(path, content)
+                yield f"run {run} of another machine is known here now"
+
+    def _of_key(self, key: str) -> str:
+        return f"{self._site.settings.name}/{_KEYS}/{hashlib.sha256(key.encode()).hexdigest()}"
+
+    def sync(self, key: str = "") -> Iterator[str]:
+        """Take in what other machines did since, and tell what was found; the caller holds the lock and the lease.
+
+        Args:
+            key: the `--run-key` of a command; what was done under it elsewhere is learnt, too.
+        """
+        if key:
+            yield from self._learn_done(key)
         there = self._all()
         for run, numbers in sorted(there.items()):
             mark = self._known_up_to(run)
@@ -163,8 +202,8 @@ class SharedRuns:
 
     def _drop_window(self, run: str) -> None:
         path = self._state / "window.json"
-        with suppress(FileNotFoundError, msgspec.DecodeError):
-            if msgspec.json.decode(path.read_bytes())["run"] == run:
+        with suppress(files.Damaged):
+            if (files.load(path, dict[str, object]) or {}).get("run") == run:
                 files.remove(path)
 
     def _take_in(self, run: str, number: int, *, anew: bool) -> None:
@@ -189,7 +228,7 @@ class SharedRuns:
         """Return the journal, the files, the undo objects and what is gone, of all pieces one after another."""
         journal, kept, undo, gone = b"", dict[str, bytes](), dict[str, bytes](), set[str]()
         for number in sorted(self._pieces(run)):
-            piece = msgspec.json.decode(self._sealed.read(self._name(run, number)), type=Piece)
+            piece = self._piece(run, number)
             journal = journal[: piece.at] + piece.journal
             kept |= piece.files
             undo |= piece.undo
@@ -202,6 +241,15 @@ class SharedRuns:
                 hint="find out who has the key of the shared state; then move that run's folder away",
             )
         return journal, kept, undo, gone
+
+    def _piece(self, run: str, number: int) -> Piece:
+        try:
+            return files.decoded(self._sealed.read(self._name(run, number)), Piece)
+        except files.Damaged as error:
+            raise Refused(
+                f"{self._name(run, number)} in {self._store.location} cannot be read: {error}",
+                hint="is it of a later version of maint? Take the run up with that one",
+            ) from None
 
     def _present(self) -> Iterator[tuple[str, object]]:
         for top in (*_WITH_RUNS, "undo"):
@@ -248,7 +296,7 @@ class SharedRuns:
     def _known_up_to(self, run: str) -> int:
         try:
             return int(self._marked(run).read_text())
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):  # all is taken in again
             return 0
 
 
@@ -274,8 +322,15 @@ def shared_runs(site: Site) -> SharedRuns | None:
     return SharedRuns(site, site.shared, site.secrets.resolve(site.settings.shared_state_key))
 
 
+def taken(site: Site, lease: Lease) -> Iterator[str]:
+    """Take the lease; yield words on it, and keep that it was taken over until that is told."""
+    yield from lease.take()
+    if lease.taken_over is not None:
+        takeovers.keep(site.state, lease.taken_over, site.clock.now())
+
+
 @contextmanager
-def only_one(site: Site, doing: str, tell: Callable[[str], None]) -> Iterator[SharedRuns | None]:
+def only_one(site: Site, doing: str, tell: Callable[[str], None], key: str = "") -> Iterator[SharedRuns | None]:
     """Be the only machine that works on the site while the block lasts, and know what the others did.
 
     The caller holds the site's lock. Nothing happens where no state is shared.
@@ -283,16 +338,17 @@ def only_one(site: Site, doing: str, tell: Callable[[str], None]) -> Iterator[Sh
     Args:
         doing: what for, in the words of a machine that finds the lease taken.
         tell: is told what is waited for, and what was found.
+        key: the `--run-key` whose run is looked for.
     """
     if site.shared is None:
         yield None
         return
     lease = Lease(site.shared, site.settings.name, site.clock, owner(site), doing)
     try:
-        for words in lease.take():
+        for words in taken(site, lease):
             tell(words)
         runs = shared_runs(site)
-        for words in runs.sync() if runs else ():
+        for words in runs.sync(key) if runs else ():
             tell(words)
         yield runs
     finally:

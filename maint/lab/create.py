@@ -11,8 +11,8 @@ from maint.lab import pki
 from maint.lab.control import MADE_FROM
 from maint.lab.files import write_whole
 from maint.lab.http.ports import free_port
-from maint.lab.manager import host_files, simulator
-from maint.lab.manager.document import Doc, announced, dumps, hosts, recorded_at, release, settings
+from maint.lab.manager import host_files, kerberos, simulator
+from maint.lab.manager.document import Doc, announced, clusters, dumps, hosts, recorded_at, release, settings
 from maint.lab.manager.license import make_license
 from maint.lab.manager.load import Options
 from maint.lab.virtual_clusters.create import domain_of, plan
@@ -25,12 +25,14 @@ def found(folder: Path, options: Options, chance: random.Random | None) -> None:
     made = simulator.create(folder, options, chance)
     manager, loaded = made.simulator, made.loaded
     blueprint, switches = loaded.blueprint, loaded.world.switches
-    names = _host_names(blueprint)
+    names, named = _host_names(blueprint), settings(blueprint)
+    kdc, kdc_password = kerberos.account(named)
     identity, recipient = pki.age_key()
     secret_files = {
         "password": loaded.password.encode(),
         "bootstrap-password": b"admin",
         "identity": f"{identity}\n".encode(),
+        "kdc-password": kdc_password.encode(),
         "license.txt": make_license("Laboratory", _LICENSE_DAYS, datetime.now(UTC)),
         "blueprint.json": dumps(blueprint).encode(),
     }
@@ -48,7 +50,8 @@ def found(folder: Path, options: Options, chance: random.Random | None) -> None:
     facts = {
         "plain_port": manager.server.plain_port,
         "tls_port": manager.server.tls_port,
-        "tls": options.fresh or settings(blueprint).get("WEB_TLS", "").lower() == "true",
+        "kdc": kdc if any(kerberos.secured(cluster) for cluster in clusters(blueprint)) else "",
+        "tls": options.fresh or named.get("WEB_TLS", "").lower() == "true",
         "ssh": options.ssh,
         "ssh_ports": {name: options.ssh_ports.get(name) or free_port() for name in names} if options.ssh else {},
         "username": loaded.username,

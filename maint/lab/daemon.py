@@ -22,6 +22,7 @@ from maint.lab.switches import UnknownSwitch
 from maint.lab.virtual_clusters.create import BadName
 from maint.lab.virtual_clusters.info import found_again, lose
 
+_LOOKS_AGAIN = 0.05  # seconds until the order to stop is seen
 Words = dict[str, Any]  # Any: one order or its answer, as JSON
 
 
@@ -35,7 +36,6 @@ class Orders(socketserver.ThreadingTCPServer):
         self.lab, self.stop, self.token = lab, stop, secrets.token_hex(16)
 
     def obey(self, order: str, words: Words) -> Words:
-        """Carry out an order and return its answer."""
         lab = self.lab
         if order == "ping":
             return {"up": True}
@@ -96,7 +96,7 @@ def main(folder: Path) -> None:
         signal.signal(number, lambda *_: ended.set())
     found_again(folder / "vc")
     with Lab(folder, Options(**words)) as lab, Orders(lab, ended.set) as orders:
-        threading.Thread(target=orders.serve_forever, daemon=True).start()
+        threading.Thread(target=orders.serve_forever, args=(_LOOKS_AGAIN,), daemon=True).start()
         access = {"port": orders.server_address[1], "token": orders.token, "pid": os.getpid()}
         write_whole(folder / CONTROL, json.dumps(access).encode(), 0o600)
         ended.wait()

@@ -36,12 +36,10 @@ class Pair(msgspec.Struct, frozen=True):
 
     @property
     def pem(self) -> bytes:
-        """The certificate, PEM."""
         return self.certificate.public_bytes(_PEM)
 
     @property
     def der(self) -> bytes:
-        """The certificate, DER."""
         return self.certificate.public_bytes(serialization.Encoding.DER)
 
 

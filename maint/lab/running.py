@@ -129,7 +129,6 @@ class Lab:
         return cleared
 
     def switch(self, name: str, value: str) -> None:
-        """Choose a behaviour from now on."""
         with self.world.lock:
             chosen = {**self.world.switches.chosen, name: value}
             self.world.switches = type(self.world.switches)(chosen)
@@ -141,11 +140,9 @@ class Lab:
 
     @property
     def manager_host(self) -> str:
-        """The name of the host that the manager runs on."""
         return str(next(iter(self._facts["hosts"])))
 
     def status(self) -> dict[str, Any]:
-        """Return what scripts may know of a running lab."""
         first = self._facts["ssh_ports"].get(self.manager_host, 0)
         return {
             "running": True,

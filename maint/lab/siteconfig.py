@@ -12,6 +12,7 @@ SITE = "lab"
 
 def config(folder: Path, facts: Mapping[str, Any], bundle: Path, virtual_clusters: list[Doc] | None) -> Doc:
     """Return the configuration of a lab from the facts in its `lab.json`, its one site being `SITE`."""
+    kdc = {"username": facts.get("kdc"), "password": f"file:{folder / 'kdc-password'}"}
     site: Doc = {
         "manager": {
             "host": "127.0.0.1",
@@ -23,6 +24,7 @@ def config(folder: Path, facts: Mapping[str, Any], bundle: Path, virtual_cluster
             **({"ca": str(bundle)} if facts.get("tls", True) else {}),  # without TLS there is nothing to verify
             "api": {"clusters": f"v{min(45, facts['api'])}", "deployment": f"v{facts['recorded_at']}"},
             "license": str(folder / "license.txt"),
+            **({"kdc": kdc} if facts.get("kdc") else {}),
         },
         "ssh": {
             "user": "root",

@@ -1,11 +1,16 @@
-"""JSON values: their type, and the one canonical spelling that digests are made from."""
+"""JSON values: their type, a time within them, and the one canonical spelling that digests are made from."""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from datetime import datetime
+from typing import Annotated, TypeAlias
+
+import msgspec
 
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]  # in files of ours: one that says its zone
 
 
 def canonical(value: Json) -> bytes:

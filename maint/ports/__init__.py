@@ -127,7 +127,7 @@ class ManagerSight(Protocol):
         """Return the names of a service's role config groups."""
 
     def settings_of(self, place: Place) -> Sequence[Setting]:
-        """Return all settings that a place knows, set or not; secrets read REDACTED where the manager redacts."""
+        """Return all settings that a place knows, none where it is gone; secrets are REDACTED where it redacts."""
 
     def commands_of(self, place: Place) -> Sequence[Command]:
         """Return what runs now on a place itself; nothing for a host, whose commands are not listed."""

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from maint.report.troubles import FAIL, OK, WARN, state_of, troubles
 MODE = 0o640  # nothing in it is secret, and not everybody's business
 SIGNS = {"pass": "✓", "warn": "!", "fail": "✗", "error": "?", "skip": "\u2013"}
 _ROWS = 200  # of a table; older rows are counted
+_DAY = 86_400.0  # seconds
+_HEAD = 200  # bytes of a page within which it says what it was written of
 _COLUMNS = 8  # of a matrix, so that it fits a phone
 Values = Mapping[str, object]
 
@@ -34,7 +38,7 @@ def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, str], now: dat
         OSError: the folder cannot be written.
     """
     for day in site.days:
-        _write(folder / f"{site.name}-{day.page}", "page-changes.html.j2", _day(site, day, now))
+        _write_day(folder / f"{site.name}-{day.page}", site, day, now)
     path = folder / f"{site.name}.html"
     _write(path, "page-site.html.j2", _site(site, drawn, now))
     return path
@@ -62,19 +66,32 @@ def write_estate(folder: Path, sites: Sequence[SiteFacts], unseen: Sequence[str]
     return path
 
 
+def _write_day(path: Path, site: SiteFacts, day: Day, now: datetime) -> None:
+    """Write the page of a day, unless it stands there and would say the same."""
+    at = moment(day.at, now, whole_days=True)
+    said = f"{maint.__version__} {site.name} {at['words']} {day.before} {len(day.changes)} {day.problem}"
+    mark = f"<!-- {sha256(said.encode()).hexdigest()} -->"
+    with suppress(OSError), path.open("rb") as file:
+        if mark.encode() in file.read(_HEAD):
+            return
+    _write(path, "page-changes.html.j2", {**_day(site, day, now), "at": at, "mark": mark})
+
+
 def _write(path: Path, template: str, values: Values) -> None:
-    files.replace(path, from_file(template, dict(values), html=True).encode("utf-8", "replace"), mode=MODE)
+    text = from_file(template, dict(values), html=True)
+    files.replace(path, text.encode("utf-8", "replace"), mode=MODE, durable=False)
 
 
 def _frame(now: datetime) -> dict[str, object]:
     return {"written": moment(now, now), "version": maint.__version__, "signs": SIGNS}
 
 
-def moment(at: datetime | None, now: datetime) -> Values:
-    """Return a time in the reader's words with the exact one beside."""
+def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> Values:
+    """Return a time in the reader's words with the exact one beside; beyond a day `whole_days` may do."""
     if at is None:
         return {"words": "never", "exact": "", "iso": ""}
     away = (now - at).total_seconds()
+    away = away // _DAY * _DAY if whole_days and away > _DAY else away
     words = "now" if abs(away) < 1 else f"{show_duration(away)} ago" if away > 0 else f"in {show_duration(-away)}"
     return {"words": words, "exact": f"{at:%Y-%m-%d %H:%M} UTC", "iso": at.isoformat()}
 
@@ -165,7 +182,7 @@ def _day(site: SiteFacts, day: Day, now: datetime) -> dict[str, object]:
         for place, found in groupby(ordered, key=lambda one: (one.cluster, one.service, one.group))
     ]
     return {
-        **_frame(now), "name": site.name, "before": day.before, "after": day.after, "at": moment(day.at, now),
+        **_frame(now), "name": site.name, "before": day.before, "after": day.after,
         "groups": groups, "count": show_count(len(day.changes), "change"), "problem": day.problem,
     }  # fmt: skip
 

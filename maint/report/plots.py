@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from maint.model.json import Json
 from maint.report.site_facts import AUDIT_ONLY, DAMAGED, KINDS, OTHER, RESTORABLE, SiteFacts
 
+# Labels are what takes long to draw: each is measured.
 MARKS = 400  # of a plot, the newest
 LACKING = "there are no plots: `pip install 'maint[page]'` brings what draws them"
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"  # a name that the library knows; nothing is fetched
@@ -20,7 +21,7 @@ _AXIS: Json = {
     "labelColor": _TEXT, "titleColor": _TEXT, "domainColor": _LINE, "tickColor": _LINE, "gridColor": _LINE,
     "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
 }  # fmt: skip
-_TIME: Json = {"field": "at", "type": "temporal", "title": None, "axis": {"tickCount": 5, "labelOverlap": True}}
+_TIME: Json = {"field": "at", "type": "temporal", "title": None, "axis": {"tickCount": 3, "labelOverlap": True}}
 
 
 def available() -> bool:
@@ -84,7 +85,7 @@ def _series(points: Sequence[tuple[datetime, float | None]], title: str, mark: J
     if not points:
         return None
     values: list[Json] = [{"at": at.isoformat(), "value": value} for at, value in points[-MARKS:]]
-    height: Json = {"field": "value", "type": "quantitative", "title": title, "axis": {"tickCount": 4}}
+    height: Json = {"field": "value", "type": "quantitative", "title": title, "axis": {"tickCount": 3}}
     return {"height": 110, "data": {"values": values}, "mark": mark, "encoding": {"x": _TIME, "y": height}}
 
 

@@ -43,6 +43,15 @@ class Attempt(msgspec.Struct, frozen=True):
     state: str
 
 
+class Hook(msgspec.Struct, frozen=True):
+    """A program of the site that ran before or after."""
+
+    hook: str
+    command: str
+    problem: str  # "" where it ended well
+    at: str
+
+
 class RunReport(msgspec.Struct, frozen=True):
     """All that the report of a run says."""
 
@@ -58,6 +67,7 @@ class RunReport(msgspec.Struct, frozen=True):
     waived: str = ""  # why the backup guards were lifted
     version: str = ""  # of maint that began it
     attempts: Sequence[Attempt] = ()  # the first, and each that took it up
+    hooks: Sequence[Hook] = ()
     back: Sequence[Back] = ()  # of a run that brings several parts back, how each came
 
     def to_json(self) -> dict[str, Json]:
@@ -79,6 +89,7 @@ class RunReport(msgspec.Struct, frozen=True):
             "lists": {heading: list(items) for heading, items in self.lists.items()},
             "version": self.version,
             "attempts": [{name: getattr(one, name) for name in Attempt.__struct_fields__} for one in self.attempts],
+            "hooks": [{name: getattr(one, name) for name in Hook.__struct_fields__} for one in self.hooks],
             "no_safety_net": self.waived,
             "back": [{name: getattr(part, name) for name in Back.__struct_fields__} for part in self.back],
         }

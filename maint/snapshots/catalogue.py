@@ -1,7 +1,7 @@
 """Find the snapshots of a site; a damaged one is listed with its problem: hidden, it would be missed too late."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from difflib import get_close_matches
 
 import msgspec
@@ -11,7 +11,7 @@ from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.in_progress import end, newest_seen, unfinished
+from maint.snapshots.in_progress import ABANDONED, end, newest_seen, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged, decode, is_id, time_of
 from maint.snapshots.parts import listing, read_signed
 from maint.snapshots.records import BYTES, PRUNE, Drill, Hold, Record, drills_in, held, moment, read_kinds, read_records
@@ -19,7 +19,6 @@ from maint.snapshots.records import BYTES, PRUNE, Drill, Hold, Record, drills_in
 _NAMED = 3  # how many snapshots are named with why they are not offered
 _UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
 LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
-ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
 
 
 class Verified(msgspec.Struct, frozen=True):

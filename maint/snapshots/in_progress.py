@@ -5,6 +5,7 @@ no lock: `<site>/under-way/<id>-<owner>` while files of virtual clusters are bei
 """
 
 import json
+import re
 import secrets
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,14 +53,10 @@ def newest_seen(sight: Sight) -> str:
 
 def _seen(sight: Sight) -> Mapping[str, str]:
     path = _seen_path(sight)
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as problem:
-        found = str(problem)
-    if isinstance(found, dict) and all(isinstance(one, str) and is_id(one) for one in found.values()):
-        return found
+    with suppress(files.Damaged):
+        found = files.load(path, dict[str, str]) or {}
+        if all(map(is_id, found.values())):
+            return found
     raise Invalid(
         f"{path} is damaged: which snapshots this machine has seen is unknown",
         hint="look with `maint backup list` whether the newest snapshots are there, then remove this file",
@@ -70,7 +67,7 @@ def _seen_path(sight: Sight) -> Path:
     return sight.settings.state / "seen.json"
 
 
-_ABANDONED = timedelta(hours=24)  # no run takes that long, whatever machine it runs on
+ABANDONED = timedelta(hours=24)  # what is older belongs to a run that died: none takes that long, on any machine
 
 
 @contextmanager
@@ -101,13 +98,13 @@ def _folder(sight: Sight) -> str:
 
 
 def _is_ours(sight: Sight, name: str) -> bool:
-    path = _identity(sight)
-    return path.is_file() and name.endswith(f"-{path.read_text()}")
+    own = _owner(sight)
+    return own is not None and name.endswith(f"-{own}")
 
 
 def _is_old(sight: Sight, name: str) -> bool:
     try:
-        return sight.clock.now() - time_of(name.rpartition("/")[2]) > _ABANDONED
+        return sight.clock.now() - time_of(name.rpartition("/")[2]) > ABANDONED
     except ValueError:  # none of ours: nobody knows how old it is
         return False
 
@@ -115,13 +112,28 @@ def _is_old(sight: Sight, name: str) -> bool:
 def owner(site: Site) -> str:
     """Return what tells this state folder from all others, since containers share names of machines and paths."""
     files.create(_identity(site), secrets.token_hex(8).encode())
-    return _identity(site).read_text()
+    return _owner(site) or ""
 
 
 def is_own(sight: Sight, name: str) -> bool:
     """Whether this is what tells this very state folder from all others."""
+    return _owner(sight) == name
+
+
+def _owner(sight: Sight) -> str | None:
     path = _identity(sight)
-    return path.is_file() and path.read_text() == name
+    try:
+        found = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        found = str(error).encode()
+    if re.fullmatch(b"[0-9a-f]{16}", found):
+        return found.decode()
+    raise Invalid(
+        f"{path} is damaged: what this state folder left in the stores is not known as its own",
+        hint="where no other run is at work on this site, remove it; the next run makes another",
+    )
 
 
 def _identity(sight: Sight) -> Path:

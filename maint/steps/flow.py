@@ -16,7 +16,7 @@ from maint.config.actor import actor
 from maint.config.fields import Wait
 from maint.config.suggestions import meant
 from maint.errors import Invalid, Refused, TimedOut, Unfinished, WorkFailed
-from maint.files import create
+from maint.files import Damaged, create, load
 from maint.model.formatting import show_count, show_duration, show_time
 from maint.model.json import Json
 from maint.model.notice import Kind, Notice
@@ -56,10 +56,16 @@ def answer(state: Path, run: str, token: str, said: Approval) -> None:
 
 
 def answered(state: Path, run: str, token: str) -> Approval | None:
-    """Return what somebody said to a question, None while nobody has."""
-    with suppress(FileNotFoundError, msgspec.DecodeError):  # one that is not whole is none
-        return msgspec.json.decode(_place(state, run, token).read_bytes(), type=Approval)
-    return None
+    """Return what somebody said to a question, None while nobody has; Refused where the answer is damaged."""
+    place = _place(state, run, token)
+    try:
+        return load(place, Approval)
+    except Damaged as error:
+        raise Refused(
+            f"the answer {place} cannot be read",
+            detail=[str(error)],
+            hint=f"remove it, answer anew with `maint playbook approve {run}`, then `maint playbook resume {run}`",
+        ) from None
 
 
 class ApproveArguments(Arguments):
@@ -80,7 +86,6 @@ class Approve(Step[ApproveArguments]):
     late = frozenset({"question"})
 
     def plan(self, args: ApproveArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it."""
         limit = show_duration(args.within)
         yield self.action("this run", f"ask a person, for at most {limit}: {args.question}", args.model_dump())
 
@@ -209,7 +214,6 @@ class Notify(Step[NotifyArguments]):
         yield self.action("this run", f"tell {', '.join(args.to or known)}: {args.message}", args.model_dump())
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Tell, once in all attempts of a run."""
         yield from ()
         if work.noted("told"):
             return unchanged("an earlier attempt told it")
@@ -253,7 +257,6 @@ class Pause(Step[PauseArguments]):
         yield self.action("this run", f"wait {words}", args.model_dump())
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Wait until the moment that the first attempt wrote down."""
         args = PauseArguments.model_validate(dict(action.arguments))
         now, noted = site.clock.now(), work.noted("until")
         if noted is None:

@@ -320,6 +320,32 @@ def test_users_and_groups_that_every_host_lacks_are_missing() -> None:
     assert CHECKS["os.users"].judge_all(known)["wn01"].observed == "group hdfs missing, hdfs missing"
 
 
+@pytest.mark.parametrize(
+    ("ports", "state"),
+    [((7180, 7182), WARN), ((7180, 7182, 7183), PASS), ((7182, 7183), PASS), ((7180, 7183), FAIL), ((7180,), FAIL)],
+)
+def test_a_manager_that_listens_without_tls_alone_never_passes(ports: tuple[int, ...], state: State) -> None:
+    said = {"listening": "".join(f"LISTEN 0 50 *:{port} *:*\n" for port in ports), "agent_reach": "tool=nc"}
+    assert CHECKS["cm.ports"].judge(host(said, profiles="M")).state is state
+
+
+@pytest.mark.parametrize(("release", "state"), [
+    ("4.18.0-305.el8.x86_64", FAIL), ("4.18.0-3050.el8.x86_64", PASS), ("5.14.0-70.13.1.el9_0.x86_64", FAIL),
+    ("5.14.0-70.22.1.el9_0.x86_64", PASS),
+])  # fmt: skip
+def test_a_kernel_that_the_matrix_calls_bad_fails(release: str, state: State) -> None:
+    known = site(matrix={"bad_kernels": ["4.18.0-305", "5.14.0-70.13.1"]})
+    assert CHECKS["os.kernel"].judge(host({"uname": f"{release}\nx86_64"}, site=known)).state is state
+
+
+@pytest.mark.parametrize(("jars", "state"), [
+    ("oracle-connector-java\norai18n", PASS), ("oracle-connector-java", WARN), ("orai18n", FAIL), ("", FAIL),
+])  # fmt: skip
+def test_a_driver_of_oracle_without_its_character_sets_is_a_warning(jars: str, state: State) -> None:
+    said = {"db_properties": "com.cloudera.cmf.db.type=oracle", "jdbc": jars}
+    assert CHECKS["jdbc.driver"].judge(host(said, profiles="M")).state is state
+
+
 @pytest.mark.parametrize(("listed", "state"), [(["8.0"], PASS), (["5.7"], FAIL), (None, PASS)])
 def test_a_version_of_mysql_is_held_against_the_support_matrix(listed: list[str] | None, state: State) -> None:
     known = site(matrix=None if listed is None else {"mysql": listed})

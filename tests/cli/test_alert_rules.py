@@ -24,6 +24,7 @@ RAISED = {
     "MaintPartlyDone": ("maint_verb_exit_code{site='prod',verb='backup drill'}", "7x200", {"verb": "backup drill"}),
     "MaintCopyUnreachable": ("maint_copy_reached{site='prod',copy='/b'}", "0x200", {"copy": "/b"}),
     "MaintRedactionWindowOpen": ("maint_redaction_window_open{site='prod'}", "1x200", {}),
+    "MaintLeaseTakenOver": ("maint_lease_taken_over_timestamp_seconds{site='prod'}", "9000x200", {}),
     "MaintNoticeFailed": ("maint_notice_failed{site='prod',notice='chat'}", "1x200", {"notice": "chat"}),
 }
 QUIET = """

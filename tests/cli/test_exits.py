@@ -233,8 +233,6 @@ def test_a_site_that_wants_the_window_gets_it(loaded):
 
 
 def test_another_run_on_the_site_is_exit_6(loaded):
-    with loaded.start("playbook", "resume", "--help"):
-        pass
     from maint.adapters.clock import SystemClock
     from maint.engine.lock import site_lock
 

@@ -159,7 +159,7 @@ def test_on_a_terminal_a_wrong_answer_is_given_again_and_keys_are_believed_by_ye
         "", "",
     ]  # fmt: skip
     ours, theirs = pty.openpty()
-    words = [sys.executable, "-c", "from maint.cli.app import main; main()", "config", "init", "site.yaml"]
+    words = [sys.executable, "-c", "from maint.cli.start import main; main()", "config", "init", "site.yaml"]
     process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(), cwd=here)
     os.close(theirs)
     os.write(ours, "".join(f"{line}\n" for line in typed).encode())

@@ -88,7 +88,8 @@ def test_figures_that_cannot_be_written_stop_nothing(measured):
 def test_alert_rules_speak_of_metrics_that_are_written(measured):
     path = measured.lab.folder / "config.yaml"
     text = path.read_text().replace("    backup:\n", "    backup:\n      copies: [copy]\n", 1)
-    path.write_text(text + "    notify: [{name: chat, exec: {command: [/bin/true]}}]\n")
+    shared = f"    shared_state: {measured.lab.folder}/shared\n"
+    path.write_text(text + shared + "    notify: [{name: chat, exec: {command: [/bin/true]}}]\n")
     measured("backup", "create")
     rules = maint("generate", "alerts", "--max-age", "30h").out
     document = yaml.load(rules, "alerts.yml").data

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.stores.local import LocalStore
+from maint.engine.lease import Lease, Terms
 from maint.engine.lock import site_lock
 from tests.steps.conftest import PASSWORD
 from tests.steps.operator import SITE, Operator
@@ -129,3 +131,36 @@ def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(loaded: Opera
     assert loaded("notify", "test").code == 7
     assert loaded("notify", "test", "nobody").code == 2
     assert loaded("notify", "test", "--dry-run").code == 0
+
+
+def test_a_lease_that_was_taken_over_is_told_once_as_a_failure_and_stands_in_the_metrics(loaded: Operator) -> None:
+    told, shared, figures = listening(loaded), loaded.lab.folder / "shared", loaded.lab.folder / "maint.prom"
+    configured(loaded, f"    shared_state: {shared}\n    metrics: {figures}\n")
+    dead = Lease(LocalStore(shared), SITE, SystemClock(), "dead", "playbook export", Terms(-10.0, 0.0, 0.0))
+    list(dead.take())
+    assert loaded("cluster", "stop", "base", "--yes").code == 0
+    assert loaded("cluster", "stop", "base", "--yes").code == 0
+    assert events(told) == [
+        ("failure", "backup create", 6),
+        ("success", "stop-cluster", 0),
+        ("success", "stop-cluster", 0),
+    ]
+    assert "held by" in json.loads(told.read_text().splitlines()[0])["words"]
+    lines = dict(line.rsplit(" ", 1) for line in figures.read_text().splitlines() if line.startswith("maint_lease"))
+    assert float(lines[f'maint_lease_taken_over_timestamp_seconds{{site="{SITE}"}}']) > 0
+    assert lines[f'maint_lease_held{{site="{SITE}"}}'] == "0"
+
+
+def test_programs_around_a_run_stand_in_its_report(loaded: Operator) -> None:
+    configured(
+        loaded, "    hooks: {before_run: [[/bin/true]], after_run: [[/bin/sh, -c, 'echo \"a | b\" >&2; exit 3']]}\n"
+    )
+    assert loaded("service", "stop", "hive", "--cluster", "base", "--yes").code == 0
+    report = loaded("playbook", "report", "-o", "json").json["report"]
+    ran = [(one["hook"], one["command"], one["problem"]) for one in report["hooks"]]
+    assert ran[0] == ("before_run", "/bin/true", "")
+    assert (ran[1][0], ran[1][2].endswith("ended with status 3; a | b")) == ("after_run", True)
+    folder = loaded.state / "reports"
+    pages = {kind: (folder / f"{report['id']}.{kind}").read_text() for kind in ("md", "html")}
+    assert "| before_run | `/bin/true` | " in pages["md"] and "ended with status 3; a \\| b" in pages["md"]
+    assert "Programs around it" in pages["html"] and "ended with status 3; a | b" in pages["html"]

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from maint.cli.help.output_schemas import schema_of
 from maint.cli.supply import bundle, constraints
 from maint.render import from_file
+from tests.cli.test_outputs import fits
 from tests.house.source import ROOT
 from tests.steps.operator import maint
 
@@ -71,6 +73,8 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if said.code and "MAINT_TESTS_NEED_REAL_PARTS" not in os.environ:
         pytest.skip("no package index is at hand")
     assert said.code == 0, said.err
+    schema = schema_of("output", "generate bundle")
+    assert fits(said.json, schema, schema["$defs"])
     assert said.json["sha256"] == hashlib.sha256((folder / "bundle.tar.gz").read_bytes()).hexdigest()
     with tarfile.open(folder / "bundle.tar.gz") as archive:
         archive.extractall(folder, filter="data")

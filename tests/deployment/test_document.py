@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint.deployment.document import parse, spell
+from maint.deployment.reader import DEEPEST
 from maint.errors import WorkFailed
 from tests.restore.documents import DEPLOYMENTS, number
 
@@ -40,3 +41,11 @@ def test_what_is_no_deployment_is_refused_without_its_words(content: bytes) -> N
     with pytest.raises(WorkFailed) as caught:
         parse(content)
     assert "secret" not in str(caught.value)
+
+
+def test_what_is_nested_too_deep_is_not_written() -> None:
+    deep: Any = {"a": "b"}
+    for _ in range(DEEPEST + 1):
+        deep = {"a": deep}
+    with pytest.raises(WorkFailed, match="nested deeper"):
+        spell(deep)

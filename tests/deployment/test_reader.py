@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from maint.deployment.judge import Judge
-from maint.deployment.reader import Reader
-from maint.deployment.reducer import Rules, reduced
+from maint.deployment.reader import Reader, read_into
+from maint.deployment.reducer import Reducer, Rules, reduced
 from maint.errors import WorkFailed
 
 
@@ -103,3 +103,13 @@ def test_reducing_without_rules_gives_back_the_document(deployment: Path) -> Non
 def test_only_an_object_is_a_deployment(content: bytes) -> None:
     with pytest.raises(WorkFailed, match="no deployment"):
         reduced(iter([content]), Rules({}))
+
+
+@pytest.mark.parametrize(
+    ("content", "nulls", "repeated"),
+    [(b'{"a" : [ null, 1 ]}', ["a"], []), (b'{"a" : {"b" : 1, "b" : 2}}', [], ["a.b"]), (b'{"a" : [ 1 ]}', [], [])],
+)
+def test_nulls_in_lists_and_keys_that_stand_twice_are_noted(content: bytes, nulls: Any, repeated: Any) -> None:
+    reducer = Reducer(Rules({}))
+    read_into(reducer, [content])
+    assert (reducer.nulls, reducer.repeated) == (nulls, repeated)

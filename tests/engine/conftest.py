@@ -127,11 +127,11 @@ class Bench:
         """Return the plan of a playbook."""
         return make_plan(load(text, "book.yaml", self.library), given, self.site, self.library)
 
-    def run(self, text: str | Plan, **more: Any) -> list[Event]:
+    def run(self, text: str | Plan, options: dict[str, Any] | None = None, **more: Any) -> list[Event]:
         """Carry it out to the end, or to its failure."""
         plan = text if isinstance(text, Plan) else self.plan(text)
         self.events = []
-        for event in RunSession(self.site, plan, {}, **more).events():
+        for event in RunSession(self.site, plan, options or {}, **more).events():
             if isinstance(event, Event):
                 self.events.append(event)
         return self.events

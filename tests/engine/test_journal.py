@@ -2,12 +2,14 @@
 
 import json
 import os
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import maint
+from maint import files
 from maint.config.actor import actor
 from maint.engine import journal as journals
 from maint.errors import Refused, UsageError, WorkFailed
@@ -126,6 +128,16 @@ def test_whatever_else_lies_in_the_folder_is_no_run(bench):
     (folder / "list.jsonl").write_text("[1, 2]\n")
     (folder / "other.jsonl").write_text('{"what": "intent", "index": 0}\n')
     assert len(journals.history(bench.site.state)) == 1
+
+
+def test_what_killed_writers_left_in_the_state_folder_goes_with_the_next_run(bench):
+    left, live = (bench.site.state / folder / f"{files.STAGING}x" for folder in ("undo", "keys"))
+    for path in (left, live):
+        files.make_folder(path.parent)
+        path.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    bench.run(TWO)
+    assert (left.exists(), live.exists()) == (False, True)
 
 
 def test_nothing_is_done_once_the_journal_cannot_be_written(bench, monkeypatch):
@@ -247,3 +259,81 @@ def test_final_steps_are_done_on_a_full_disk_and_the_run_says_so(bench, monkeypa
     error = bench.fails(TWO + "finally:\n  - {name: C, do: try.change, with: {target: closed}}\n")
     assert isinstance(error, WorkFailed) and "No space left" in error.message
     assert bench.did == ["closed"]
+
+
+def written(line):
+    whole = json.dumps(line).encode()
+    return whole[:-1] + f', "sum": "{zlib.crc32(whole):08x}"}}\n'.encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "damaged"),
+    [
+        ({"what": "answers", "lane": "x", "values": [1]}, True),
+        ({"what": "intent", "index": 99}, True),
+        ({"what": "note", "index": 0, "key": "k"}, True),
+        ({"what": "outcome", "index": 0, "outcome": "odd", "detail": "", "value": None, "partly": False}, True),
+        ({"what": "resumed", "time": "soon"}, True),
+        ([1], True),
+        ({"what": "of a later version", "index": 0}, False),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_damage_however_well_it_was_written(bench, line, damaged):
+    bench.fails(SECOND_FAILS)
+    path = next((bench.site.state / "runs").glob("*.jsonl"))
+    path.write_bytes(path.read_bytes() + written(line))
+    assert bool(journals.read(path).damage) is damaged
+
+
+@pytest.mark.parametrize("change", [{"plan": []}, {"options": 1}, {"what": "note"}, {"format": "x"}, {"id": "another"}])
+def test_a_first_line_that_makes_no_sense_is_no_run_and_asking_for_it_says_why(bench, change):
+    bench.run(TWO)
+    path = next((bench.site.state / "runs").glob("*.jsonl"))
+    first, rest = path.read_bytes().split(b"\n", 1)
+    head = {key: value for key, value in json.loads(first).items() if key != "sum"}
+    path.write_bytes(written(head | change) + rest)
+    assert (journals.history(bench.site.state), journals.unreadable(bench.site.state)) == ([], [path])
+    with pytest.raises(Refused, match="damaged in its first line"):
+        journals.find(bench.site.state, path.stem)
+
+
+def test_what_is_left_of_a_run_is_told_and_a_key_finds_its_newest_run(bench):
+    bench.fails(SECOND_FAILS)
+    past = journals.unfinished(bench.site.state)[0]
+    assert [(action.name, state) for action, state in journals.left(past)] == [("B", "failed")]
+    journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {"run_key": "night"})
+    journal.close()
+    assert journals.of_key(bench.site.state, "night").id == journal.id
+    assert [state for _, state in journals.left(journals.of_key(bench.site.state, "night"))] == ["not begun"] * 2
+    assert journals.of_key(bench.site.state, "day") is None
+
+
+def test_a_disk_that_takes_nothing_begins_no_run_and_takes_no_dismissal(bench, monkeypatch):
+    bench.fails(SECOND_FAILS)
+    past = journals.unfinished(bench.site.state)[0]
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(WorkFailed, match="No space left"):
+        journals.start(bench.site.state, bench.plan(TWO), NOW, {})
+    with pytest.raises(WorkFailed, match="No space left"):
+        journals.dismiss(bench.site.state, past, NOW, "so")
+    assert [path.suffix for path in (bench.site.state / "runs").iterdir()] == [".jsonl"]
+
+
+def test_a_torn_line_that_cannot_be_taken_back_ends_the_journal(bench, monkeypatch):
+    journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {})
+    (bench.site.state / "runs" / f"{journal.id}.room").unlink()
+
+    def refuse(*_):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse)
+        patched.setattr(os, "ftruncate", refuse)
+        with pytest.raises(WorkFailed, match="Input/output"):
+            journal.write("intent", index=0, time="t")
+    with pytest.raises(WorkFailed, match="could not be taken back"):
+        journal.write("intent", index=1, time="t")

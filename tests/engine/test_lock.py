@@ -103,3 +103,9 @@ def test_a_full_disk_keeps_nobody_from_taking_the_lock(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "pwrite", full)
     assert take(tmp_path)
+
+
+def test_a_lock_that_cannot_be_opened_is_told(tmp_path):
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(WorkFailed, match="cannot be opened: Is a directory"):
+        take(tmp_path)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.config.schema import BackupSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.engine import journal as journals
+from maint.engine import takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
 from maint.engine.lock import site_lock
 from maint.engine.shared_runs import only_one
@@ -137,9 +139,10 @@ def take_up(bench: Bench, run: str) -> None:
     bench.run(past.plan, past=past)
 
 
-def learn(bench: Bench) -> list[str]:
+def learn(bench: Bench, key: str = "") -> list[str]:
     told: list[str] = []
-    with site_lock(bench.site.state, "prod", "learning", bench.site.clock), only_one(bench.site, "x", told.append):
+    site = bench.site
+    with site_lock(site.state, "prod", "learning", site.clock), only_one(site, "x", told.append, key):
         pass
     return told
 
@@ -219,6 +222,35 @@ def test_a_run_that_ended_well_leaves_nothing_in_the_shared_state(one, other):
     assert learn(other) == []
 
 
+def test_what_was_done_under_a_run_key_is_known_on_every_machine_and_done_by_none_again(one, other):
+    key = {"run_key": "night/1", "asked": "this"}
+    one.run(HEAD + "steps:\n" + A, options=key)
+    (past,) = journals.history(one.site.state)
+    assert learn(other, "night/2") == []
+    assert learn(other, "night/1") == [f"run {past.id} of another machine is known here now"]
+    found = journals.of_key(other.site.state, "night/1")
+    assert found is not None and (found.id, found.state, found.options["asked"]) == (past.id, "done", "this")
+    assert learn(other, "night/1") == []
+
+
+def test_a_run_that_another_machine_ended_under_the_key_a_moment_ago_is_not_begun_again(one, other):
+    key = {"run_key": "night/1", "asked": "this"}
+    one.run(HEAD + "steps:\n" + A, options=key)
+    assert isinstance(other.fails(HEAD + "steps:\n" + A, options=key), Locked)
+    assert one.did == ["a"]
+
+
+def test_what_was_done_under_a_run_key_is_forgotten_after_a_month(one, other, monkeypatch):
+    begin = SystemClock().now()
+    for number, days in ((1, 0), (2, 20), (3, 40)):
+        now = begin + timedelta(days=days)
+        monkeypatch.setattr(SystemClock, "now", lambda clock, now=now: now)
+        one.run(HEAD + "steps:\n" + A, options={"run_key": str(number), "asked": "this"})
+    for number in (1, 2, 3):
+        learn(other, str(number))
+    assert [journals.of_key(other.site.state, str(number)) is not None for number in (1, 2, 3)] == [False, True, True]
+
+
 def test_one_key_of_fingerprints_serves_all_machines(one, other):
     one.site.settings = one.site.settings.model_copy(update={"backup": BackupSettings(store="/nowhere")})
     other.site.settings = other.site.settings.model_copy(update={"backup": BackupSettings(store="/nowhere")})
@@ -227,13 +259,19 @@ def test_one_key_of_fingerprints_serves_all_machines(one, other):
     assert other.site.fingerprint_key.reveal() == key
 
 
-def test_a_lease_that_was_taken_over_is_told_and_stands_in_the_journal(one, other):
+@pytest.mark.parametrize("by", ["the run", "what looks for runs before it"])
+def test_a_lease_that_was_taken_over_is_kept_and_stands_in_the_journal_once(one, other, by):
     lapsed = Terms(lapses=-10.0, ends=0.0, beat=0.0)
     held = Lease(one.site.shared, "prod", one.site.clock, "somebody", "playbook restore", lapsed)
     list(held.take())
+    if by != "the run":
+        learn(other)
     other.run(HEAD + "steps:\n" + A)
-    (path,) = (other.site.state / "runs").glob("*.jsonl")
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    other.run(HEAD + "steps:\n" + A)
+    one_over = takeovers.last(other.site.state)
+    assert one_over is not None and (one_over.playbook, one_over.told) == ("restore", False)
+    texts = [path.read_text() for path in (other.site.state / "runs").glob("*.jsonl")]
+    lines = [json.loads(line) for text in texts for line in text.splitlines()]
     (told,) = [line for line in lines if line["what"] == "lease"]
     assert "playbook restore" in told["taken_over"]
-    assert journals.read(path).state == "done"
+    assert [past.state for past in journals.history(other.site.state)] == ["done", "done"]

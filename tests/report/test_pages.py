@@ -133,6 +133,19 @@ def test_a_day_shows_old_and_new_side_by_side(folder: Path) -> None:
     assert "no redacted copy" in (folder / f"ill-{ill().days[1].page}").read_text()
 
 
+def test_the_page_of_a_day_is_written_again_only_where_it_would_say_something_else(tmp_path: Path) -> None:
+    path = tmp_path / f"ill-{ill().days[0].page}"
+    written = []
+    for later in (timedelta(0), timedelta(hours=3), 3 * DAY):
+        write_site(tmp_path, ill(), {}, NOW + later)
+        written.append((path.stat().st_ino, re.findall(r"Taken .*?>(\w+ ago)<", path.read_text())))
+    assert written[0] == written[1] and written[0][1] == ["1d ago"]
+    assert written[2][0] != written[0][0] and written[2][1] == ["4d ago"]
+    fewer = msgspec.structs.replace(ill(), days=[msgspec.structs.replace(ill().days[0], changes=())])
+    write_site(tmp_path, fewer, {}, NOW + 3 * DAY)
+    assert path.stat().st_ino != written[2][0]
+
+
 def test_pages_are_small_private_and_reach_for_nothing(folder: Path) -> None:
     for path in folder.iterdir():
         text = path.read_text()
@@ -184,7 +197,6 @@ def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: st
     for width in (420, 768, 1280, 1920):
         shown.set_viewport_size({"width": width, "height": 900})
         assert shown.evaluate("document.documentElement.scrollWidth") <= width, f"sideways at {width}"
-        shown.screenshot(path=str(folder / f"{page}-{scheme}-{width}.png"), full_page=True)
     found = axe.run(shown).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
     shown.emulate_media(media="print")

@@ -1,5 +1,6 @@
 """No byte of a stored file is used before all of them were held against the signed manifest."""
 
+import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -12,7 +13,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.restore.select_snapshot import chosen, clusters_in, manifest_fact, planned
 from maint.snapshots import diff
-from maint.snapshots.archive import members
+from maint.snapshots.archive import Kind, members
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.manifest import MANIFEST
@@ -195,3 +196,39 @@ def test_the_licence_part_is_proven_like_all_others(place: Any, run: Run, tmp_pa
     place.store = Liar(place.store, lambda name, _: target.getvalue() if name.endswith(LICENSE) else None)
     with pytest.raises(WorkFailed, match="not what was stored"):
         read_part(place, snapshot, LICENSE)
+
+
+def test_a_second_name_of_a_file_is_a_link_and_a_device_is_refused() -> None:
+    found = [member for member, _ in members(BytesIO(archive((b"a", tarfile.LNKTYPE, 0)) + bytes(1024)).read)]
+    assert [(one.kind, one.target) for one in found] == [(Kind.LINK, "/")]
+    with pytest.raises(WorkFailed, match="not a file, folder or link"):
+        list(members(BytesIO(archive((b"dev/sda", tarfile.BLKTYPE, 0)) + bytes(1024)).read))
+    with pytest.raises(WorkFailed, match="bytes"):
+        list(members(BytesIO(archive((b"huge", tarfile.REGTYPE, 1 << 33)) + bytes(1024)).read))
+
+
+def test_a_part_that_is_not_what_was_captured_is_refused_at_its_end(place: Any, snapshot: Any) -> None:
+    (part,) = [one for one in snapshot.parts if one.name == DEPLOYMENT]
+    other = replace(part, content_sha256="0" * 64)
+    lying = replace(snapshot, parts=tuple(other if one is part else one for one in snapshot.parts))
+    with open_part(place, lying, DEPLOYMENT) as stream, pytest.raises(WorkFailed, match="not what was captured"):
+        stream.read()
+
+
+def test_without_room_for_a_private_file_nothing_is_used(
+    place: Any, snapshot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("maint.snapshots.parts._IN_MEMORY", 0)
+    shutil.rmtree(place.state)
+    place.state.write_text("")
+    with pytest.raises(WorkFailed, match="no private file can be made"):
+        read_part(place, snapshot, LICENSE if snapshot.has(LICENSE) else REDACTED_COPY)
+
+
+def test_a_store_that_fails_while_it_is_read_is_told(place: Any, snapshot: Any) -> None:
+    def fail(*_: object) -> bytes | None:
+        raise OSError(5, "Input/output error")
+
+    place.store = Liar(place.store, fail)
+    with pytest.raises(WorkFailed, match="cannot be read"):
+        read_part(place, snapshot, REDACTED_COPY)

@@ -337,3 +337,35 @@ def test_two_records_of_one_millisecond_are_both_kept(aged: Place) -> None:
     for number in range(3):
         write_record(aged, Record("note", ids(aged)[0], "prod", aged.clock.now(), {"number": number}))
     assert [one.facts["number"] for one in read_records(aged) if one.kind == "note"] == [0, 1, 2]
+
+
+def test_a_copy_that_cannot_be_asked_keeps_what_was_pruned_and_is_told(aged: Place, tmp_path: Path) -> None:
+    aged.copies = [LocalStore(tmp_path / "copy")]
+    list(replicate(aged))
+    prune_all(aged)
+    (tmp_path / "copy").rename(tmp_path / "away")
+    (tmp_path / "copy").write_text("")
+    following = prune.follow(aged)
+    problems: list[str] = []
+    try:
+        while True:
+            next(following)
+    except StopIteration as end:
+        problems = end.value
+    assert len(problems) == 1 and str(tmp_path / "copy") in problems[0]
+
+
+def test_a_latest_backup_that_cannot_be_read_is_doubtful_and_every_decision_has_its_line(aged: Place) -> None:
+    newest = ids(aged)[-1]
+    told = list(prune.lines(prune.verdict(aged)))
+    assert [(one, what) for one, what, _ in told][-1] == (newest, "keep") and all(why for _, _, why in told)
+    path = aged.folder(newest) / MANIFEST
+    path.write_bytes(b"{}")
+    assert "cannot be believed" in str(prune.doubt(entries(aged), aged.clock.now()))
+
+
+def test_records_with_odd_names_and_times_hold_nothing_they_do_not_name(aged: Place) -> None:
+    with aged.store.create("prod/records/odd-restore-x.json") as file:
+        file.write(b"{}")
+    assert [one.holds for one in entries(aged)] == [()] * 5
+    assert [records.moment(text) for text in ("2026-02-30", "", None, 7, "2026-11-21T02:15:00")] == [None] * 5

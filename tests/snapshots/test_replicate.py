@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from maint.adapters.stores.local import LocalStore
 from maint.errors import StoreFailed
 from maint.model.snapshot import Purpose, Trust
+from maint.ports import Site
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, load
 from maint.snapshots.manifest import MANIFEST
@@ -274,3 +276,18 @@ def test_holds_go_along_and_verifications_do_not(place: Any, second: Path, run: 
     kinds = [record.kind for record in read_records(with_store(place, place.copies[0]))]
     assert sorted(kinds) == ["hold", "verify"]
     assert kinds.count("verify") < 2
+
+
+def test_a_site_at_another_store_is_the_site_in_all_else(tmp_path: Path) -> None:
+    own = sorted({name for kind in Site.__mro__ for name, one in vars(kind).items() if isinstance(one, property)})
+    found: list[tuple[str, object]] = []
+    site: Any = SimpleNamespace(
+        **{name: object() for name in own}, identities=lambda: ["key"], virtual_cluster=lambda name: f"{name}, found",
+        find_at=lambda *told: found.append(told),
+    )  # fmt: skip
+    store = LocalStore(tmp_path)
+    there = with_store(site, store)
+    assert (there.store, there.copies) == (store, ())
+    assert [name for name in own if getattr(there, name) is not getattr(site, name)] == ["copies", "store"]
+    there.find_at("vc", {"ca": "x"})
+    assert (there.identities(), there.virtual_cluster("vc"), found) == (["key"], "vc, found", [("vc", {"ca": "x"})])

@@ -8,7 +8,7 @@ import pytest
 
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, sweep
-from maint.snapshots.in_progress import begin, unfinished
+from maint.snapshots.in_progress import begin, others_storing, storing, unfinished
 from maint.snapshots.manifest import new_id, stamp
 
 Run = Callable[..., Any]
@@ -63,3 +63,19 @@ def test_a_record_with_its_signature_stays(place: Any, run: Run) -> None:
     before = list(place.store.names())
     assert sweep(place, place.clock.now() + timedelta(days=9)) == 0
     assert list(place.store.names()) == before
+
+
+def test_flags_of_whom_nobody_knows_stay_and_are_told_until_they_are_a_day_old(place: Any) -> None:
+    others = [f"{stamp(place.clock.now() - timedelta(hours=hours))}-0123456789abcdef" for hours in (1, 25)]
+    for name in (*others, "of-tomorrow"):
+        put(place, f"prod/under-way/{name}")
+    assert len(others_storing(place)) == 2
+    with storing(place):
+        assert len(others_storing(place)) == 2
+    left = {name.rpartition("/")[2] for name in place.store.names("prod/under-way")}
+    assert left == {others[0], "of-tomorrow"}
+
+
+def test_an_odd_signature_among_the_records_stays(place: Any) -> None:
+    put(place, "prod/records/odd.json.sig")
+    assert sweep(place, place.clock.now() + timedelta(days=9)) == 0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from maint.adapters.seal import AgeSeal
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
-from maint.model.snapshot import Trust
+from maint.model.snapshot import Purpose, Trust
 from maint.snapshots import capture, writer
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find, newest_restorable
@@ -336,3 +336,24 @@ def test_a_backup_that_fails_its_own_verification_is_no_success(place: Any, run:
     (entry,) = entries(place)
     assert not entry.restorable
     assert entry.verified is not None and entry.verified.result is Trust.FAILED
+
+
+def test_latest_is_the_newest_backup_however_its_manifest_looks_and_no_safety_copy(
+    place: Any, taken: Any, run: Run
+) -> None:
+    place.clock.time += timedelta(days=1)
+    safety = run(take(place, purpose=Purpose.SAFETY)).snapshot
+    assert find(place, "latest") == taken
+    assert [one.drawback for one in entries(place) if one.id == safety.id] == ["a safety copy"]
+    remove(place, taken.id, ["by hand"])
+    assert find(place, "latest") == safety
+    remove(place, safety.id, ["by hand"])
+    with pytest.raises(Invalid, match="no snapshot of prod yet"):
+        find(place, "latest")
+
+
+def test_a_manifest_that_lists_a_part_twice_is_damaged(place: Any, taken: Any) -> None:
+    content = json.loads((place.folder(taken.id) / MANIFEST).read_bytes())
+    content["parts"].append(content["parts"][0])
+    with pytest.raises(WorkFailed, match="listed twice"):
+        decode(json.dumps(content).encode())

@@ -72,7 +72,7 @@ class Operator:
         """Start a command in a process of its own."""
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return subprocess.Popen(
-            [sys.executable, "-c", "from maint.cli.app import main; main()", *words, "--config", self.config],
+            [sys.executable, "-c", "from maint.cli.start import main; main()", *words, "--config", self.config],
             **{**pipes, "text": True, "env": environment(), **more},
         )
 

@@ -182,7 +182,8 @@ def test_a_platform_comes_up_monitors_first(lost):
     said = lost("manager", "start", "--cluster", "base", "--yes", "-o", "json")
     assert said.code == 0, said.err
     assert [action["kind"] for action in said.json["actions"]] == [
-        "credentials.import",  # says what is missing: no account of the KDC is configured
+        "credentials.import",
+        "credentials.generate",
         "agents.start",
         "management.start",
         "management.start",
@@ -190,11 +191,12 @@ def test_a_platform_comes_up_monitors_first(lost):
     ]
     posts = [line.split("?")[0] for line in lost.sent]
     assert posts[-1] == "POST /api/v45/clusters/base/commands/start"
-    assert all("/cm/service/" in line for line in posts[:-1]) and len(posts) == 3
+    assert all("Credentials" in line for line in posts[:2])
+    assert all("/cm/service/" in line for line in posts[2:-1]) and len(posts) == 5
     planned = lost("manager", "start", "--dry-run", "-o", "json").json["plan"]["actions"]
     running = "EVENTSERVER, HOSTMONITOR, REPORTSMANAGER, SERVICEMONITOR"
-    assert "it runs already on 5 of 5 hosts" in planned[1]["summary"]
-    assert planned[3]["summary"] == f"start no role; running already: ALERTPUBLISHER, {running}"
+    assert "it runs already on 5 of 5 hosts" in planned[0]["summary"]
+    assert planned[2]["summary"] == f"start no role; running already: ALERTPUBLISHER, {running}"
     again = lost("manager", "start", "--cluster", "base", "--yes", "-o", "json")
     assert {action["outcome"] for action in again.json["actions"]} <= {"unchanged", "skipped"}
 
@@ -203,7 +205,7 @@ def test_a_role_type_that_is_left_out_does_not_start(lost):
     assert lost.restore().code == 0
     said = lost("manager", "start", "--without", "REPORTSMANAGER", "--yes")
     assert said.code == 0, said.err
-    roles = lost("playbook", "plan", "start-platform", "-o", "json").json["plan"]["actions"][3]
+    roles = lost("playbook", "plan", "start-platform", "-o", "json").json["plan"]["actions"][2]
     assert "REPORTSMANAGER" in roles["summary"]
 
 

@@ -14,6 +14,7 @@ from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
 from maint.lab.running import Lab
 from maint.steps.manager import java_options, window
+from tests.steps.conftest import copy
 from tests.steps.operator import Operator
 
 FILES = {
@@ -193,18 +194,30 @@ def test_a_signal_closes_the_window(hanging, number, code):
     assert redacts(operator)
 
 
-def killed(operator, process):
-    """Kill the export; the next one does not hang."""
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    operator.lab.switch("get-seconds", "0")
+@pytest.fixture(scope="module")
+def open_window(backed_up, tmp_path_factory):
+    """The folder of a lab, now down, whose export was killed within the window; the next one does not hang."""
+    with Lab(copy(backed_up, tmp_path_factory.mktemp("window") / "lab")) as lab:
+        process = stopped_in_the_window(Operator(lab))
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        lab.switch("get-seconds", "0")
+    return lab.folder
 
 
-def test_after_a_kill_reading_verbs_warn_and_change_nothing(hanging):
-    operator, process = hanging
-    assert "warning" not in operator("cluster", "list").err  # its owner still works
-    killed(operator, process)
+@pytest.fixture
+def left(make, open_window, backed_up):
+    """An operator at a manager whose window was left open by an export that was killed."""
+    operator = make(template=open_window)
+    root = backed_up / "hosts" / operator.lab.manager_host / "root"
+    operator.before = (root / operator.options.relative_to(operator.root)).read_bytes()
+    assert operator.window and operator.options.read_bytes() != operator.before
+    return operator
+
+
+def test_after_a_kill_reading_verbs_warn_and_change_nothing(left):
+    operator = left
     for words in (("cluster", "list"), ("backup", "create", "--open-window", "--dry-run"), ("site", "status")):
         said = operator(*words)
         assert said.code == 0
@@ -213,9 +226,8 @@ def test_after_a_kill_reading_verbs_warn_and_change_nothing(hanging):
     assert operator.window
 
 
-def test_after_a_kill_the_next_verb_that_takes_the_lock_closes_the_window_first(hanging):
-    operator, process = hanging
-    killed(operator, process)
+def test_after_a_kill_the_next_verb_that_takes_the_lock_closes_the_window_first(left):
+    operator = left
     said = operator("cluster", "stop", "base", "--yes")
     assert said.code == 0, said.err
     assert "closing the redaction window" in said.err
@@ -223,25 +235,22 @@ def test_after_a_kill_the_next_verb_that_takes_the_lock_closes_the_window_first(
     assert redacts(operator)
 
 
-def test_after_a_kill_the_named_command_closes_the_window(hanging):
-    operator, process = hanging
-    killed(operator, process)
+def test_after_a_kill_the_named_command_closes_the_window(left):
+    operator = left
     said = operator("manager", "export", "--close-window", "--yes")
     assert said.code == 0, said.err
     assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
 
 
-def test_after_a_kill_a_backup_that_opens_no_window_closes_the_one_left_open(hanging):
-    operator, process = hanging
-    killed(operator, process)
+def test_after_a_kill_a_backup_that_opens_no_window_closes_the_one_left_open(left):
+    operator = left
     said = operator("backup", "create")
     assert said.code == 7, said.err
     assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
 
 
-def test_after_a_kill_the_very_run_takes_the_window_over_and_closes_it_at_its_end(hanging):
-    operator, process = hanging
-    killed(operator, process)
+def test_after_a_kill_the_very_run_takes_the_window_over_and_closes_it_at_its_end(left):
+    operator = left
     said = operator("playbook", "resume", "-o", "json")
     assert said.code == 0, said.err
     assert "closing the redaction window that" not in said.err
@@ -249,9 +258,8 @@ def test_after_a_kill_the_very_run_takes_the_window_over_and_closes_it_at_its_en
     assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
 
 
-def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(hanging):
-    operator, process = hanging
-    killed(operator, process)
+def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(left):
+    operator = left
     operator.lab.break_(operator.lab.manager_host, "unreachable")
     said = operator("playbook", "resume")
     assert said.code != 0
@@ -306,5 +314,6 @@ def test_every_server_that_the_config_names_is_edited_and_put_back(backed_up, tm
 
 def test_a_run_that_still_works_keeps_its_window(hanging):
     operator, process = hanging
+    assert "warning" not in operator("cluster", "list").err
     assert operator("cluster", "stop", "base", "--yes").code == 6
     assert operator.window and process.poll() is None

@@ -43,7 +43,6 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """What its key may be recorded under."""
         return tuple(dict.fromkeys((recorded_name(self.host, self.port), recorded_name(self.name, self.port))))
 
 
@@ -67,7 +66,6 @@ class Connections:
         self._noting = threading.Lock()
 
     def address(self, host: HostSettings) -> Address:
-        """Return where a host is reached."""
         return Address(host.name, host.address, host.port or self.settings.port, self.settings.user)
 
     def open(self, address: Address) -> Connection:
@@ -217,7 +215,6 @@ class KeptConnection:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a connection whose end nobody has noticed."""
         return self._connection is not None and alive(self._connection)
 
     def live(self) -> tuple[Connection, bool]:
@@ -245,10 +242,9 @@ class KeptConnection:
         except BROKEN as error:
             if not self.gave_up(connection, error) or not reused:
                 words = reason(error, self.connections.settings.connect_timeout)
-                raise CannotReach(
-                    f"{self.address}: no session: {words}",
-                    hint="`maint host check` looks at it; sshd there may refuse further sessions (MaxSessions)",
-                ) from None
+                hint = "sshd there may refuse further sessions (MaxSessions): look at its log"
+                failure = CannotReach(f"{self.address}: no session: {words}", hint=hint)
+                raise self.connections.blamed(self.address, failure) from None
         return self.session()
 
     def gave_up(self, connection: Connection, error: BaseException) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from maint.adapters.ssh.connections import BROKEN, Connections, reason
+from maint.adapters.ssh.connections import Connections, KeptConnection
 from maint.adapters.ssh.known_hosts import recorded_name
 from maint.adapters.ssh.runner import SHELL, Command
 from maint.adapters.ssh.sudo import Sudo, ssh_settings
@@ -157,44 +157,34 @@ class FabricFleet:
 
     def _visit(self, connections: Connections, host: HostSettings, script: bytes) -> Reply:
         # Failures are part of the reply.
-        address, limit = connections.address(host), connections.settings.command_timeout
+        kept, limit = KeptConnection(connections, connections.address(host)), connections.settings.command_timeout
+        name = str(kept.address)
         begun, login, sent, received = self._monotonic(), 0.0, 0.0, 0.0
         command: Command | None = None
         status: int | None = None
         words: str | None = None
         hint: str | None = None
         try:
-            connection = connections.open(address)
-            try:
-                command = Command(
-                    str(address),
-                    connection.create_session(),
-                    self._sudo.gate(str(address)),
-                    stdin=watched(script),
-                    hold=True,
-                    timeout=limit,
-                    largest=LARGEST,
-                    monotonic=self._monotonic,
-                )
-                login, sent = self._monotonic() - begun, self._now()
-                status = command.begin(SHELL).finish().status
-            except BROKEN as error:
-                words = reason(error, connections.settings.connect_timeout)
-                raise CannotReach(
-                    f"{address}: no session: {words}",
-                    hint="sshd there may refuse further sessions (MaxSessions); look at its log",
-                ) from None
-            except CannotReach as failure:
-                raise connections.blamed(address, failure) from None
-            finally:
-                received = self._now() if command else 0.0
-                connections.drop(connection)
+            _, channel, _ = kept.session()
+            gate = self._sudo.gate(name)
+            command = Command(
+                name, channel, gate, stdin=watched(script), hold=True, timeout=limit, largest=LARGEST,
+                monotonic=self._monotonic,
+            )  # fmt: skip
+            login, sent = self._monotonic() - begun, self._now()
+            status = command.begin(SHELL).finish().status
         except TimedOut:
             words = f"its answer did not end within {limit:g} s"
             hint = "give it more time (ssh.command_timeout), or look at what hangs there"
         except MaintError as error:
-            words = "; ".join([error.message.removeprefix(f"{address}: "), *error.detail])
-            hint = error.hint
+            failure: MaintError = error
+            if command and isinstance(error, CannotReach):
+                failure = connections.blamed(kept.address, error)
+            words = "; ".join([failure.message.removeprefix(f"{name}: "), *failure.detail])
+            hint = failure.hint
+        finally:
+            received = self._now() if command else 0.0
+            kept.drop()
         seconds = self._monotonic() - begun
         return Reply(
             host=host.name,

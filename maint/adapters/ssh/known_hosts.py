@@ -1,7 +1,6 @@
 """Know hosts by their keys: read OpenSSH's known_hosts once, judge what a server presents, record what is believed."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Iterable, Sequence
@@ -96,7 +95,7 @@ def _parse(text: str) -> _Line | None:
         return None
     try:
         key = HostKey(words[1], base64.b64decode(words[2], validate=True))
-    except binascii.Error:
+    except ValueError:
         return None
     return _Line(marker, tuple(filter(None, words[0].split(","))), key)
 

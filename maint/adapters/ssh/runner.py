@@ -113,7 +113,6 @@ class Command:
 
     @property
     def received(self) -> bytes:
-        """What it has printed so far."""
         return bytes(self._out)
 
     def _ended(self) -> Ran:

@@ -57,7 +57,6 @@ class SudoGate:
         self.opened = False
 
     def command(self, command: str) -> str:
-        """Return the command line that runs a command as root."""
         how = "-n" if self._password is None else f"-S -p {shlex.quote(self._prompt)}"
         inner = f"printf %s {shlex.quote(self._ready)} >&2\n{command}"
         return f"sudo {how} -- /bin/sh -c {shlex.quote(inner)}"
@@ -79,7 +78,6 @@ class SudoGate:
         return b"", self._password.reveal().encode() + b"\n"
 
     def refusal(self) -> LoginRefused:
-        """Return why the command never began, in sudo's own words."""
         words = self._seen.decode("utf-8", "replace").replace(self._prompt, "").split("\n")
         return LoginRefused(
             f"{self._host}: sudo refused to run a command",

@@ -53,7 +53,7 @@ def _kept(name: str, key: Kept, make: Callable[[], Kept]) -> Kept:
         found = json.loads(path.read_bytes())
         if found["key"] == key:
             return found["value"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         pass
     value = make()
     from maint.files import replace

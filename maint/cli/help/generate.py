@@ -18,6 +18,7 @@ from maint.cli.options import Flags, argument, option
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.cli.telling.outcomes import SCHEDULED
+from maint.config.schema import BackupSettings
 from maint.errors import UsageError, WorkFailed
 from maint.files import replace
 from maint.model.formatting import parse_duration, show_count, show_duration
@@ -78,11 +79,11 @@ def schema(
 @command(example="maint generate alerts --max-age 26h")
 def alerts(
     flags: Flags,
-    max_age: Annotated[str, option("--max-age", "How old the last verified backup may get.")] = "26h",
+    max_age: Annotated[str, option("--max-age", "How old the last verified backup may get; else as configured.")] = "",
     drill_age: Annotated[str, option("--drill-age", "How old the last good drill may get.")] = "35d",
 ) -> None:
     """Print alert rules for Prometheus over the metrics that each run writes."""
-    text = alert_rules(max_age, drill_age)
+    text = alert_rules(_age("--max-age", max_age) if max_age else _configured_age(flags), drill_age)
     flags.screen().emit({"rules": text}, text.rstrip())
 
 
@@ -93,15 +94,25 @@ def completion(flags: Flags, shell: Annotated[str, argument("bash, zsh or fish."
     flags.screen().emit({"script": text}, text.rstrip())
 
 
-def alert_rules(max_age: str, drill_age: str) -> str:
-    """Return alert rules for Prometheus.
-
-    Raises:
-        UsageError: an age is not a duration.
-    """
-    ages = {"max_age": _age("--max-age", max_age), "drill_age": _age("--drill-age", drill_age)}
+def alert_rules(max_age: int, drill_age: str) -> str:
+    """Return alert rules for Prometheus; `max_age` in seconds. UsageError where an age is not a duration."""
+    ages = {"max_age": max_age, "drill_age": _age("--drill-age", drill_age)}
     shown = {f"{name}_words": show_duration(seconds) for name, seconds in ages.items()}
     return from_file("alerts.yml.j2", {**ages, **shown, "scheduled": "|".join(SCHEDULED)})
+
+
+def _configured_age(flags: Flags) -> int:
+    """Return `backup.max_age` in seconds, of the site that is chosen, else of all; UsageError where they differ."""
+    settings = settings_of(flags)
+    names = [] if settings.path is None else [settings.chosen] if settings.chosen else settings.names
+    backups = {name: settings.site(name).backup for name in names}
+    ages = {name: backup.max_age for name, backup in backups.items() if backup is not None}
+    if len(set(ages.values())) > 1:
+        told = ", ".join(f"{name} {show_duration(age)}" for name, age in ages.items())
+        raise UsageError(
+            f"`backup.max_age` is not the same in all sites: {told}", hint="choose one with --site, or give --max-age"
+        )
+    return round(next(iter(ages.values()), BackupSettings.model_fields["max_age"].default))
 
 
 def _age(flag: str, text: str) -> int:

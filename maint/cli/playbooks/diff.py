@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
-
 from maint.cli.command import command
 from maint.cli.options import Flags, argument, option
 from maint.errors import Differences, Invalid
+from maint.files import Damaged, decoded
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Plan
@@ -47,7 +46,7 @@ def _read(name: str) -> Plan:
     try:
         if path.stat().st_size > _LARGEST:
             raise Invalid(f"{name} is too large for a plan", hint=_HINT)
-        whole = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        whole = decoded(path.read_bytes(), dict[str, object])
         plan = whole.get("plan", whole)
         if not isinstance(plan, Mapping):
             raise TypeError
@@ -55,7 +54,7 @@ def _read(name: str) -> Plan:
         return Plan.from_json({**plan, "actions": actions})
     except OSError as error:
         raise Invalid(f"{name} cannot be read: {error.strerror}", hint=_HINT) from None
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError):
+    except (Damaged, KeyError, TypeError, ValueError, AttributeError):
         raise Invalid(f"{name} is not a saved plan", hint=_HINT) from None
 
 

@@ -17,6 +17,7 @@ from maint.errors import UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration
 from maint.model.json import Json
 from maint.steps.services.kept_settings import expire
+from maint.steps.undo_records import KEPT_FOR
 
 _LAST, _AGE = 100, 90 * 86400.0  # runs and seconds that stay where neither flags nor config say otherwise
 
@@ -101,14 +102,16 @@ def _prune(flags: Flags, site: ConfiguredSite, screen: Screen, keep: int | None,
     except ValueError as error:
         raise UsageError(f"--age: {error}", hint="such as 26h or 90d") from None
     old = prunable(site.state, site.clock.now(), last=last, age=seconds)
-    rule = f"the newest {last} stay, and what is younger than {show_duration(seconds)}"
+    stays = max(seconds, KEPT_FOR.total_seconds())  # what a run can undo is kept for as long
+    rule = f"the newest {last} stay, and what is younger than {show_duration(stays)}"
     ids = [past.id for past in old.runs]
     lines = "\n".join(f"{past.id}  {past.plan.source}, {past.state}" for past in old.runs)
     for run, words in old.kept.items():
         screen.say(f"run {run} stays: {words}")
     if flags.dry_run or not old.runs:
         screen.emit({"forgotten": [], "would_forget": list(ids), "kept": dict(old.kept)}, lines)
-        screen.say(f"{show_count(len(ids), 'run')} would be forgotten: {rule}")
+        told = f"{show_count(len(ids), 'run')} would be forgotten" if ids else "there is no run to forget"
+        screen.say(f"{told}: {rule}")
         return 0
     screen.say(lines)
     ask_change(screen, f"forget {show_count(len(ids), 'run')}, with journal and report? {rule}", yes=flags.yes)

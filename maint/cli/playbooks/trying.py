@@ -14,19 +14,15 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of
 from maint.cli.options import Flags, argument
-from maint.cli.playbooks.worlds import Answering, Performed, Worlds, perform, site_of
-from maint.cli.run_playbook import library
+from maint.cli.playbooks.worlds import Answering, Performed, Worlds, perform, playbook_of, site_of
 from maint.cli.screen import Screen
-from maint.config.yaml import read_text
 from maint.engine.expectations import Difference, Ended, Expectation, StateForm, differences, plan_lines, read
-from maint.engine.load import load
 from maint.errors import Invalid, MaintError, WorkFailed
 from maint.lab.http.request_log import read_requests
 from maint.lab.running import Lab
 from maint.model.events import Outcome
 from maint.model.formatting import show_count
 from maint.model.json import Json
-from maint.model.plan import Playbook
 from maint.report.junit import Case, junit
 
 OUTPUTS = ("junit",)
@@ -82,7 +78,7 @@ def try_out(wanted: Expectation, worlds: Worlds, limit: float | None = None) -> 
         Invalid: the playbook has a mistake, or the world cannot be made.
     """
     begun = time.monotonic()
-    playbook = _playbook(wanted)
+    playbook = playbook_of(wanted, wanted.form.playbook, ("playbook",))
     form = wanted.form
     with worlds.lab(wanted) as lab, site_of(lab, form.world) as site:
         site.person = Answering(form.answer) if form.answer else None
@@ -92,19 +88,6 @@ def try_out(wanted: Expectation, worlds: Worlds, limit: float | None = None) -> 
         calls = [f"{line['method']} {line['path'].partition('?')[0]}" for line in log]
         ended = _ended(done, calls, [_found(lab, site, fact) for fact in form.end.state])
     return Tried(str(wanted.path), time.monotonic() - begun, differences(form, ended))
-
-
-def _playbook(wanted: Expectation) -> Playbook:
-    name = wanted.form.playbook
-    try:
-        if "/" in name or name.endswith((".yaml", ".yml")):
-            path = wanted.path.parent / name
-            return load(read_text(path), str(path), library())
-        return library().load(name)
-    except MaintError as error:
-        if error.exit_code == Invalid.exit_code and getattr(error, "at", None):
-            raise
-        raise Invalid(error.message, at=wanted.document.where(("playbook",)), hint=error.hint) from None
 
 
 def _ended(done: Performed, calls: Sequence[str], state: Sequence[Json]) -> Ended:

@@ -15,10 +15,13 @@ from maint.cli.run_playbook import kinds_of, library
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import load_settings
 from maint.config.secrets import ReferencedSecrets
+from maint.config.suggestions import KeyPath
+from maint.config.yaml import read_text
 from maint.engine.expectations import Expectation, WorldForm
+from maint.engine.load import load
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession
-from maint.errors import Invalid, MaintError
+from maint.errors import Invalid, MaintError, PartlyDone
 from maint.lab.faults import UnknownFault
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
@@ -101,7 +104,10 @@ class Worlds:
             )
             with Lab(folder, options) as lab:
                 if world.backed_up:
-                    _back_up(lab)
+                    _performed(lab, library().load("export-unredacted"), {})
+                for number, one in enumerate(world.after):
+                    before = playbook_of(wanted, one.playbook, ("world", "after", number, "playbook"))
+                    _performed(lab, before, one.set_)
             self._laid_out[key] = folder
         return self._laid_out[key]
 
@@ -114,11 +120,24 @@ def _switches(wanted: Expectation) -> dict[str, str]:
         raise Invalid(str(error), at=at, hint="`maint help lab` lists the switches") from None
 
 
-def _back_up(lab: Lab) -> None:
+def _performed(lab: Lab, playbook: Playbook, given: Mapping[str, Json]) -> None:
     with site_of(lab) as site:
-        done = perform(site, library().load("export-unredacted"), {})
-    if done.failure is not None:
+        done = perform(site, playbook, given)
+    if done.failure is not None and done.failure.exit_code != PartlyDone.exit_code:
         raise done.failure
+
+
+def playbook_of(wanted: Expectation, name: str, place: KeyPath) -> Playbook:
+    """Return a playbook that a test names, there by `place`; Invalid where there is none, or it has a mistake."""
+    try:
+        if "/" in name or name.endswith((".yaml", ".yml")):
+            path = wanted.path.parent / name
+            return load(read_text(path), str(path), library())
+        return library().load(name)
+    except MaintError as error:
+        if error.exit_code == Invalid.exit_code and getattr(error, "at", None):
+            raise
+        raise Invalid(error.message, at=wanted.document.where(place), hint=error.hint) from None
 
 
 @contextmanager

@@ -34,8 +34,9 @@ def days_of(site: ConfiguredSite, known: Sequence[Entry]) -> Sequence[Day]:
 
 def _day(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Day:
     path = site.state / "changes" / f"{before.id}-{after.id}.json"
-    with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(path.read_bytes(), type=Day)
+    with suppress(files.Damaged):
+        if known := files.load(path, Day):
+            return known
     try:
         found = _compared(site, before, after)
     except MaintError as error:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -89,10 +90,9 @@ def keep_checks(state: Path, at: datetime, answer: Mapping[str, Json]) -> None:
 
 
 def _kept(path: Path, kind: type[Kind]) -> Kind | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError):
-        return None
+    with suppress(files.Damaged):
+        return files.load(path, kind)
+    return None
 
 
 def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:

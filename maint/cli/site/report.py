@@ -14,7 +14,7 @@ from maint.cli.open_site import opened, settings_of
 from maint.cli.options import Flags, option
 from maint.cli.site.page_facts import gather, keep, kept
 from maint.errors import UsageError, WorkFailed
-from maint.files import replace
+from maint.files import Damaged, load, replace
 from maint.model.formatting import show_count
 from maint.report import plots
 from maint.report.pages import write_estate, write_site
@@ -88,10 +88,12 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, str]:
     told = msgspec.structs.replace(facts, seen=datetime.fromtimestamp(0, UTC), checks=None, runs=())
     digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, str]])
+        found = load(path, dict[str, dict[str, str]]) or {}
+    except Damaged:
+        found = {}
+    if digest in found:
         return found[digest]
-    except (OSError, msgspec.DecodeError, LookupError):
-        drawn = plots.plots(facts)
+    drawn = plots.plots(facts)
     if state.is_dir():
         replace(path, msgspec.json.encode({digest: drawn}))
     return drawn

@@ -1,6 +1,7 @@
 """The summary of a site's backups as they were last seen: kept in its state folder, so that a list reads no store."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -68,7 +69,6 @@ def keep(state: Path, summary: Summary) -> None:
 
 def kept(state: Path) -> Summary | None:
     """Return the summary that is kept in a site's state folder, None where there is none that can be read."""
-    try:
-        return msgspec.json.decode((state / FILE).read_bytes(), type=Summary)
-    except (OSError, msgspec.DecodeError):
-        return None
+    with suppress(files.Damaged):
+        return files.load(state / FILE, Summary)
+    return None

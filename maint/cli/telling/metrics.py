@@ -1,6 +1,7 @@
 """The figures of a site, as Prometheus reads them."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -9,7 +10,8 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.screen import Screen
 from maint.cli.telling import outcomes
 from maint.cli.telling.outcomes import Outcome
-from maint.engine import journal
+from maint.engine import journal, takeovers
+from maint.engine.lease import newest as newest_row
 from maint.errors import MaintError
 from maint.files import replace
 from maint.model.snapshot import Purpose
@@ -49,6 +51,7 @@ class Figures(msgspec.Struct, frozen=True):
     told: Sequence[tuple[str, bool]]  # each notice, and whether it failed
     copies: Sequence[CopyFigures]
     newest_bytes: int | None  # of the newest restorable snapshot
+    lease: tuple[bool | None, float] | None  # whether it is held (None: not known), and when it was taken over last
 
 
 def publish(site: ConfiguredSite, screen: Screen) -> None:
@@ -83,7 +86,18 @@ def gathered(site: ConfiguredSite) -> Figures:
         told=[(one.name, _failed(ends, one.name)) for one in site.settings.notify],
         copies=[_copy(site, copy, now) for copy in site.copies] if site.settings.backup else [],
         newest_bytes=sum(part.bytes for part in newest.parts) if newest else None,
+        lease=_lease(site),
     )
+
+
+def _lease(site: ConfiguredSite) -> tuple[bool | None, float] | None:
+    if site.shared is None:
+        return None
+    held, over = None, takeovers.last(site.state)
+    with suppress(OSError, MaintError):  # the rest of the figures is not lost with it
+        row = newest_row(site.shared, site.settings.name)
+        held = row is not None and bool(row.claim.token)
+    return held, datetime.fromisoformat(over.at).timestamp() if over else 0.0
 
 
 def _failed(ends: Sequence[Outcome], notice: str) -> bool:

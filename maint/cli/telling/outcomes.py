@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from maint.files import make_folder, remove, replace
+from maint.files import Damaged, load, make_folder, remove, replace
 from maint.model.notice import Kind
 
 # What people call the playbooks of a schedule; any other playbook is called by its own name.
@@ -69,8 +69,8 @@ def forget_run(state: Path, run: str) -> None:
 
 
 def _read(path: Path) -> Outcome | None:
-    with suppress(OSError, msgspec.DecodeError):  # one that is lost or damaged is told anew
-        return msgspec.json.decode(path.read_bytes(), type=Outcome)
+    with suppress(Damaged):  # one that is lost or damaged is told anew
+        return load(path, Outcome)
     return None
 
 

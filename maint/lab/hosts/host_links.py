@@ -31,7 +31,6 @@ class Neighbours:
         self._release = release
 
     def introduce(self) -> None:
-        """Tell every host about the others."""
         names = ";".join(f"{m.address} {m.fact('fqdn')}" for m in self._machines.values() if m.address != "127.0.0.1")
         for name, machine in self._machines.items():
             machine.facts.setdefault("dns", names)

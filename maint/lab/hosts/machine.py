@@ -131,7 +131,6 @@ class Machine:
         return self.fact("lacks").split()
 
     def fact(self, name: str) -> str:
-        """Return a fact, or its default, or an empty text."""
         found = self.facts.get(name, FACTS.get(name, ""))
         if name == "fqdn" and not found:
             return self.name if "." in self.name else f"{self.name}.example.internal"

@@ -30,7 +30,6 @@ class Ailments:
         machine.watchers.append(self.follow)
 
     def follow(self) -> None:
-        """Make the host's files and facts what its ailments want."""
         if self._machine.ailments == self._planted:
             return
         self._take_back()

@@ -19,7 +19,6 @@ class _Source:
         self._held = b""
 
     def until(self, mark: bytes) -> Iterator[bytes]:
-        """Yield everything up to a mark, and step over it."""
         while (place := self._held.find(mark)) < 0:
             safe = len(self._held) - len(mark) + 1
             if safe > 0:
@@ -31,7 +30,6 @@ class _Source:
             yield before
 
     def short(self, mark: bytes) -> bytes:
-        """Return everything up to a mark, of headers."""
         found = b""
         for piece in self.until(mark):
             found += piece
@@ -40,7 +38,6 @@ class _Source:
         return found
 
     def peek(self, count: int) -> bytes:
-        """Return the next bytes and leave them."""
         while len(self._held) < count:
             self._more()
         return self._held[:count]

@@ -17,10 +17,10 @@ class Request(msgspec.Struct, frozen=True):
     query: Mapping[str, Sequence[str]] = {}  # all values of each name
     headers: Mapping[str, str] = {}  # by lower-case name
     parts: Mapping[str, str] = {}  # values of the path's placeholders
+    content: bytes = b""  # the whole body
 
     @property
     def call(self) -> str:
-        """Method and path, for faults."""
         return f"{self.method} {self.path}"
 
     @property
@@ -29,7 +29,6 @@ class Request(msgspec.Struct, frozen=True):
         return self.headers.get("authorization", "").removeprefix("Bearer ")
 
     def word(self, name: str, default: str = "") -> str:
-        """Return the last value of a name of the query."""
         return (self.query.get(name) or [default])[-1]
 
     def flag(self, name: str, default: bool = False) -> bool:

@@ -25,7 +25,6 @@ class Routes(Generic[T]):
         return None
 
     def methods(self, path: str) -> list[str]:
-        """Return the methods that a path answers to."""
         return [method for method in _METHODS if self.find(method, path)]
 
 

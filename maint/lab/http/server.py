@@ -65,14 +65,12 @@ class Listener(ThreadingHTTPServer):
         leave(self._serving, *self._speaking)
 
     def process_request(self, request: object, client_address: object) -> None:
-        """Speak to one client in a thread of its own."""
         thread = threading.Thread(target=self.process_request_thread, args=(request, client_address), daemon=True)
         self._speaking.add(thread)
         thread.start()
 
     # The annotation of the standard library names a wider type than a TCP server ever passes.
     def process_request_thread(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
-        """Speak to one client."""
         self._open.add(request)
         connection = request
         # A client that goes away in the middle, or never says who it is, is none of the server's business.
@@ -109,7 +107,6 @@ class Exchange(BaseHTTPRequestHandler):
     _body: Iterator[bytes] | None = None  # the pieces of the body, once somebody has asked for them
 
     def respond(self) -> Response:
-        """Return the answer to the request."""
         raise NotImplementedError
 
     def refused(self, status: int, message: str) -> Response:
@@ -117,7 +114,6 @@ class Exchange(BaseHTTPRequestHandler):
         raise NotImplementedError
 
     def dumps(self, value: Any) -> bytes:  # Any: what JSON can spell
-        """Return a value as the server prints it."""
         raise NotImplementedError
 
     def headers_of(self, response: Response, length: int) -> Mapping[str, str]:
@@ -125,7 +121,6 @@ class Exchange(BaseHTTPRequestHandler):
         return {**response.headers, **({"Content-Type": response.content_type} if length or response.stream else {})}
 
     def head(self) -> Request:
-        """Return what the head of the request says."""
         split = urlsplit(self.path)
         query = parse_qs(split.query, keep_blank_values=True)
         return Request(self.command, split.path, query, {name.lower(): value for name, value in self.headers.items()})
@@ -157,7 +152,6 @@ class Exchange(BaseHTTPRequestHandler):
         self._give_up(int(code), message or "Bad Request")
 
     def send_response(self, code: int, message: str | None = None) -> None:
-        """Begin an answer."""
         self._begun = True
         super().send_response(code, message)
 
@@ -181,7 +175,6 @@ class Exchange(BaseHTTPRequestHandler):
 
     @property
     def chunked(self) -> bool:
-        """Whether the body comes in chunks, without its length."""
         return "chunked" in self.headers.get("Transfer-Encoding", "").lower()
 
     @property

@@ -69,17 +69,6 @@ def set_password(user: Doc, password: str, chance: random.Random, algorithm: str
     user.setdefault("pwLogin", True)
 
 
-def factory_account(api: int, chance: random.Random) -> Doc:
-    """Return the one account of a server just installed: admin/admin."""
-    role: Doc = {"roles": [ADMIN]}
-    if api >= 32:
-        role = {"authRoles": [{"displayName": "Full Administrator", "name": ADMIN}]}
-    salt = new_salt(chance)
-    return {
-        "name": "admin", **role, "pwHash": hash_password(FACTORY_PASSWORD, salt), "pwSalt": salt, "pwLogin": True,
-    }  # fmt: skip
-
-
 def _grant(doc: Doc, reference: Doc) -> Grant:
     full = _auth_role(doc, reference) or reference
     base = full.get("baseRole") or full

@@ -12,6 +12,7 @@ from maint.lab.manager.world import NA, STARTED, STARTING, STOPPED, STOPPING, Co
 _NOT_AVAILABLE = "Command {name} is not currently available for execution."
 _NOTHING_RUNS = "At least one role must be started."
 _PENDING = "There is already a pending command on this entity."
+_NO_KEYTAB = "Role is missing Kerberos keytab ({principal}): run the Generate Missing Credentials command."
 _ENDS = {"Start": STARTED, "Stop": STOPPED, "Restart": STARTED}
 _PAST = {"Start": "started", "Stop": "stopped", "Restart": "restarted"}
 
@@ -148,11 +149,13 @@ def _begin(
         child = _new(world, name, part.ref, f"Successfully {_PAST[name]} service.", command)
         child.seconds = command.seconds
         _move(world, child, part.roles, name)
+        _need_keytabs(world, child, part.roles)
         if fault == "command-fails-in-child" and number == 0:
             child.fails, child.message = True, f"Supervisor returned FATAL: {name} failed, see the role's log."
             command.fails, command.message = True, ""
     if not children:
         _move(world, command, parts[0].roles, name)
+        _need_keytabs(world, command, parts[0].roles)
     if fault == "command-fails-in-parent" or (fault == "command-fails-in-child" and not children):
         command.fails, command.message = True, f"Failed to perform {name}: the lab was told to let it fail."
     return command
@@ -217,6 +220,13 @@ def _move(world: World, command: Command, moved: Iterable[Doc], name: str) -> No
         if state not in (NA, _ENDS[name]) or (name == "Restart" and state != NA):
             command.roles[str(role["name"])] = state
             world.role_states[str(role["name"])] = STOPPING if name == "Stop" else STARTING
+
+
+def _need_keytabs(world: World, command: Command, moved: Sequence[Doc]) -> None:
+    # A role that starts without its keytab fails at once (M21.1).
+    lacking = kerberos.lacking(world, moved) if _ENDS[command.name] == STARTED else ""
+    if lacking:
+        command.fails, command.message = True, _NO_KEYTAB.format(principal=lacking)
 
 
 def _finish(world: World, command: Command) -> None:

@@ -1,8 +1,7 @@
 """The two ports of a simulated manager, what faults do to its answers, and the certificates it shows (M2, M16)."""
 
 import ssl
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from maint.lab.http.server import Exchange, Listener
 from maint.lab.manager import jks
 from maint.lab.manager.api.answer import Admitted, admit, handle
 from maint.lab.manager.api.messages import html, printed
+from maint.lab.manager.document import parse
 from maint.lab.manager.world import World
 
 _HEADERS = {
@@ -33,7 +33,6 @@ class Manager(Protocol):
 
     world: World
     log: RequestLog
-    spool: Path
     tls_port: int
 
     @property
@@ -77,7 +76,6 @@ class ManagerExchange(Exchange):
         return ApiError(status, message).response if status == 500 else html(status, f"Error {status} {message}")
 
     def dumps(self, value: Any) -> bytes:  # Any: what JSON can spell
-        """Return a value as the server prints it."""
         return printed(value)
 
     def chunks(self, response: Response) -> bool:
@@ -85,7 +83,6 @@ class ManagerExchange(Exchange):
         return response.content_type == JSON and self.request_version != "HTTP/1.0" and response.status != 204
 
     def headers_of(self, response: Response, length: int) -> Mapping[str, str]:
-        """Return the headers of an answer."""
         del length
         kind = f"{JSON};charset=utf-8" if response.content_type == JSON else response.content_type
         return {**_HEADERS, **response.headers, **({"Content-Type": kind} if response.status != 204 else {})}
@@ -102,7 +99,7 @@ class ManagerExchange(Exchange):
             return stand_in(manager.world, request)
 
     def _within(self, request: Request) -> Response:
-        manager, world = self.server.manager, self.server.manager.world
+        world = self.server.manager.world
         with world.lock:
             if world.faults.strikes("connection-dropped", request.call):
                 return Response(0, lost=True, remark="connection dropped")
@@ -112,12 +109,8 @@ class ManagerExchange(Exchange):
         refused = self._unwanted()
         if refused:
             return refused
-        if not self.chunked and not self.length:
-            return self._apply(request, admitted, None)
-        with tempfile.TemporaryDirectory(dir=manager.spool) as folder:
-            body = Path(folder) / "body"
-            self._spool(body, early=_is_restore(request) and world.switches["put-commits"] == "closing-brace")
-            return self._apply(request, admitted, body)
+        early = _is_restore(request) and world.switches["put-commits"] == "closing-brace"
+        return self._apply(request, admitted, self._content(early=early))
 
     def _unwanted(self) -> Response | None:
         switches = self.server.manager.world.switches
@@ -128,16 +121,16 @@ class ManagerExchange(Exchange):
             return html(413, "Error 413 Request Entity Too Large")
         return None
 
-    def _spool(self, target: Path, *, early: bool) -> None:
+    def _content(self, *, early: bool) -> bytes:
         # `early`: no more of it than the JSON document, as the rest may never come.
-        depth = _Depth()
-        with target.open("wb") as stream:
-            for piece in self.received():
-                stream.write(piece)
-                if early and depth.closed_by(piece):
-                    return
+        pieces: list[bytes] = []
+        for piece in self.received():
+            pieces.append(piece)
+            if early and _is_whole(b"".join(pieces)):
+                break
+        return b"".join(pieces)
 
-    def _apply(self, request: Request, admitted: Admitted, body: Path | None) -> Response:
+    def _apply(self, request: Request, admitted: Admitted, content: bytes) -> Response:
         manager, world, stopped = self.server.manager, self.server.manager.world, self.server.stopped
         with world.lock:
             seconds = pause(world, request)
@@ -146,33 +139,18 @@ class ManagerExchange(Exchange):
             if stopped.is_set():
                 return Response(0, lost=True, remark="rolled back, the server stopped")
             before = (world.edits, list(world.faults.active))
-            response = ended(world, request, handle(world, admitted, body))
+            response = ended(world, request, handle(world, admitted, content))
             if request.method != "GET" or before != (world.edits, world.faults.active):
                 manager.changed()
         return response
 
 
-class _Depth:
-    """How deep a JSON text is in its braces after the pieces so far."""
-
-    def __init__(self) -> None:
-        self._depth, self._quoted, self._escaped = 0, False, False
-
-    def closed_by(self, piece: Iterable[int]) -> bool:
-        for byte in piece:
-            if self._escaped:
-                self._escaped = False
-            elif self._quoted:
-                self._escaped, self._quoted = byte == 0x5C, byte != 0x22
-            elif byte == 0x22:
-                self._quoted = True
-            elif byte in b"{[":
-                self._depth += 1
-            elif byte in b"}]":
-                self._depth -= 1
-                if not self._depth:
-                    return True
+def _is_whole(text: bytes) -> bool:
+    try:
+        parse(text)
+    except ValueError:
         return False
+    return True
 
 
 def stand_in(world: World, request: Request) -> Response | None:
@@ -257,7 +235,6 @@ class ShownCertificates:
         return ""
 
     def context(self, faults: FaultBox) -> ssl.SSLContext:
-        """Return what the next client gets to see."""
         set_now = [name for name, _ in faults.active if name in _FAULTS]
         kind = set_now[-1] if set_now else "own"
         if kind not in self._contexts:

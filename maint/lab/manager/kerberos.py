@@ -1,11 +1,13 @@
 """The Kerberos credentials that a manager has beside its deployment, and loses with its database (M21)."""
 
 import re
+from collections.abc import Iterable, Mapping
 
 from maint.lab.manager.document import Doc, clusters, items, roles, services
 from maint.lab.manager.world import Command, World
 
 IMPORT, GENERATE = "ImportKdcAccountManagerCredentials", "GenerateCredentials"
+_REALM = "HADOOP.COM"  # where the settings name none
 _SECURE = re.compile(r"kerberos|true")
 _SWITCHES = ("hadoop_security_authentication", "enableSecurity", "kerberos_auth_enabled")  # of services
 
@@ -18,16 +20,23 @@ def secured(cluster: Doc) -> list[Doc]:
 
 def principals(world: World, *, missing: bool = False) -> list[str]:
     """Return the principals that services need; only those without credentials where `missing`."""
-    realm, names = world.settings.get("SECURITY_REALM", "HADOOP.COM"), dict[str, None]()
-    addresses = {str(host.get("hostId")): str(host.get("hostname")) for host in world.deployment.get("hosts") or []}
-    for cluster in clusters(world.deployment):
-        for service in secured(cluster):
-            for role in roles(service):
-                if role.get("type") != "GATEWAY":
-                    host = addresses.get(str((role.get("hostRef") or {}).get("hostId")), "unknown")
-                    names[f"{service['name']}/{host}@{realm}"] = None
+    names = {name: None for name, _ in _needed(world)}
     had = names if world.credentials is None else world.credentials
     return [name for name in names if not missing or name not in had]
+
+
+def lacking(world: World, moved: Iterable[Doc]) -> str:
+    """Return the principal that one of some roles needs to start and has no credentials of, "" where none does."""
+    if world.credentials is None:
+        return ""
+    wanted = {str(role["name"]) for role in moved}
+    return next((name for name, role in _needed(world) if role in wanted and name not in world.credentials), "")
+
+
+def account(named: Mapping[str, str]) -> tuple[str, str]:
+    """Return name and password of the account that the KDC takes, from the manager's settings."""
+    realm, user = named.get("SECURITY_REALM", _REALM), named.get("KDC_ADMIN_USER", "")
+    return user if user.endswith(f"@{realm}") else f"scm/admin@{realm}", named.get("KDC_ADMIN_PASSWORD") or "kdc-admin"
 
 
 def info(world: World, cluster: Doc | None = None) -> Doc:
@@ -35,12 +44,12 @@ def info(world: World, cluster: Doc | None = None) -> Doc:
     asked = [cluster] if cluster else clusters(world.deployment)
     named = world.settings
     found: Doc = {"kerberized": any(secured(one) for one in asked), "kdcType": named.get("KDC_TYPE", "MIT KDC")}
-    return found | {"kerberosRealm": named.get("SECURITY_REALM", "HADOOP.COM"), "kdcHost": named.get("KDC_HOST")}
+    return found | {"kerberosRealm": named.get("SECURITY_REALM", _REALM), "kdcHost": named.get("KDC_HOST")}
 
 
 def problem_with(world: World, username: str, password: str) -> str:
     """Return why the KDC does not take an account, "" where it does; its password is the one in the settings."""
-    realm = world.settings.get("SECURITY_REALM", "HADOOP.COM")
+    realm = world.settings.get("SECURITY_REALM", _REALM)
     if not username.endswith(f"@{realm}"):
         return f"The full name including the realm {realm} must be specified."
     expected = world.settings.get("KDC_ADMIN_PASSWORD", password)
@@ -53,6 +62,18 @@ def finished(world: World, command: Command) -> None:
         world.kdc_account = True
     elif command.name == GENERATE:
         world.credentials = sorted({*(world.credentials or ()), *principals(world)})
+
+
+def _needed(world: World) -> Iterable[tuple[str, str]]:
+    # Each principal with a role that starts with it.
+    realm = world.settings.get("SECURITY_REALM", _REALM)
+    addresses = {str(host.get("hostId")): str(host.get("hostname")) for host in world.deployment.get("hosts") or []}
+    for cluster in clusters(world.deployment):
+        for service in secured(cluster):
+            for role in roles(service):
+                if role.get("type") != "GATEWAY":
+                    host = addresses.get(str((role.get("hostRef") or {}).get("hostId")), "unknown")
+                    yield f"{service['name']}/{host}@{realm}", str(role["name"])
 
 
 def _says_so(service: Doc) -> bool:

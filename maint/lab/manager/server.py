@@ -48,23 +48,19 @@ class PlainUnit:
         self._invocation = Invocation()
 
     def start(self) -> None:
-        """Start it."""
         with self._lock:
             if not self._active:
                 self._active, self._invocation = True, Invocation()
 
     def stop(self) -> None:
-        """Stop it."""
         with self._lock:
             self._active = False
 
     def restart(self) -> None:
-        """Stop it and start it."""
         self.stop()
         self.start()
 
     def active(self) -> bool:
-        """Return whether its process runs, answering or not."""
         return self._active
 
     def properties(self) -> dict[str, str]:
@@ -73,7 +69,7 @@ class PlainUnit:
 
 
 class ManagerServer(PlainUnit):
-    """The server of a world, on the host whose file tree is `root`; `spool` is for bodies under way."""
+    """The server of a world, on the host whose file tree is `root`."""
 
     def __init__(
         self,
@@ -82,11 +78,10 @@ class ManagerServer(PlainUnit):
         showing: ShownCertificates,
         ports: tuple[int, int],
         log: RequestLog,
-        spool: Path,
         save: Callable[[World], None],
     ) -> None:
         super().__init__()
-        self.world, self.log, self.spool = world, log, spool
+        self.world, self.log = world, log
         self.plain_port, self.tls_port = ports
         self._root, self._showing, self._save = root, showing, save
         self._listeners: list[Port] = []
@@ -95,7 +90,6 @@ class ManagerServer(PlainUnit):
         self._booting: threading.Thread | None = None
         self._failed_tls = False
         self._shown = ""  # the process whose command line the host shows
-        spool.mkdir(parents=True, exist_ok=True)
 
     # -- the unit
 
@@ -136,17 +130,14 @@ class ManagerServer(PlainUnit):
 
     @property
     def redirects(self) -> bool:
-        """Whether the plain port sends everyone to the TLS port."""
         broken = self._failed_tls and self.world.switches["plain-when-tls-fails"] == "redirect"
         return self.world.tls or broken
 
     def context(self) -> ssl.SSLContext:
-        """Return what the TLS port shows to the next client."""
         with self.world.lock:
             return self._showing.context(self.world.faults)
 
     def changed(self) -> None:
-        """Keep the world on disk."""
         self._save(self.world)
 
     # -- coming up

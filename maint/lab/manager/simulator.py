@@ -38,7 +38,6 @@ class Storage:
         write_whole(self.folder / "state.json", json.dumps(world.to_json(), indent=1).encode(), 0o600)
 
     def load(self) -> World:
-        """Return the world that was saved."""
         state = json.loads((self.folder / "state.json").read_bytes())
         world = World(read(self.folder / "deployment.json"), Switches(state["switches"]))
         world.take_json(state)
@@ -56,8 +55,8 @@ class Simulator:
         self.bundle = folder / "ca/bundle.pem"
         names = [*pki.LOOPBACK, host]
         shown = ShownCertificates(folder / "ca/showing", self.authority, names, datetime.now(UTC))
-        root, spool = root_of(folder, host), folder / "spool"
-        self.server = ManagerServer(self.world, root, shown, ports, self.log, spool, self._storage.save)
+        root = root_of(folder, host)
+        self.server = ManagerServer(self.world, root, shown, ports, self.log, self._storage.save)
 
     def __enter__(self) -> "Simulator":
         self.server.start()
@@ -69,11 +68,9 @@ class Simulator:
 
     @property
     def authority(self) -> pki.Authority:
-        """The authority that certificates of the lab come from."""
         return pki.Authority.load(self.folder / "ca")
 
     def save(self) -> None:
-        """Keep the world on disk."""
         with self.world.lock:
             self._storage.save(self.world)
 

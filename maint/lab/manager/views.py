@@ -11,7 +11,10 @@ MARKER = "REDACTED"
 # Documents of API versions below 14 carry no flags; the server knows its secrets all the same.
 _SECRET_NAME = re.compile(r"password|passwd|secret|_pw$|credential", re.IGNORECASE)
 # Fields by the API version that brought them: of the top level, and wherever else they stand (M7.2).
-_SINCE = {"allHostsConfig": 3, "peers": 3, "authRoles": 32, "externalUserMappings": 32, "dataContexts": 32}
+_SINCE = {
+    "allHostsConfig": 3, "peers": 3, "hostTemplates": 3,
+    "authRoles": 32, "externalUserMappings": 32, "dataContexts": 32,
+}  # fmt: skip
 _SINCE_WITHIN = {"sensitive": 14, "dataContextRefs": 31, "clusterType": 31, "tags": 41, "createUserWithAdminRole": 44}
 _ACCOUNT_SECRETS = ("pwHash", "pwSalt", "pwLogin")
 

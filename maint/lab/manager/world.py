@@ -55,7 +55,6 @@ class Command(msgspec.Struct):
 
     @property
     def active(self) -> bool:
-        """Whether it runs."""
         return self.ended is None
 
 
@@ -102,7 +101,6 @@ class World:
 
     @property
     def release(self) -> str:
-        """The manager's release."""
         return release(self.deployment)
 
     @property
@@ -113,7 +111,6 @@ class World:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The manager's own settings."""
         return settings(self.deployment)
 
     def redaction_by_default(self) -> bool:
@@ -141,13 +138,11 @@ class World:
         return found
 
     def open_session(self, name: str) -> str:
-        """Return the id of a new session."""
         session = secrets.token_hex(12)
         self.sessions[session] = name
         return session
 
     def session_user(self, session: str) -> Doc | None:
-        """Return the account of a session."""
         name = self.sessions.get(session)
         return next((user for user in self.login_users if user.get("name") == name), None) if name else None
 
@@ -167,7 +162,6 @@ class World:
         return self.role_states.get(str(role["name"]), STOPPED)
 
     def service_state(self, service: Doc) -> str:
-        """Return the state of a service, derived from its roles."""
         states = {self.role_state(role) for role in roles(service)} - {NA}
         for state in (STOPPING, STARTING, STARTED, STOPPED):
             if state in states:
@@ -175,7 +169,6 @@ class World:
         return NA
 
     def cluster_runs(self, cluster: Doc) -> bool:
-        """Return whether anything of a cluster runs."""
         return any(self.service_state(service) not in (STOPPED, NA) for service in services(cluster))
 
     # -- changes
@@ -201,7 +194,6 @@ class World:
             self.role_states.update({name: state for name, state in before.items() if name in self.role_states})
 
     def changed(self) -> None:
-        """Note that the deployment was changed in place."""
         self.edits += 1
 
     def start_up(self, *, redaction: bool | None, tls: bool) -> None:
@@ -240,7 +232,6 @@ class World:
         self.kdc_account, self.credentials = False, []
 
     def stuck(self) -> list[Command]:
-        """Return the commands that never end."""
         return [command for command in self.commands.values() if command.active and command.seconds < 0]
 
     def repair(self, fault: str = "", target: str = "") -> int:
@@ -273,7 +264,6 @@ class World:
     # -- on disk
 
     def to_json(self) -> Doc:
-        """Return everything but the deployment, to be kept on disk."""
         return {name: getattr(self, name) for name in _KEPT} | {
             "commands": [msgspec.structs.asdict(command) for command in self.commands.values()],
             "faults": [list(entry) for entry in self.faults.active],

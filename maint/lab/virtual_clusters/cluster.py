@@ -37,7 +37,6 @@ class Identity(msgspec.Struct, frozen=True):
 
     @property
     def gateway(self) -> str:
-        """The name under which its service's gateway answers."""
         return f"service.cde-{self.service}.{self.domain}"
 
 
@@ -61,7 +60,6 @@ class Cluster:
 
     @property
     def switches(self) -> Switches:
-        """The behaviours chosen."""
         return self._world.switches
 
     def strikes(self, fault: str, call: str = "") -> bool:
@@ -75,7 +73,6 @@ class Cluster:
             return self._world.faults.waits(fault, call)
 
     def now(self) -> datetime:
-        """Return the time."""
         return self._clock()
 
     def stamp(self) -> str:
@@ -86,11 +83,9 @@ class Cluster:
 
     @property
     def tls_ready(self) -> bool:
-        """Whether it has a TLS secret."""
         return bool((self._facts.get("tls") or {}).get("ready"))
 
     def set_tls(self, ready: bool) -> None:
-        """Give it a TLS secret, or take it."""
         self._facts.put("tls", {"ready": ready})
 
     @property
@@ -99,7 +94,6 @@ class Cluster:
         return {name: _decoded(data) for name, data in (self._facts.get("secrets") or {}).items()}
 
     def put_secret(self, name: str, data: Secret) -> None:
-        """Make or replace a secret."""
         known = dict(self._facts.get("secrets") or {})
         known[name] = _encoded(data)
         self._facts.put("secrets", known)
@@ -136,13 +130,11 @@ class Cluster:
         return number
 
     def set_next_run(self, number: int) -> None:
-        """Let the next run have this number."""
         self._facts.put("next run", {"number": number})
 
     # -- what is shown
 
     def job_view(self, job: Doc, *, latest: bool = False) -> Doc:
-        """Return a job as the API shows it."""
         view = shown({name: value for name, value in job.items() if name != "_"})
         schedule = view.get("schedule")
         if schedule is not None:
@@ -161,7 +153,6 @@ class Cluster:
         return shown(kept | {"signature": signature})
 
     def run_view(self, run: Doc) -> Doc:
-        """Return a run as the API shows it."""
         return shown({name: value for name, value in run.items() if name != "_"})
 
     def _next(self, job: Doc) -> str:
@@ -169,7 +160,6 @@ class Cluster:
         return next_execution(job.get("schedule") or {}, self.now(), logical=logical)
 
     def close(self) -> None:
-        """Let go of its files."""
         self.database.close()
 
 

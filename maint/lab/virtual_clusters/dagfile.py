@@ -73,7 +73,6 @@ class _Reader(ast.NodeVisitor):
         self._tasks: dict[str, list[Task]] = {}
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Remember constants and tasks by their name."""
         tasks = self._tasks_of(node.value)
         for target in node.targets:
             if isinstance(target, ast.Name):

@@ -28,7 +28,6 @@ class Engine:
         cluster.launch, cluster.stop_run = self.launch, self.kill
 
     def launch(self, run: Doc) -> None:
-        """Begin with a run that was created."""
         killed = threading.Event()
         thread = threading.Thread(target=self._carry, args=(run, killed), daemon=True)
         self._live[int(run["id"])] = (killed, thread)
@@ -42,7 +41,6 @@ class Engine:
             live[0].set()
 
     def stop(self) -> None:
-        """End everything that runs and wait for it."""
         for killed, _ in list(self._live.values()):
             killed.set()
         for _, thread in list(self._live.values()):

@@ -71,7 +71,6 @@ class Users:
         return iter(self._people.values())
 
     def get(self, name: str) -> User | None:
-        """Return a user by name."""
         return self._people.get(name)
 
     def log_in(self, name: str, password: str) -> User | None:
@@ -108,7 +107,6 @@ class Gateway(msgspec.Struct, frozen=True):
     clusters: Callable[[], Mapping[str, tuple[str, str]]]
 
     def answer(self, request: Request) -> Response:
-        """Answer a request to the gateway or the control plane."""
         if request.path.startswith("/gateway/") and self.strikes("vc-gateway-down", request.call):
             return html(503, "503 Service Temporarily Unavailable")
         words = request.path.strip("/").split("/")

@@ -52,7 +52,6 @@ class Exchange(http_server.Exchange):
     server_name = "istio-envoy"
 
     def respond(self) -> Response:
-        """Return the answer to a request."""
         head = self.head()
         try:
             return self._answer(Request(head.method, head.path, head.query, head.headers))
@@ -60,11 +59,9 @@ class Exchange(http_server.Exchange):
             return ApiError(400, str(error)).response
 
     def refused(self, status: int, message: str) -> Response:
-        """Return an error as the API spells it."""
         return ApiError(status, message).response
 
     def dumps(self, value: Any) -> bytes:  # Any: what JSON can spell
-        """Return a value as the API prints it."""
         return printed(value)
 
     def _answer(self, request: Request) -> Response:

@@ -58,25 +58,20 @@ class Kubernetes:
 
     @property
     def applies(self) -> bool:
-        """Whether server-side apply is to be had."""
         return self._service.switches["vc-server-side-apply"] == "yes"
 
     @property
     def sealed(self) -> bool:
-        """Whether the embedded vault is sealed."""
         return self._service.strikes("vc-vault-sealed")
 
     @property
     def base(self) -> str:
-        """The namespace of the service."""
         return f"dex-base-{self._service.id}"
 
     def pods(self) -> Sequence[str]:
-        """Return the pods that somebody asks for."""
         return ["vault-0"]
 
     def namespaces(self) -> Sequence[str]:
-        """Return all namespaces."""
         own = [f"dex-app-{cluster.identity.id}" for cluster in self._service.clusters()]
         return ["default", self.base, *own, "kube-system", "vault-system"]
 

@@ -15,8 +15,7 @@ class Request(messages.Request, frozen=True):
 
     user: str = ""  # "" before that is known
     sees: bool = True  # whether the user has a role
-    content: bytes = b""  # the body, but for uploads
-    upload: Staged | None = None  # the file of a multipart body
+    upload: Staged | None = None  # the file of a multipart body, in the place of `content`
 
     def document(self) -> Any:  # Any: what JSON can spell
         """Return the body as JSON, an empty object where there is no body; ApiError where it is not JSON."""

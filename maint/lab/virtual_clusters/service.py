@@ -51,7 +51,6 @@ class Service:
     # -- start and stop
 
     def start(self) -> None:
-        """Open the port and let time pass."""
         self._ended.clear()
         self._appear()
         self._listener = Port(self, self.port)
@@ -74,21 +73,17 @@ class Service:
 
     @property
     def id(self) -> str:
-        """The service's id."""
         return str(self._facts["id"])
 
     @property
     def port(self) -> int:
-        """The port on loopback that all its names answer on."""
         return int(self._facts["port"])
 
     @property
     def people(self) -> Users:
-        """Its users."""
         return self.gateway.people
 
     def clusters(self) -> list[Cluster]:
-        """Return the virtual clusters that have appeared."""
         with self._lock:
             return [cluster for cluster, _ in self._clusters.values()]
 
@@ -135,7 +130,6 @@ class Service:
 
     @property
     def switches(self) -> Switches:
-        """The behaviours chosen."""
         return self._world.switches
 
     def strikes(self, fault: str, call: str = "") -> bool:
@@ -143,7 +137,6 @@ class Service:
         return self._strikes(fault, call)
 
     def by_host(self, host: str) -> Cluster | None:
-        """Return the virtual cluster that answers to a host's name."""
         return next((cluster for cluster in self.clusters() if cluster.identity.host == host), None)
 
     def is_gateway(self, host: str) -> bool:
@@ -151,11 +144,9 @@ class Service:
         return host == f"service.cde-{self.id}.{self._domain}" or host in pki.LOOPBACK
 
     def context(self) -> ssl.SSLContext:
-        """Return what the next client gets to see."""
         return self.certificates.context(datetime.now(UTC))
 
     def too_often(self, cluster: Cluster) -> bool:
-        """Return whether a request comes too soon after the others."""
         limit = int(cluster.switches.number("vc-requests-per-second"))
         if not limit:
             return False

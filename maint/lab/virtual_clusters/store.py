@@ -29,21 +29,17 @@ class Database:
         self._run("CREATE TABLE IF NOT EXISTS kept (kind TEXT, key TEXT, value TEXT, PRIMARY KEY (kind, key))")
 
     def read(self, kind: str) -> dict[str, Doc]:
-        """Return all objects of a kind by their key."""
         with self._lock:
             rows = self._connection.execute("SELECT key, value FROM kept WHERE kind = ?", (kind,)).fetchall()
         return {key: json.loads(value) for key, value in rows}
 
     def put(self, kind: str, key: str, value: Doc) -> None:
-        """Keep an object."""
         self._run("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", kind, key, json.dumps(value))
 
     def drop(self, kind: str, key: str) -> None:
-        """Forget an object."""
         self._run("DELETE FROM kept WHERE kind = ? AND key = ?", kind, key)
 
     def close(self) -> None:
-        """Let go of the file."""
         with self._lock:
             self._connection.close()
 
@@ -73,11 +69,9 @@ class ObjectStore:
         return self._kept.get(key)
 
     def values(self) -> list[Doc]:
-        """Return all objects."""
         return list(self._kept.values())
 
     def put(self, key: str, value: Doc) -> None:
-        """Keep an object."""
         self._kept[key] = value
         self._database.put(self._kind, key, value)
 
@@ -122,7 +116,6 @@ class FileStore:
             self._uses[entry["signature"]] += 1
 
     def stage(self, pieces: Iterable[bytes]) -> Staged:
-        """Write content down, without a resource."""
         path = self.staging / secrets.token_hex(8)
         digest, size = hashlib.sha1(usedforsecurity=False), 0
         try:
@@ -153,7 +146,6 @@ class FileStore:
             self._release(before["signature"])
 
     def adopt(self, resource: str, entry: Doc, content: bytes) -> None:
-        """Take in a file with the times it had."""
         self.put(resource, entry["path"], self.stage([content]), entry["modified"])
         kept = {name: value for name, value in entry.items() if name != "contentBase64"}
         self._files[resource][entry["path"]] = kept
@@ -170,7 +162,6 @@ class FileStore:
         return True
 
     def drop_all(self, resource: str) -> None:
-        """Take all files of a resource away."""
         for path in list(self._files.get(resource, {})):
             self.drop(resource, path)
         self._files.pop(resource, None)

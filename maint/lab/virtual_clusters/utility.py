@@ -148,13 +148,11 @@ class _Wish:
         self.call, self.options, self.dry = call, options, dry
 
     def need(self, letter: str, name: str) -> str:
-        """Return the value of an option."""
         if not (value := self.options.get(letter)):
             raise Denied(f"Missing {name} value...")
         return value
 
     def file(self, place: str, missing: str = "") -> bytes:
-        """Return a file of the host."""
         path = self.call.path(place)
         if not self.call.files.exists(path):
             raise Denied(missing or f"error: open {place}: no such file or directory")

@@ -194,7 +194,6 @@ class RebootHosts(Step[ClusterArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Note which boot each host is in, reboot those that are still in it, and wait for another."""
         hosts = texts(action.arguments["hosts"])
         refuse_running(site.manager, str(action.arguments["cluster"]))
         before = work.noted("boots")
@@ -252,7 +251,6 @@ class VerifyGone(Step[ClusterArguments]):
     effect = Effect.READ
 
     def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
-        """Plan what will be looked for."""
         ecs = ecs_cluster(sight, args.cluster)
         paths = paths_of(ecs)
         volumes = {
@@ -268,7 +266,6 @@ class VerifyGone(Step[ClusterArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look, and name all that is left."""
         name, hosts = str(action.arguments["cluster"]), hosts_of(action)
         left = [f"the manager lists {one.name}" for one in site.manager.clusters() if one.name == name]
         paths = texts(action.arguments["paths"])

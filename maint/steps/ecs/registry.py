@@ -9,7 +9,7 @@ from maint.model.json import Json
 from maint.model.manager import Cluster
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.steps.ecs.cluster import UNCLEANED, ecs_cluster, objects_in
+from maint.steps.ecs.cluster import UNCLEANED, ecs_cluster
 from maint.steps.guards import keep, plan_to_keep, prove_cluster
 from maint.steps.hosts.fan_out import SHELL, host_list, map_hosts, map_hosts_now, output_of, run_script, script
 from maint.steps.manager.clusters import DeleteArguments, proof_words, proven
@@ -82,7 +82,7 @@ class RemoveRegistry(Step[DeleteArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Nothing starts unless all hosts answer; then the guards, then the containers that the plan names."""
         hosts = hosts_of(action)
-        planned = {host: _containers(value) for host, value in hosts.items()}
+        planned = {host: msgspec.convert(value, list[Container]) for host, value in hosts.items()}
         asking = "asking docker on the cluster's hosts"
         found = yield from map_hosts(site, list(hosts), lambda host: registries(site.shell, host), asking)
         strangers = [f"{one.name} on {host}" for host in hosts for one in found[host] or () if one not in planned[host]]
@@ -132,7 +132,3 @@ def hosts_of(action: Action) -> Mapping[str, Json]:
     """Return what an action's arguments say about each host."""
     hosts = action.arguments["hosts"]
     return hosts if isinstance(hosts, Mapping) else {}
-
-
-def _containers(value: Json) -> list[Container]:
-    return [Container(str(one["id"]), str(one["image"]), str(one["name"])) for one in objects_in(value)]

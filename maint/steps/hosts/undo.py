@@ -32,12 +32,11 @@ def records(state: Path) -> Sequence[UndoRecord]:
     """Return all that is kept, the newest last; WorkFailed where the record is damaged."""
     path = state / _RECORD
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[UndoRecord])
-    except FileNotFoundError:
-        return ()
-    except msgspec.DecodeError:
+        return files.load(path, list[UndoRecord]) or ()
+    except files.Damaged as error:
         raise WorkFailed(
             f"{path} is damaged, so what is kept of hosts is not known",
+            detail=[str(error)],
             hint=f"move it away; the contents themselves lie sealed in {state / 'undo'}",
         ) from None
 

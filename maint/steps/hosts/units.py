@@ -108,7 +108,6 @@ class _Agents(Step[AgentsArguments]):
     verb: str
 
     def plan(self, args: AgentsArguments, sight: Sight) -> Iterable[Action]:
-        """Plan one action for all hosts."""
         hosts = chosen_hosts(sight, args)
         words = self.words(sight, hosts) if hosts else "the config lists no hosts: agents are left alone"
         effect = self.effect if hosts else Effect.READ
@@ -187,7 +186,6 @@ class RestartAgents(_Agents):
     verb = "restart"
 
     def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
-        """Note which invocation runs on each host, and restart those that still run in it."""
 
         def invocation(host: str) -> str:
             shown = output_of(host, site.shell.ask(host, f"systemctl show {AGENT} -p InvocationID,ActiveState"))
@@ -216,7 +214,6 @@ class AwaitAgents(_Agents):
     verb = "wait for"
 
     def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
-        """Ask the hosts, then the manager, until nobody is missing."""
         problem = f"agents of {len(hosts)} hosts are missing"
         yield from wait_until(site.clock, work.timeout or _LIMIT, lambda: _missing(site, hosts), problem, _LOOK)
         return done(f"{len(hosts)} agents run, and the manager hears them")

@@ -94,7 +94,6 @@ class _Switch(Step[C]):
         )
 
     def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
-        """Prove, just before a command is sent, that it may be."""
         yield from ()
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -123,7 +122,6 @@ class StopCluster(_Switch[StopArguments]):
         yield self.switch(cluster, running, args.model_dump(include={"max_age", "no_safety_net"}), proof)
 
     def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
-        """Prove again that the cluster can come back."""
         yield from prove_cluster(action, site, resolve(site.manager, str(action.arguments["cluster"])))
 
 

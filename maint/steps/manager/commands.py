@@ -155,18 +155,14 @@ _MOVING = {"stop": "STOPPING", "start": "STARTING"}
 
 
 class Mover(msgspec.Struct, frozen=True):
-    """What can be moved, and how.
-
-    Attributes:
-        send: sends a command by its name, once.
-        states: looks at the states that it has, by what has them; "" for what is gone.
-        guard: proves, just before a command is sent, that it may be.
-    """
+    """What can be moved, and how."""
 
     site: Site
     place: Place
-    send: Callable[[str], Command]
+    send: Callable[[str], Command]  # sends a command by its name, once
+    # looks at the states that it has, by what has them; "" for what is gone
     states: Callable[[], Mapping[str, str]] = dict
+    # proves, just before a command is sent, that it may be
     guard: Callable[[], Generator[str, None, None]] = lambda: _nothing()
 
     def under_way(self, name: str) -> Command | None:

@@ -31,7 +31,6 @@ class ProbeServer(Step[NoArguments]):
         yield self.action(f"manager {sight.settings.manager.host}", "probe the version")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Ask, and give back what was found."""
         value = yield from _probe(site.manager)
         door = "TLS" if value["door"] == Door.TLS else "no TLS"
         return done(f"release {value['release']}, API v{value['api']}, {door}, logged in as {value['account']}", value)
@@ -195,7 +194,6 @@ class RestartServer(Step[NoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the restart of each manager host."""
         require_ssh(sight)
         hosts = [host.name for host in sight.settings.hosts_in("manager")]
         yield self.action(f"{UNIT} on {', '.join(hosts)}", f"restart {UNIT} on {', '.join(hosts)}")

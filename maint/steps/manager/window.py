@@ -51,21 +51,14 @@ def remembered(state: Path) -> Window | None:
     """Return the window that the state folder remembers as open, None without one; Refused where it is damaged."""
     path = state / _RECORD
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Window)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError) as error:
+        return files.load(path, Window)
+    except files.Damaged as error:
         raise Refused(
             f"the record of the redaction window, {path}, cannot be read: {error}",
             detail=["a window may be open: the manager may show its secrets to every administrator"],
             hint=f"look whether {java_options.PATH} on the manager's host has the line `{java_options.LINE}`;"
             f" where it has, take it out and restart {UNIT}; then delete {path}",
         ) from None
-
-
-def _remember(state: Path, window: Window) -> None:
-    # On disk, whole, before anything is edited.
-    files.replace(state / _RECORD, msgspec.json.encode(window))
 
 
 class CloseArguments(Arguments):
@@ -95,7 +88,6 @@ class OpenWindow(Step[NoArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Keep the originals, remember the window, edit, restart, wait."""
         window = remembered(site.state)
         if window is None:
             contents = {host: read_options(site.shell, host) for host in texts(action.arguments["hosts"])}
@@ -111,7 +103,6 @@ class OpenWindow(Step[NoArguments]):
         return done(f"redaction is off until the window closes; API v{version} answers")
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
-        """Whether the window of an earlier attempt is still open: on the hosts, not only in its record."""
         if work.noted("open") is None:
             return True
         return remembered(site.state) is not None and all(
@@ -175,7 +166,7 @@ def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Wi
         for host, content in contents.items()
     }
     window = Window(work.run, show_time(site.clock.now()), hosts)
-    _remember(site.state, window)
+    files.replace(site.state / _RECORD, msgspec.json.encode(window))  # on disk, whole, before anything is edited
     return window
 
 
@@ -237,7 +228,10 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
             continue
         if seen == edited.after:
             yield f"putting {java_options.PATH} on {host} back as it was"
-            _put_back(site, host, edited)
+            if edited.before != ABSENT:
+                site.shell.write_file(host, java_options.PATH, site.undo.fetch(edited.original))
+            else:
+                delete_options(site, host)
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
             site.shell.write_file(host, java_options.PATH, java_options.closed(present))
@@ -245,13 +239,6 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     yield from await_version(site, limit)
     yield from close_announced(site, window.run, window.opened_at)
     _forget(site, window)  # last: who finds the record finishes what is above
-
-
-def _put_back(site: Site, host: str, edited: EditedFile) -> None:
-    if edited.before != ABSENT:
-        site.shell.write_file(host, java_options.PATH, site.undo.fetch(edited.original))
-    else:
-        delete_options(site, host)
 
 
 def close_elsewhere(site: Site, limit: float) -> Progress:

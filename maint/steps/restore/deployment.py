@@ -49,7 +49,6 @@ class PutDeployment(Step[PutArguments]):
     effect = Effect.DESTROY
 
     def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the call, with what it will replace."""
         require_ssh(sight)
         snapshot = chosen(sight, args.snapshot)
         put_proof(sight, snapshot.id)

@@ -27,7 +27,6 @@ class RestoreHostFiles(Step[SnapshotArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
-        """Plan what the host lacks, by looking at it."""
         snapshot = chosen(sight, args.snapshot)
         kept = _wanted(snapshot)
         missing: Sequence[str] = ()
@@ -47,7 +46,6 @@ class RestoreHostFiles(Step[SnapshotArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look again, and put each one back."""
         snapshot = planned(site, action)
         kept, host = _wanted(snapshot), _host(site)
         if not kept:

@@ -26,21 +26,14 @@ _LONGEST = 60  # characters of a value that is shown
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One change.
-
-    Attributes:
-        wanted: the value to be set, None to unset it.
-        secret: whether the value is one.
-        before: the print of the value that the plan has seen.
-        source: the snapshot that has the old value where the manager hides it; "" where it is read.
-    """
+    """One change."""
 
     place: Place
     name: str
-    wanted: str | None
-    secret: bool
-    before: str
-    source: str = ""
+    wanted: str | None  # the value to be set, None to unset it
+    secret: bool  # whether the value is one
+    before: str  # the print of the value that the plan has seen
+    source: str = ""  # the snapshot that has the old value where the manager hides it; "" where it is read
 
     def __repr__(self) -> str:
         return f"Change({self.name} of {self.place})"
@@ -72,9 +65,10 @@ def no_setting(place: Place, names: Sequence[str], known: Iterable[str]) -> Unkn
     return UnknownName(f"{place} has no setting {', '.join(map(repr, names))}", names[0], hint=hint)
 
 
-def _current(manager: ManagerSight, place: Place, name: str) -> Setting:
-    # What is not listed is not set: an old server may list only what is.
-    return next((one for one in manager.settings_of(place) if one.name == name), Setting(name))
+def current(manager: ManagerSight, place: Place, name: str) -> Setting | None:
+    """Return a setting as it is now, None where its place is gone; what an old server does not list is not set."""
+    listed = manager.settings_of(place)
+    return next((one for one in listed if one.name == name), Setting(name) if listed else None)
 
 
 def is_secret(setting: Setting) -> bool:
@@ -154,7 +148,7 @@ def later_run(sight: Sight, place: Place, name: str, source: str) -> str:
 def carry_out(site: Site, work: Work, change: Change) -> Progress:
     """Set it once; by reading it is decided whether that is done, still to do, or somebody else's change."""
     place, name = change.place, change.name
-    live = _current(site.manager, place, name)
+    live = current(site.manager, place, name) or Setting(name)
     if is_so(live, change.wanted):
         if work.noted(_SENT):
             return done(f"{name} of {place} is set, by an earlier attempt{put_back_by(site.state, work.run)}")
@@ -176,7 +170,7 @@ def carry_out(site: Site, work: Work, change: Change) -> Progress:
     except AnswerMissing as error:
         lost = error.message
         yield f"{lost}; reading what became of it"
-    after = _current(site.manager, place, name)
+    after = current(site.manager, place, name) or Setting(name)
     if not is_hidden(after) and not is_so(after, change.wanted):
         raise WorkFailed(
             lost or f"the manager took {name} of {place}, and reads otherwise",

@@ -78,7 +78,6 @@ class RestoreSettings(Step[RestoreArguments]):
             yield self.action(str(place), _summary(snapshot.id, found, unread), {}, effect=Effect.READ)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Set one of them."""
         if "name" not in action.arguments:
             return skipped(action.summary)
         snapshot, place = planned_snapshot(site, action), place_from(action.arguments)

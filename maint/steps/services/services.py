@@ -38,7 +38,6 @@ class _Moving(Step[A]):
     verb: str
 
     def mover(self, site: Site, place: Place) -> Mover:
-        """Return how it is moved."""
         raise TypeError(f"{self.kind} moves nothing")
 
     def why(self, state: str, more: str = "") -> str:
@@ -104,7 +103,6 @@ class RefreshService(Step[ServiceArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: ServiceArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the roles that know it and run."""
         place = find_service(sight.manager, args.service, args.cluster)
         roles = [one for one in sight.manager.roles(place) if one.type in _REFRESHABLE and one.state == "STARTED"]
         if not roles or not place.cluster:
@@ -118,7 +116,6 @@ class RefreshService(Step[ServiceArguments]):
         yield self.action(str(place), f"refresh {len(roles)} roles of {place} ({types})", given)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Send it to all of them, and wait."""
         place, names = place_from(action.arguments), action.arguments["roles"]
         assert isinstance(names, list | tuple)
         failed = []
@@ -196,7 +193,6 @@ class MaintainRole(Step[MaintenanceArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: MaintenanceArguments, sight: Sight) -> Iterable[Action]:
-        """Plan one action for each role."""
         service, roles = find_roles(sight.manager, args)
         for role in roles:
             place = replace(service, role=role.name)
@@ -205,7 +201,6 @@ class MaintainRole(Step[MaintenanceArguments]):
             yield self.action(str(place), words + same, {**place_to_json(place), "on": args.on})
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look, send, look again."""
         place, on = place_from(action.arguments), action.arguments["on"] is True
         yield f"looking at {place}"
         if _in_maintenance(site.manager, place) == on:

@@ -12,6 +12,7 @@ from maint.ports import Sight, Site, Work
 from maint.steps.services.changing import (
     HIDDEN,
     carry_out,
+    current,
     difference,
     is_secret,
     later_run,
@@ -25,7 +26,7 @@ from maint.steps.services.changing import (
 )
 from maint.steps.services.kept_settings import kept_settings, old_value, spans
 from maint.steps.services.places import PlaceArguments, find_place, place_to_json
-from maint.steps.step import Arguments, Progress, Step
+from maint.steps.step import Arguments, Progress, Step, skipped
 
 
 class SettingArguments(PlaceArguments):
@@ -118,7 +119,6 @@ class PutSettingsBack(Step[UndoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan one action for each setting, the last changed first."""
         settings = list(spans(kept_settings(sight.settings.state, args.run)))
         if not settings:
             hint = "what it deleted in a virtual cluster comes back by `maint vc undo`"
@@ -126,7 +126,11 @@ class PutSettingsBack(Step[UndoArguments]):
         conflicts = list[str]()
         planned_ones = list[Action]()
         for one in settings:
-            live = setting_of(sight.manager, one.place, one.name)
+            live = current(sight.manager, one.place, one.name)
+            if live is None:
+                words = f"{one.name} of {one.place} is no longer there: nothing to put back"
+                planned_ones.append(self.action(str(one.place), words, effect=Effect.READ))
+                continue
             now = print_of(sight, live)
             # A server may drop what equals the default; and where the change was refused, the old value stands still.
             dropped = live.value is None and live.default is not None and value_print(sight, live.default) == one.print
@@ -144,6 +148,7 @@ class PutSettingsBack(Step[UndoArguments]):
         yield from planned_ones
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Put one back."""
+        if action.effect is Effect.READ:
+            return skipped(action.summary)
         wanted = old_value(site.undo, str(action.arguments["sealed"]))
         return (yield from carry_out(site, work, planned(action, wanted)))

@@ -60,7 +60,6 @@ class TakeSnapshot(Step[TakeArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Take it, unless an earlier attempt has committed it already."""
         purpose = Purpose(str(action.arguments["purpose"]))
         snapshot = yield from taken_once(site, work, purpose, accept_empty=action.arguments.get("accept_empty") is True)
         words = described(snapshot)
@@ -168,7 +167,6 @@ class CopySnapshots(Step[NoArguments]):
     effect = Effect.READ
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the copies, where there are further stores."""
         copies = list(sight.settings.backup.copies) if sight.settings.backup else []
         if copies:
             words = f"copy what is missing to {', '.join(copies)}, and verify the copies"
@@ -203,7 +201,6 @@ class TakeCluster(VcStep[TakeClusterArguments]):
     effect = Effect.READ
 
     def plan(self, args: TakeClusterArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the reading."""
         settings = sight.settings.virtual_cluster(args.vc)
         if args.purpose not in {purpose.value for purpose in Purpose}:
             raise Refused("a snapshot's purpose is backup or safety", hint="`backup` is the usual one")
@@ -212,7 +209,6 @@ class TakeCluster(VcStep[TakeClusterArguments]):
         yield self.action(f"virtual cluster {settings.name}", words, {**args.model_dump(), "vc": settings.name})
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Take it, unless an earlier attempt has committed it already."""
         if (found := committed(site, work)) is not None:
             return unchanged(snapshot_line(found), {"id": found.id})
         snapshot_id = new_id(site.clock.now(), os.urandom)

@@ -59,7 +59,6 @@ class InitCluster(Step[InitClusterArguments]):
     effect = Effect.DESTROY
 
     def plan(self, args: InitClusterArguments, sight: Sight) -> Iterable[Action]:
-        """Judge the certificate, look at the virtual cluster, and name everybody whom it concerns."""
         settings = sight.settings.virtual_cluster(args.vc)
         if args.later:
             pair = pair_of(settings, sight.secrets, ())
@@ -100,7 +99,6 @@ class InitCluster(Step[InitClusterArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look again, call the script, and see that its certificate is in place and served."""
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
         address, host = address_of(settings), master_of(site)
         pair = pair_of(settings, site.secrets, (address.host, address.gateway))
@@ -151,7 +149,6 @@ class InitCluster(Step[InitClusterArguments]):
         yield from put_shared_back(site, work, found.host, address)
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
-        """Whether the virtual cluster still has a certificate as this run left it."""
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
         address = address_of(settings)
         pair = pair_of(settings, site.secrets, (address.host, address.gateway))

@@ -111,19 +111,12 @@ def master_of(sight: Sight) -> str:
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What the master says.
+    """What the master says."""
 
-    Attributes:
-        host: its name.
-        utility: path of the script, "" where there is none.
-        release: of the data services, as far as the parcel's name tells; "" where it does not.
-        ingresses: the ingresses of the service.
-    """
-
-    host: str
-    utility: str
-    release: str
-    ingresses: Sequence[str]
+    host: str  # its name
+    utility: str  # path of the script, "" where there is none
+    release: str  # of the data services, as far as the parcel's name tells; "" where it does not
+    ingresses: Sequence[str]  # the ingresses of the service
 
     @property
     def too_new(self) -> bool:

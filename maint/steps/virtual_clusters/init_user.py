@@ -70,19 +70,12 @@ _STALE = ("preauthentication failed", "password incorrect", "decrypt integrity",
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What a user's jobs log in with.
+    """What a user's jobs log in with."""
 
-    Attributes:
-        principal: its name.
-        keytab: the file as it is.
-        key: its newest usable key.
-        tried: what kinit said to it, in words.
-    """
-
-    principal: str
-    keytab: SecretBytes
-    key: Key
-    tried: str
+    principal: str  # its name
+    keytab: SecretBytes  # the file as it is
+    key: Key  # its newest usable key
+    tried: str  # what kinit said to it, in words
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -91,11 +84,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def user_of(settings: VirtualClusterSettings, name: str) -> VirtualClusterUser:
-    """Return a configured user.
-
-    Raises:
-        Invalid: none of that name is configured.
-    """
+    """Return a configured user; Invalid: none of that name is configured."""
     for user in settings.users:
         if user.name == name:
             return user
@@ -259,7 +248,6 @@ class InitUser(Step[InitUserArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: InitUserArguments, sight: Sight) -> Iterable[Action]:
-        """Prove principal and keytab, look at the virtual cluster, and plan what must be written."""
         settings, names = sight.settings.virtual_cluster(args.vc), names_of(args.user)
         identity = identity_of(user_of(settings, args.user), sight.secrets)
         arguments: dict[str, Json] = {"vc": settings.name, "user": args.user, "later": args.later}
@@ -295,7 +283,6 @@ class InitUser(Step[InitUserArguments]):
         return f", by {_SCRIPT}, which deletes before it creates: the old ones are sealed first"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Prove again, keep the old ones, write, verify, put back where that fails."""
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
         user = str(action.arguments["user"])
         address, names, host = address_of(settings), names_of(user), master_of(site)
@@ -310,7 +297,6 @@ class InitUser(Step[InitUserArguments]):
         return (yield from change.carry_out(found, user))
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
-        """Whether the user has these secrets still."""
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
         user = str(action.arguments["user"])
         address, names = address_of(settings), names_of(user)
@@ -336,7 +322,6 @@ class _Change:
         self._fresh = digest(names.both, self._wanted)
 
     def carry_out(self, found: Found, user: str) -> Progress:
-        """Write the secrets, or put the old ones back."""
         site, both = self._site, self._names.both
         live = self._cabinet.read(site.shell, both)
         path = record_of(site.state, self._address.namespace, self._names.keytab)

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -26,6 +26,11 @@ _UNKNOWN = ("unknown flag", "unknown shorthand", "unsupportedmediatype", "unsupp
 _ABSENT = "notfound"
 Manifest = Mapping[str, Json]
 _FOLDER = "user-secrets"
+
+
+class _Record(msgspec.Struct, frozen=True):
+    sealed: str  # name of the sealed secrets that were there before
+    fresh: str  # digest of those that are to be written
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -68,11 +73,7 @@ class Cabinet:
         self._space = space
 
     def read(self, shell: ShellSight, names: Sequence[str]) -> dict[str, Manifest]:
-        """Return those secrets that are there, by name.
-
-        Raises:
-            WorkFailed: kubectl does not answer.
-        """
+        """Return those secrets that are there, by name; WorkFailed: kubectl does not answer."""
         ran = self._ask(shell, f"get secret {' '.join(names)} -n {self._space} -o json", "ignore-not-found")
         if not ran.ok:
             raise self._failed("secrets cannot be read", ran)
@@ -96,11 +97,7 @@ class Cabinet:
         raise self._failed("secrets could not be written", ran)
 
     def apply(self, shell: Shell, manifests: Sequence[Manifest]) -> None:
-        """Write secrets by server-side apply: each one old or new at any time.
-
-        Raises:
-            WorkFailed: not all could be written.
-        """
+        """Write secrets by server-side apply: each one old or new at any time; WorkFailed: not all could be written."""
         ran = self._act(shell, f"apply -n {self._space} -f -", *_APPLY, stdin=_listed(manifests))
         if not ran.ok:
             raise self._failed("the secrets could not be written", ran)
@@ -119,11 +116,7 @@ class Cabinet:
             raise self._failed("a secret could not be put back", ran)
 
     def remove(self, shell: Shell, name: str) -> None:
-        """Remove a secret that was not there before.
-
-        Raises:
-            WorkFailed: it could not be removed.
-        """
+        """Remove a secret that was not there before; WorkFailed: it could not be removed."""
         ran = self._act(shell, f"delete secret {name} -n {self._space}", "ignore-not-found")
         if not ran.ok:
             raise self._failed("a secret that was not there before could not be removed", ran)
@@ -171,17 +164,11 @@ def _listed(manifests: Sequence[Manifest]) -> bytes:
 
 
 class OldSecrets(msgspec.Struct, frozen=True):
-    """The old secrets of a user.
+    """The old secrets of a user."""
 
-    Attributes:
-        old: by name; None for one that was not there.
-        sealed: the name under which they are sealed.
-        path: the record that says so.
-    """
-
-    old: Mapping[str, Manifest | None]
-    sealed: str
-    path: Path
+    old: Mapping[str, Manifest | None]  # by name; None for one that was not there
+    sealed: str  # the name under which they are sealed
+    path: Path  # the record that says so
 
 
 def record_of(state: Path, namespace: str, secret: str) -> Path:
@@ -209,16 +196,25 @@ def keep(path: Path, undo: Undo, names: Sequence[str], live: Mapping[str, Manife
         forget(kept, undo)
     old: dict[str, Manifest | None] = {name: live.get(name) for name in names}
     sealed = undo.keep(json.dumps(old).encode())
-    files.replace(path, json.dumps({"sealed": sealed, "fresh": fresh}).encode())
+    files.replace(path, msgspec.json.encode(_Record(sealed, fresh)))
     return OldSecrets(old, sealed, path)
 
 
 def _read_record(path: Path, undo: Undo) -> tuple[OldSecrets, str] | None:
     try:
-        record = json.loads(path.read_text())
-        return OldSecrets(json.loads(undo.fetch(record["sealed"])), record["sealed"], path), str(record["fresh"])
-    except (FileNotFoundError, KeyError):  # the record goes after what it names
+        record = files.load(path, _Record)
+        if record is None:
+            return None
+        old = files.decoded(undo.fetch(record.sealed), dict[str, dict[str, Any] | None])
+    except KeyError:  # the record goes after what it names
         return None
+    except files.Damaged as error:
+        raise WorkFailed(
+            f"{path} is damaged: which secrets were there before is not known",
+            detail=[str(error)],
+            hint="look at the user's secrets in the cluster; then move the file away",
+        ) from None
+    return OldSecrets(old, record.sealed, path), record.fresh
 
 
 def forget(kept: OldSecrets, undo: Undo) -> None:

@@ -45,7 +45,6 @@ class FindCluster(VcStep[FindArguments]):
     effect = Effect.READ
 
     def plan(self, args: FindArguments, sight: Sight) -> Iterable[Action]:
-        """Say what is looked for, without looking: whether it is there already changes nothing of the plan."""
         settings = sight.settings.virtual_cluster(args.vc)
         snapshot = beside(sight, chosen(sight, args.snapshot), settings.name)
         if snapshot is None:

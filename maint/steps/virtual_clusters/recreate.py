@@ -49,7 +49,6 @@ class KeepJob(VcStep[KeepArguments]):
     effect = Effect.READ
 
     def plan(self, args: KeepArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the keeping."""
         cluster = sight.virtual_cluster(args.vc)
         known_job(cluster, args.job)
         resource = cluster.resource(args.resource, files=False)
@@ -104,12 +103,10 @@ class RecreateJob(VcStep[JobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the creation."""
         words = f"put the files back that were not replaced, and create job {args.job} as it was defined"
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Create it, unless an earlier attempt did."""
         cluster, kept = cluster_of(action, site), _kept(site, work)
         job, resource = old(site.undo, kept)
         yield from _others_back(cluster, site, kept, resource)
@@ -143,12 +140,10 @@ class PutBack(VcStep[JobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the way back."""
         words = f"put job {args.job} and its files back as they were, its schedule paused"
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Compare, and replace what is not as it was."""
         kept = read(site.state, work.run)
         if kept is None:
             return skipped("nothing was touched yet")
@@ -198,13 +193,11 @@ class ForgetOld(VcStep[JobArguments]):
     effect = Effect.READ
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it."""
         yield self.action(
             f"job {args.job}", "keep the old definition and files, sealed, for 30 days", args.model_dump()
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Write down what comes back with `vc.undo`, then forget the recreation."""
         kept = read(site.state, work.run)
         yield "handing over what was kept"
         if kept is None:

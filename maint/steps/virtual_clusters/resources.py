@@ -53,7 +53,6 @@ class CreateResource(VcStep[CreateResourceArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: CreateResourceArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the creation."""
         definition = {"name": args.resource, "hidden": args.hidden, "type": args.type, **args.more}
         yield self.action(
             f"resource {args.resource}",
@@ -63,7 +62,6 @@ class CreateResource(VcStep[CreateResourceArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Create it, unless an earlier attempt did."""
         cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
         name = str(definition["name"])
         if work.resumed and same_resource(cluster.resource(name, files=False), definition):
@@ -80,7 +78,6 @@ class UploadFiles(VcStep[UploadArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UploadArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the upload."""
         if not args.files:
             raise Refused("there is no file to upload", hint="name at least one")
         files = placed(args.files, args.path)
@@ -112,7 +109,6 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: DeleteResourceArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the deletion, and name the jobs that mount the resource."""
         cluster = sight.virtual_cluster(args.vc)
         live = cluster.resource(args.resource)
         there = live is not None and (not args.file or live.file(args.file) is not None)
@@ -130,7 +126,6 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Seal it, then delete it."""
         cluster, name, file = cluster_of(action, site), str(action.arguments["resource"]), str(action.arguments["file"])
         what = f"{name}/{file}" if file else f"resource {name}"
         live = cluster.resource(name)

@@ -70,7 +70,6 @@ class RestoreCluster(VcStep[RestoreArguments]):
     effect = Effect.DESTROY
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
-        """Look at both sides, and decide what becomes of each name."""
         if args.on_conflict not in POLICIES:
             raise Refused(f"a conflict is met with one of {', '.join(POLICIES)}", hint="`refuse` is the usual one")
         cluster = sight.virtual_cluster(args.vc)
@@ -95,7 +94,6 @@ class RestoreCluster(VcStep[RestoreArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Bring back, then compare."""
         return (yield from bring_back(action, site, work))
 
 
@@ -180,7 +178,6 @@ class ResumeSchedules(VcStep[ResumeArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: ResumeArguments, sight: Sight) -> Iterable[Action]:
-        """Find the jobs."""
         cluster = sight.virtual_cluster(args.vc)
         name = cluster.settings.name
         order = args.order or _were_awake(sight, name)

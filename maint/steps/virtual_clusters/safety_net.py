@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -11,10 +10,9 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import Field
 
-from maint import files
 from maint.errors import Refused, WorkFailed
-from maint.model.formatting import show_count, show_some, show_time
-from maint.model.json import Json
+from maint.model.formatting import show_count, show_some
+from maint.model.json import Json, Moment
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import (
     File,
@@ -33,27 +31,20 @@ from maint.restore.dag_source import Dag, read_dag_from
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.steps.step import Progress, done, unchanged
+from maint.steps.undo_records import KEPT_FOR, UndoRecords
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix
 from maint.steps.virtual_clusters.undo import KeptFile, content, old, read, seal_file
 
-KEPT_FOR = timedelta(days=30)
 _SHOWN = 10
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """A job or a resource that was sealed.
+    """A job or a resource that was sealed."""
 
-    Attributes:
-        what: `job` or `resource`.
-        name: its name.
-        definition: name of its sealed definition, which lists the sealed files with their signatures.
-        files: the files of a resource, in pieces.
-    """
-
-    what: str
-    name: str
-    definition: str
-    files: Sequence[KeptFile] = ()
+    what: str  # `job` or `resource`
+    name: str  # its name
+    definition: str  # name of its sealed definition, which lists the sealed files with their signatures
+    files: Sequence[KeptFile] = ()  # the files of a resource, in pieces
 
     @property
     def names(self) -> Iterator[str]:
@@ -64,47 +55,25 @@ class Sealed(msgspec.Struct, frozen=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """What a run deleted or replaced in a virtual cluster.
+    """What a run deleted or replaced in a virtual cluster."""
 
-    Attributes:
-        vc: the virtual cluster.
-        until: when it may be dropped, ISO 8601.
-        objects: what it was, in the order of its sealing.
-    """
+    vc: str  # the virtual cluster
+    until: Moment  # when it may be dropped
+    objects: Sequence[Sealed] = ()  # what it was, in the order of its sealing
 
-    vc: str
-    until: str
-    objects: Sequence[Sealed] = ()
-
-
-def _path(state: Path, run: str) -> Path:
-    return state / "vc-undo" / f"{run}.json"
+    @property
+    def names(self) -> Iterator[str]:
+        """The names of all that is sealed."""
+        yield from (name for one in self.objects for name in one.names)
 
 
-def removed(state: Path, run: str) -> Removed | None:
-    """Return what of a run's deletions is still sealed, None where nothing is.
-
-    Raises:
-        WorkFailed: the record is damaged.
-    """
-    path = _path(state, run)
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Removed)
-    except FileNotFoundError:
-        return None
-    except msgspec.MsgspecError as error:
-        raise WorkFailed(
-            f"{path} is damaged: what run {run} deleted is not known",
-            detail=[str(error)],
-            hint="move the file away; snapshots of the virtual cluster may hold it: `maint backup list`",
-        ) from None
-
-
-def _write(state: Path, run: str, record: Removed) -> None:
-    if record.objects:
-        files.replace(_path(state, run), msgspec.json.encode(record))
-    else:
-        files.remove(_path(state, run))
+_RECORDS = UndoRecords(
+    "vc-undo",
+    Removed,
+    "what run {run} deleted is not known",
+    "move the file away; snapshots of the virtual cluster may hold it: `maint backup list`",
+)
+removed, expire = _RECORDS.read, _RECORDS.expire
 
 
 def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
@@ -112,28 +81,15 @@ def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
     now = site.clock.now()
     expire(site.state, site.undo, now)
     before = removed(site.state, run)
-    record = Removed(vc, show_time(now + KEPT_FOR), (*(before.objects if before else ()), one))
-    _write(site.state, run, record)
+    record = Removed(vc, now + KEPT_FOR, (*(before.objects if before else ()), one))
+    _RECORDS.write(site.state, run, record)
     return way_back(site.state, run)
 
 
 def way_back(state: Path, run: str) -> str:
     """Return in words how what a run deleted comes back; empty where nothing is sealed."""
     record = removed(state, run)
-    return f"; `maint vc undo {run}` brings it back until {record.until[:10]}" if record else ""
-
-
-def expire(state: Path, undo: Undo, now: datetime) -> None:
-    """Drop what was kept for its time."""
-    for path in sorted(_path(state, "x").parent.glob("*.json")):
-        try:
-            record = removed(state, path.stem)
-        except WorkFailed:
-            continue  # its own undo says so
-        if record is not None and datetime.fromisoformat(record.until) < now:
-            for one in record.objects:
-                _drop(undo, one)
-            files.remove(path)
+    return f"; `maint vc undo {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
 
 
 def _drop(undo: Undo, one: Sealed) -> None:
@@ -270,7 +226,7 @@ def _known(site: Site, work: Work, what: str, raw: Object) -> bool:
 def drop_unfinished(site: Site, work: Work) -> None:
     """Drop what an attempt sealed that was killed before it was written down."""
     record = removed(site.state, work.run)
-    known = {name for one in (record.objects if record else ()) for name in one.names}
+    known = set(record.names) if record else set()
     for name in cast(list[str], work.noted("sealed") or []):
         if name not in known:
             site.undo.drop(name)
@@ -325,7 +281,6 @@ class UndoDeletions(VcStep[UndoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the way back, resources before the jobs that mount them."""
         record = removed(sight.settings.state, args.run)
         if record is None or (args.vc and args.vc != record.vc):
             raise Refused(
@@ -345,7 +300,6 @@ class UndoDeletions(VcStep[UndoArguments]):
             yield self.action(f"{one.what} {one.name}", words, arguments, facts={"there": there})
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look, seal what is in the way, bring back, and drop the sealed copy."""
         run, name = str(action.arguments["run"]), str(action.arguments["object"])
         record = removed(site.state, run)
         one = next((one for one in record.objects if one.definition == name), None) if record else None
@@ -354,7 +308,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         raw, cluster = cast(Object, json.loads(site.undo.fetch(one.definition))), cluster_of(action, site)
         back = self._job_back if one.what == "job" else self._resource_back
         words = yield from back(site, work, cluster, raw, one)
-        _write(site.state, run, replace(record, objects=[each for each in record.objects if each is not one]))
+        _RECORDS.write(site.state, run, replace(record, objects=[each for each in record.objects if each is not one]))
         _drop(site.undo, one)
         return done(f"{one.what} {one.name} is back{words}{way_back(site.state, work.run)}")
 

@@ -30,21 +30,13 @@ class KeptFile(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What a run keeps.
+    """What a run keeps."""
 
-    Attributes:
-        generation: how often the run has begun anew.
-        put_back: whether all is as it was before.
-        old: name of the sealed definitions; empty once they were put back.
-        files: the files of the old resource.
-        vc: the virtual cluster.
-    """
-
-    generation: int
-    put_back: bool
-    old: str
-    files: Sequence[KeptFile]
-    vc: str = ""
+    generation: int  # how often the run has begun anew
+    put_back: bool  # whether all is as it was before
+    old: str  # name of the sealed definitions; empty once they were put back
+    files: Sequence[KeptFile]  # the files of the old resource
+    vc: str = ""  # the virtual cluster
 
     @property
     def names(self) -> Iterator[str]:
@@ -59,11 +51,16 @@ def _path(state: Path, run: str) -> Path:
 
 
 def read(state: Path, run: str) -> Kept | None:
-    """Return what a run keeps, None where it keeps nothing."""
+    """Return what a run keeps, None where it keeps nothing; WorkFailed where the record is damaged."""
+    path = _path(state, run)
     try:
-        return msgspec.json.decode(_path(state, run).read_bytes(), type=Kept)
-    except FileNotFoundError:
-        return None
+        return files.load(path, Kept)
+    except files.Damaged as error:
+        raise WorkFailed(
+            f"{path} is damaged: what run {run} kept of the job and the resource is not known",
+            detail=[str(error)],
+            hint=f"look at the virtual cluster, then `maint playbook dismiss {run} --reason WORDS`, and begin anew",
+        ) from None
 
 
 def write(state: Path, run: str, kept: Kept) -> None:

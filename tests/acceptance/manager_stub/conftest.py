@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest_httpserver import HTTPServer
 
 from maint.adapters.seal import AgeSeal
 from maint.lab.hosts.machine import Machine
@@ -13,6 +12,7 @@ from maint.lab.hosts.ssh.server import SshLab
 from maint.lab.manager.server import PlainUnit
 from tests.acceptance.manager_stub.manager import ACCOUNT, PASSWORD, Manager
 from tests.ports import closed_port
+from tests.servers import ScriptedServer
 from tests.steps.operator import Operator
 
 
@@ -42,7 +42,7 @@ def configured(folder: Path, plain: int, tls: int, more: str = "") -> Operator:
 
 @pytest.fixture
 def manager() -> Iterator[Manager]:
-    with HTTPServer(host="127.0.0.1", threaded=True) as server:
+    with ScriptedServer(host="127.0.0.1", threaded=True) as server:
         yield Manager(server)
 
 

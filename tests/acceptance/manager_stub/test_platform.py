@@ -14,6 +14,7 @@ from maint.steps.restore import send_deployment
 from tests.acceptance.manager_stub.conftest import configured
 from tests.acceptance.manager_stub.manager import Manager, cut, page, said
 from tests.adapters.manager.conftest import context_for
+from tests.servers import ScriptedServer
 from tests.steps.operator import Operator
 
 EXPORT = "GET /cm/deployment"
@@ -205,8 +206,8 @@ def secured(manager, tmp_path):
 
     def build(status: int) -> tuple[Operator, list[str]]:
         context = context_for(authority.issue_cert("127.0.0.1"))
-        tls = HTTPServer(host="127.0.0.1", ssl_context=context, threaded=True)
-        plain = HTTPServer(host="127.0.0.1", threaded=True)
+        tls = ScriptedServer(host="127.0.0.1", ssl_context=context, threaded=True)
+        plain = ScriptedServer(host="127.0.0.1", threaded=True)
         log: list[str] = []
 
         def moved(request: Request) -> Response:

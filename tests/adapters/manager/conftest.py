@@ -17,6 +17,7 @@ from maint.adapters.manager.client import ManagerClient
 from maint.config.schema import ManagerSettings
 from maint.model.secret import Secret
 from tests.ports import closed_port
+from tests.servers import ScriptedServer
 
 PASSWORD = "päss:w0rd-of-the-site"  # invented
 CALM = Timeouts(connect=60, probe=60, read=60, write=60, export=60)  # a busy machine answers late
@@ -59,7 +60,7 @@ class Bench:
 
 @pytest.fixture
 def plain() -> Iterator[HTTPServer]:
-    with HTTPServer(host="127.0.0.1") as server:
+    with ScriptedServer(host="127.0.0.1") as server:
         yield server
 
 
@@ -86,7 +87,7 @@ def tls_server() -> Iterator[Callable[[trustme.LeafCert], HTTPServer]]:
     servers: list[HTTPServer] = []
 
     def start(certificate: trustme.LeafCert) -> HTTPServer:
-        server = HTTPServer(host="127.0.0.1", ssl_context=context_for(certificate), threaded=True)
+        server = ScriptedServer(host="127.0.0.1", ssl_context=context_for(certificate), threaded=True)
         server.start()
         servers.append(server)
         return server

@@ -17,9 +17,10 @@ import pytest
 
 from maint.adapters.ssh.fleet import FabricFleet
 from maint.config.schema import HostSettings, ManagerSettings, SiteSettings, SshSettings
+from maint.lab.files import write_whole
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.ssh.server import SshLab, write_private
+from maint.lab.hosts.ssh.server import SshLab
 from maint.model.secret import Secret
 from tests.ports import free_port
 
@@ -150,7 +151,7 @@ def _lab(tmp_path: Path, beside: Ground | None, count: int) -> Iterator[Ground]:
         furnish_host(machine)
     if beside is not None:
         (tmp_path / "ssh").mkdir(mode=0o700)
-        write_private(tmp_path / "ssh/id_ed25519", beside.key.read_bytes())
+        write_whole(tmp_path / "ssh/id_ed25519", beside.key.read_bytes(), 0o600)
     server = SshLab(list(machines.values()), tmp_path / "ssh")
     server.user = beside.user if beside else server.user
     server.start()

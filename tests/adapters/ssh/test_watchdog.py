@@ -63,7 +63,15 @@ def stuck(openssh: Ground, tmp_path: Path) -> Iterator[Path]:
     ids=["ctrl-c", "terminated", "killed"],
 )
 def test_a_check_that_is_interrupted_leaves_nothing_running(stuck: Path, sent: signal.Signals, code: int) -> None:
-    words = [sys.executable, "-c", "from maint.cli.app import main; main()", "host", "check", "--check", "disk.inodes"]
+    words = [
+        sys.executable,
+        "-c",
+        "from maint.cli.start import main; main()",
+        "host",
+        "check",
+        "--check",
+        "disk.inodes",
+    ]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MAINT_")}
     process = subprocess.Popen(
         [*words, "--config", str(stuck)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ

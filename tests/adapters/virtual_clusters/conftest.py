@@ -17,6 +17,7 @@ from maint.ports.virtual_cluster import Content
 from tests.adapters.manager.conftest import Patient, authority, ca_file, raw, tls_server
 from tests.adapters.virtual_clusters.operator import VcOperator
 from tests.adapters.virtual_clusters.server import PASSWORD, Api
+from tests.servers import ScriptedServer
 
 __all__ = ["authority", "ca_file", "raw", "tls_server"]  # fixtures that these tests share with those of the manager
 
@@ -54,7 +55,7 @@ class Bench:
 
 @pytest.fixture
 def server() -> Iterator[HTTPServer]:
-    with HTTPServer(host="127.0.0.1") as server:
+    with ScriptedServer(host="127.0.0.1") as server:
         yield server
 
 

@@ -39,7 +39,7 @@ class VcOperator:
     def start(self, *words: str) -> "subprocess.Popen[str]":
         """Start `maint WORDS` in a process of its own."""
         return subprocess.Popen(
-            [sys.executable, "-c", "from maint.cli.app import main; main()", *words, "--config", self.config],
+            [sys.executable, "-c", "from maint.cli.start import main; main()", *words, "--config", self.config],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

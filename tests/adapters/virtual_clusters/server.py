@@ -205,6 +205,11 @@ class Api:
         self.jobs[body["name"]] = job
         return Response("", self.switches.success)
 
+    def began(self, job: str, request: str) -> int:
+        """Have a run that somebody started; return its number."""
+        self._start(job, {"requestID": request})
+        return int(self.runs[-1]["id"])
+
     def _start(self, name: str, body: dict[str, Any]) -> Response:
         wanted = body.get("requestID")
         if self.switches.knows_request_id:

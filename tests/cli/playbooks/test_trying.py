@@ -9,6 +9,7 @@ import pytest
 from maint.cli.help.topics import text_of
 from maint.cli.playbooks.trying import try_out
 from maint.cli.playbooks.worlds import Worlds
+from maint.config.resources import playbooks
 from maint.engine.expectations import compared, fits, read
 from tests.steps.operator import Said, maint
 
@@ -23,6 +24,10 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Worlds:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_a_shipped_playbook_does_what_its_test_says(worlds: Worlds, path: Path) -> None:
     assert try_out(read(path), worlds).differences == []
+
+
+def test_every_shipped_playbook_has_a_test() -> None:
+    assert set(playbooks()) - {read(path).form.playbook for path in SHIPPED} == set()
 
 
 def test_the_example_of_the_help_runs(worlds: Worlds, tmp_path: Path) -> None:
@@ -91,6 +96,7 @@ def test_a_build_server_reads_the_outcome(tmp_path: Path) -> None:
         ("playbook: probe\nworld: {switches: {speed: 1}}\n", "2:19: "),
         ("playbook: probe\nend: {state: [{is: 1}]}\n", "2:15: "),
         ("playbook: ./gone.yaml\n", "gone.yaml"),
+        ("playbook: probe\nworld: {after: [{playbook: prob}]}\n", "2:28: there is no playbook 'prob'"),
     ],
 )
 def test_a_test_with_a_mistake_is_refused_with_its_place(tmp_path: Path, text: str, said: str) -> None:

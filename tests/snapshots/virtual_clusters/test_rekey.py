@@ -14,6 +14,7 @@ from maint.snapshots import rekey as room
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries, load, sweep
 from maint.snapshots.parts import open_object, read_part
+from maint.snapshots.prune import remove
 from maint.snapshots.records import add_hold, begin_restore, end_restore, read_records
 from maint.snapshots.rekey import REKEY, aged, copy_holds, let_go, rekey
 from maint.snapshots.replicate import replicate
@@ -180,3 +181,13 @@ def test_what_did_not_come_out_as_it_went_in_is_taken_back(
     with pytest.raises(room.WorkFailed):
         run(rekey(ground, aged(ground)[0].old, BY))
     assert [entry.id for entry in entries(ground)] == [old.id]
+
+
+def test_one_that_went_while_it_was_verified_is_gone_already(ground: Ground, run: Run, old: Snapshot) -> None:
+    run(rekey(ground, aged(ground)[0].old, BY))
+    (one,) = aged(ground)
+    assert one.made is not None
+    going = let_go(ground, one, one.made)
+    next(going)
+    remove(ground, old.id, ["by another machine"])
+    assert f"{old.id} is gone already" in list(going)

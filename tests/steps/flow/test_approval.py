@@ -195,3 +195,19 @@ def test_a_rejection_fails_the_run_and_yes_answers_nothing(operator: Operator, b
 def test_a_limit_that_no_calendar_has_is_refused_by_the_plan(bench: Bench) -> None:
     with pytest.raises(Invalid, match="at most 366d"):
         bench.plan(HEAD + ASK % "9999999d")
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"yes": true, "by": "\xff"}'])
+def test_an_answer_that_cannot_be_read_is_told_with_how_to_answer_anew(
+    operator: Operator, book: str, content: bytes
+) -> None:
+    run = waiting(operator, book)
+    assert operator("playbook", "approve", run, "--note", "agreed").code == 0
+    (written,) = (operator.state / "runs").glob(f"{run}.approval-*")
+    written.write_bytes(content)
+    for words in (("playbook", "resume", run), ("playbook", "approve", run)):
+        said = operator(*words)
+        assert (said.code, "remove it, answer anew" in said.err) == (5, True), said.err
+    written.unlink()
+    assert operator("playbook", "approve", run, "--note", "agreed").code == 0
+    assert operator("playbook", "resume", run).code == 0

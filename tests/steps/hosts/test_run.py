@@ -96,7 +96,7 @@ def started(hosts, *words):
     import sys
 
     return subprocess.Popen(
-        [sys.executable, "-c", "from maint.cli.app import main; main()", *words, "--config", str(hosts.config)],
+        [sys.executable, "-c", "from maint.cli.start import main; main()", *words, "--config", str(hosts.config)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
 

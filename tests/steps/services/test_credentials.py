@@ -1,5 +1,6 @@
 """After a restore Kerberos credentials are missing, and are made before the platform starts."""
 
+import re
 from pathlib import Path
 
 IMPORT = "POST /api/v45/cm/commands/importAdminCredentials"
@@ -13,13 +14,10 @@ def lose(operator):
         return operator.lab.world.settings
 
 
-def configure(operator, realm, password, tmp_path):
-    """Name the KDC's account in the config."""
-    (tmp_path / "kdc").write_text(password)
-    (tmp_path / "kdc").chmod(0o600)
+def without_account(operator):
+    """Take the KDC's account out of the config."""
     path = Path(operator.config)
-    lines = f"      kdc:\n        username: scm/admin@{realm}\n        password: file:{tmp_path / 'kdc'}\n"
-    path.write_text(path.read_text().replace("    manager:\n", "    manager:\n" + lines, 1))
+    path.write_text(re.sub(r"^      kdc:\n(        .*\n)+", "", path.read_text(), flags=re.MULTILINE))
 
 
 def missing(operator):
@@ -33,9 +31,8 @@ def calls(operator):
     return [line.split("?")[0] for line in operator.sent if "Credentials" in line]
 
 
-def test_credentials_are_made_before_the_platform_starts_and_the_password_is_kept_nowhere(loaded, tmp_path):
+def test_credentials_are_made_before_the_platform_starts_and_the_password_is_kept_nowhere(loaded):
     named = lose(loaded)
-    configure(loaded, named["SECURITY_REALM"], named["KDC_ADMIN_PASSWORD"], tmp_path)
     said = loaded("manager", "start", "--yes")
     assert (said.code, calls(loaded), missing(loaded)) == (0, [IMPORT, GENERATE], []), said.err
     kept = b"".join(path.read_bytes() for path in loaded.state.rglob("*") if path.is_file()).decode(errors="replace")
@@ -45,18 +42,35 @@ def test_credentials_are_made_before_the_platform_starts_and_the_password_is_kep
     assert calls(loaded) == []  # nothing is missing any more
 
 
-def test_a_password_that_the_kdc_refuses_stops_the_run_with_its_reason(loaded, tmp_path):
-    named = lose(loaded)
-    configure(loaded, named["SECURITY_REALM"], "another-Password-1", tmp_path)
+def test_a_password_that_the_kdc_refuses_stops_the_run_with_its_reason(loaded):
+    lose(loaded)
+    (loaded.lab.folder / "kdc-password").write_text("another-Password-1")
     said = loaded("manager", "start", "--yes", "-o", "json")
     assert (said.code, "Preauthentication failed" in said.error["detail"][0]) == (1, True)
 
 
 def test_without_an_account_in_the_config_the_plan_says_what_is_missing(loaded):
     lose(loaded)
+    without_account(loaded)
     said = loaded("manager", "start", "--dry-run")
     assert "principals have no credentials" in said.out
     assert calls(loaded) == []
+
+
+def test_a_role_that_uses_kerberos_does_not_start_without_its_credentials(loaded):
+    assert loaded("service", "stop", "hdfs", "--cluster", "base", "--yes").code == 0
+    lose(loaded)
+    without_account(loaded)
+    said = loaded("service", "start", "hdfs", "--cluster", "base", "--yes", "-o", "json")
+    assert (said.code, "missing Kerberos keytab (hdfs/" in str(said.error)) == (1, True), said.err
+    listed = loaded("service", "list", "--cluster", "base", "-o", "json").json["services"]
+    assert next(one["state"] for one in listed if one["name"] == "hdfs") == "STOPPED"
+
+
+def test_what_needs_no_credentials_starts_without_them(loaded):
+    lose(loaded)
+    without_account(loaded)
+    assert loaded("manager", "start", "--yes").code == 0
 
 
 def test_the_restore_plan_says_what_the_snapshot_does_not_cover(loaded):

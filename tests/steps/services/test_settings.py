@@ -64,6 +64,19 @@ def test_undo_leaves_alone_what_somebody_changed_since(loaded, live):
     assert "the run left '2', now it is '4'" in said.error["detail"][0]
 
 
+def test_undo_says_what_is_no_longer_there_and_puts_back_the_rest(loaded, live, tmp_path):
+    steps = [f"  - {{name: {one}, do: config.set, with: {{cluster: base, service: {one}, name: {name}, value: 7}}}}"
+             for one, name in (("hdfs", "dfs_replication"), ("tez", "yarn_service"))]  # fmt: skip
+    (tmp_path / "two.yaml").write_text("\n".join(["name: two", "summary: X.", "steps:", *steps]))
+    assert loaded("playbook", "run", str(tmp_path / "two.yaml"), "--yes").code == 0
+    with loaded.lab.world.lock:
+        cluster = loaded.lab.world.deployment["clusters"][0]
+        cluster["services"] = [one for one in cluster["services"] if one["name"] != "tez"]
+    said = loaded("playbook", "undo", run_id(loaded), "--yes")
+    assert (said.code, live("dfs_replication")) == (0, None), said.err
+    assert "service tez of base is no longer there" in said.err
+
+
 def test_undo_puts_back_though_the_server_dropped_the_new_value_for_it_is_the_default(make):
     operator = make(default_setting="drop")
     assert change(operator, "dfs_replication", "2", "--service", "hdfs").code == 0

@@ -72,7 +72,6 @@ class Call(msgspec.Struct):
 
     @property
     def files(self) -> Tree:
-        """The host's files."""
         return self.machine.files
 
     @property
@@ -91,11 +90,9 @@ class Call(msgspec.Struct):
         return self.state.streams.get(2) or Closed()
 
     def path(self, text: str) -> str:
-        """Return an absolute path of the host."""
         return self.state.path(text)
 
     def out(self, text: str) -> None:
-        """Write text to standard output."""
         self.stdout.write(encode(text))
 
     def say(self, text: str) -> None:
@@ -138,7 +135,6 @@ class Call(msgspec.Struct):
         return Options([(name.lstrip("-"), value) for name, value in found], operands)
 
     def again(self, name: str, args: list[str]) -> "Call":
-        """Return the same call under another name with other arguments."""
         return replace(self, name=name, args=args)
 
 

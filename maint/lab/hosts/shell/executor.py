@@ -1,14 +1,16 @@
 """Carry out a parsed script."""
 
-from collections.abc import Callable, Mapping
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Words
+from contextlib import contextmanager
 
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.builtins import BUILTINS, SPECIAL
 from maint.lab.hosts.shell.call import Call, Command, Failed
 from maint.lab.hosts.shell.expansion import Expander, matches
 from maint.lab.hosts.shell.parser import Parser
-from maint.lab.hosts.shell.redirection import redirected
 from maint.lab.hosts.shell.state import (
     Closed,
     Leave,
@@ -25,10 +27,10 @@ from maint.lab.hosts.shell.syntax import (
     Case,
     For,
     Function,
-    Group,
     If,
     Pipeline,
     Redirected,
+    Redirection,
     Sequence,
     Simple,
     Source,
@@ -38,6 +40,11 @@ from maint.lab.hosts.shell.syntax import (
 )
 from maint.lab.hosts.shell.syntax import Command as Node
 
+_FLAGS = {
+    "<": os.O_RDONLY,
+    ">": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
+    ">>": os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+}
 _FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
 
 
@@ -54,13 +61,13 @@ class Shell:
         self._nodes: dict[type, Callable[..., int]] = {
             Simple: self._simple,
             Subshell: self._subshell,
-            Group: lambda node: self.sequence(node.body),
+            Sequence: self.sequence,
             If: self._if,
             For: self._for,
             While: self._while,
             Case: self._case,
             Function: self._define,
-            Redirected: self._redirected,
+            Redirected: lambda node: self._within(node, lambda: self.node(node.body)),
         }
 
     def script(self, source: Source) -> int:
@@ -73,7 +80,6 @@ class Shell:
         return self.isolated(work)
 
     def lines(self, source: Source) -> None:
-        """Run command after command."""
         parser = Parser(source)
         while True:
             try:
@@ -99,7 +105,6 @@ class Shell:
         return status
 
     def sequence(self, body: Sequence) -> int:
-        """Run commands one after the other."""
         for item in body.items:
             self.state.status = self._and_or(item)
         return self.state.status
@@ -145,7 +150,6 @@ class Shell:
         return status
 
     def fork(self) -> "Shell":
-        """Return a subshell."""
         forked = Shell(self.machine, self.state.copy(), self.commands)
         forked._guarded = self._guarded
         return forked
@@ -170,7 +174,6 @@ class Shell:
         return decode(said.read().replace(b"\0", b""))
 
     def node(self, node: Node) -> int:
-        """Run one command."""
         return self._nodes[type(node)](node)
 
     def _subshell(self, node: Subshell) -> int:
@@ -201,7 +204,7 @@ class Shell:
 
     def _while(self, node: While) -> int:
         status = 0
-        while self._condition(node.condition) != node.until:
+        while self._condition(node.condition):
             if not self._once(node.body):
                 return self.state.status
             status = self.state.status
@@ -214,8 +217,6 @@ class Shell:
             self.sequence(body)
         except Loop as loop:
             self.state.status = 0
-            if loop.levels > 1:
-                raise Loop(loop.again, loop.levels - 1) from None
             return loop.again
         return True
 
@@ -231,16 +232,57 @@ class Shell:
         self.state.functions[node.name] = node.body
         return 0
 
-    def _redirected(self, node: Redirected) -> int:
-        return self._within(node, lambda: self.node(node.body))
-
     def _within(self, node: Simple | Redirected, work: Callable[[], int]) -> int:
         """Do something under a command's redirections; 2 where they cannot be made."""
         try:
-            with redirected(self.state, self.machine.files, self._expander, node.redirections):
+            with self._redirected(node.redirections):
                 return work()
         except Failed as failure:
             return self._complain(ShellFailure(failure.message, 2))
+
+    @contextmanager
+    def _redirected(self, redirections: Words[Redirection], *, keep: bool = False) -> Iterator[None]:
+        # For the length of the block, or for good (`keep`, for `exec`); Failed where a file cannot be opened.
+        if not redirections:
+            yield
+            return
+        streams, opened = self.state.streams, list[Stream]()
+        before = dict(streams)
+        try:
+            for one in redirections:
+                target = self._expander.text(one.target)
+                if one.operator not in _FLAGS:
+                    self._duplicate(one.fd, target)
+                else:
+                    streams[one.fd] = self._opened(target, one.operator)
+                    opened.append(streams[one.fd])
+            yield
+        finally:
+            if not keep:
+                streams.clear()
+                streams.update(before)
+                for stream in opened:
+                    stream.close()
+
+    def _duplicate(self, fd: int, number: str) -> None:
+        streams = self.state.streams
+        if number == "-":
+            streams.pop(fd, None)
+        elif number.isdigit() and int(number) in streams:
+            streams[fd] = streams[int(number)]
+        else:
+            raise Failed(f"{number}: bad fd number")
+
+    def _opened(self, text: str, operator: str) -> Stream:
+        path, files = self.state.path(text), self.machine.files
+        if operator == ">" and "C" in self.state.options and files.exists(path) and files.entry(path).is_file:
+            raise Failed(f"cannot create {text}: File exists")
+        try:
+            return files.open(path, _FLAGS[operator], 0o666 & ~self.state.umask)
+        except OSError as error:
+            verb, missing = ("open", "No such file") if operator == "<" else ("create", "Directory nonexistent")
+            said = missing if error.errno == errno.ENOENT else error.strerror
+            raise Failed(f"cannot {verb} {text}: {said}") from None
 
     def _simple(self, node: Simple) -> int:
         self.state.lifetime.check()
@@ -253,7 +295,7 @@ class Shell:
             return self._within(node, lambda: status)
         try:
             keep = words[0] == "exec"
-            with redirected(self.state, self.machine.files, self._expander, node.redirections, keep=keep):
+            with self._redirected(node.redirections, keep=keep):
                 return self._called(words, assignments)
         except Failed as failure:
             status = self._complain(ShellFailure(failure.message, 2))
@@ -262,6 +304,8 @@ class Shell:
             return status
 
     def _called(self, words: list[str], assignments: list[tuple[str, str]]) -> int:
+        if not assignments:
+            return self.call(words)
         name, state = words[0], self.state
         saved, exported = dict(state.variables), set(state.exported)
         state.variables.update(assignments)
@@ -271,7 +315,7 @@ class Shell:
         try:
             return self.call(words)
         finally:
-            state.exported = exported if assignments else state.exported
+            state.exported = exported
             for key, _ in assignments:
                 if key in saved:
                     state.variables[key] = saved[key]
@@ -279,7 +323,6 @@ class Shell:
                     state.variables.pop(key, None)
 
     def call(self, words: Words[str], *, functions: bool = True) -> int:
-        """Run a command whose words are expanded."""
         name, args = words[0], list(words[1:])
         if functions and name in self.state.functions:
             return self._function(name, args)
@@ -297,7 +340,6 @@ class Shell:
             return 1
 
     def find(self, name: str) -> Command | None:
-        """Return a command of the lab by name or path."""
         folder, slash, base = name.rpartition("/")
         if base in self.machine.lacking:
             return None
@@ -341,5 +383,4 @@ class Shell:
         return shell.isolated(lambda: shell.call(words))
 
     def run_script(self, source: Source, state: State) -> int:
-        """Run a script in another state."""
         return Shell(self.machine, state, self.commands).script(source)

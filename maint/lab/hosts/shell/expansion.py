@@ -1,10 +1,11 @@
 """Expand words: parameters, substitutions, field splitting, patterns and the files that they match."""
 
+import ast
+import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from maint.lab.hosts.shell.expressions import evaluate
 from maint.lab.hosts.shell.state import ShellFailure, State
 from maint.lab.hosts.shell.syntax import Arithmetic, Parameter, Part, Sequence, Substitution, Text, Word
 from maint.lab.hosts.shell.tree import Tree
@@ -13,6 +14,13 @@ _MAGIC = re.compile(r"(?:\\.|[^\\*?\[])*[*?\[]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = str.maketrans({char: "\\" + char for char in "*?[]\\!-"})
 _SEPARATORS = re.compile(r"[ \t\n]+")
+_OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda a, b: int(a / b),
+    ast.Mod: lambda a, b: a - b * int(a / b),
+}
 _SET = re.compile(r"(!?)((?:\\.|[^\]\\\[])+)\]")
 
 
@@ -56,7 +64,6 @@ class Expander:
         return found
 
     def text(self, word: Word) -> str:
-        """Return a word as one text, as in assignments."""
         return unescape(self.pattern(word))
 
     def pattern(self, word: Word) -> str:
@@ -234,3 +241,24 @@ def _is_folder(tree: Tree, path: str) -> bool:
 
 def _absolute(cwd: str, path: str) -> str:
     return path if path.startswith("/") else f"{cwd.rstrip('/')}/{path}"
+
+
+def evaluate(expression: str, variables: Mapping[str, str]) -> int:
+    """Return the value of whole numbers and variables under + - * / % and brackets; else ShellFailure."""
+
+    def value(node: ast.expr) -> int:
+        match node:
+            case ast.Constant(value=int(number)) if not isinstance(number, bool):
+                return number
+            case ast.Name(id=name) if re.fullmatch(r"-?\d+", text := variables.get(name, "0")):
+                return int(text)
+            case ast.BinOp(left, sign, right) if type(sign) in _OPERATIONS:
+                return _OPERATIONS[type(sign)](value(left), value(right))
+        raise ShellFailure(f"arithmetic expression: {expression!r}: not simulated on a lab host")
+
+    try:
+        return value(ast.parse(f"({expression.strip() or 0})", mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError):
+        raise ShellFailure(f'arithmetic expression: expecting primary: "{expression}"') from None
+    except ZeroDivisionError:
+        raise ShellFailure(f'arithmetic expression: division by zero: "{expression}"') from None

@@ -9,7 +9,6 @@ from maint.lab.hosts.shell.syntax import (
     Command,
     For,
     Function,
-    Group,
     If,
     Pipeline,
     Redirected,
@@ -146,7 +145,7 @@ class Parser:
     def _group(self) -> Command:
         body = self._until_words("}")
         self._take_word("}")
-        return Group(body)
+        return body
 
     def _if(self) -> Command:
         arms: list[tuple[Sequence, Sequence]] = []
@@ -173,9 +172,8 @@ class Parser:
         self._separator()
         return For(name, words, self._do())
 
-    def _while(self, until: bool) -> Command:
-        condition = self._until_words("do")
-        return While(condition, self._do(), until)
+    def _while(self) -> Command:
+        return While(self._until_words("do"), self._do())
 
     def _do(self) -> Sequence:
         self._skip_lines()
@@ -328,8 +326,7 @@ _COMPOUNDS: dict[str, Callable[[Parser], Command]] = {
     "{": Parser._group,
     "if": Parser._if,
     "for": Parser._for,
-    "while": lambda parser: parser._while(until=False),
-    "until": lambda parser: parser._while(until=True),
+    "while": Parser._while,
     "case": Parser._case,
 }
 

@@ -126,13 +126,11 @@ class Lifetime:
             raise Killed
 
     def sleep(self, seconds: float) -> None:
-        """Wait, but not beyond the end."""
         left = seconds if self.deadline is None else min(seconds, self.deadline - time.monotonic())
         self.cancelled.wait(max(0.0, left))
         self.check()
 
     def limited(self, seconds: float) -> "Lifetime":
-        """Return a lifetime that ends earlier."""
         end = time.monotonic() + seconds
         return Lifetime(self.cancelled, end if self.deadline is None else min(end, self.deadline))
 
@@ -146,11 +144,11 @@ class Leave(Exception):
 
 
 class Loop(Exception):
-    """`break` (again is False) or `continue` out of so many loops."""
+    """`break` (again is False), or `continue`."""
 
-    def __init__(self, again: bool, levels: int) -> None:
-        super().__init__(levels)
-        self.again, self.levels = again, levels
+    def __init__(self, again: bool) -> None:
+        super().__init__(again)
+        self.again = again
 
 
 class ShellFailure(Exception):
@@ -210,9 +208,7 @@ class State(msgspec.Struct):
         return child
 
     def environment(self) -> dict[str, str]:
-        """Return the exported variables."""
         return {name: self.variables[name] for name in sorted(self.exported) if name in self.variables}
 
     def path(self, text: str) -> str:
-        """Return an absolute path of the host."""
         return text if text.startswith("/") else f"{self.cwd.rstrip('/')}/{text}"

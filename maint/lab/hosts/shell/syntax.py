@@ -83,12 +83,6 @@ class Subshell(msgspec.Struct, frozen=True):
     body: Sequence
 
 
-class Group(msgspec.Struct, frozen=True):
-    """`{ …; }`."""
-
-    body: Sequence
-
-
 class If(msgspec.Struct, frozen=True):
     """`if`, its `elif` arms, and `else`."""
 
@@ -105,11 +99,10 @@ class For(msgspec.Struct, frozen=True):
 
 
 class While(msgspec.Struct, frozen=True):
-    """`while`, or `until`."""
+    """`while`."""
 
     condition: Sequence
     body: Sequence
-    until: bool
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -133,7 +126,7 @@ class Redirected(msgspec.Struct, frozen=True):
     redirections: tuple[Redirection, ...] = ()
 
 
-Command = Simple | Subshell | Group | If | For | While | Case | Function | Redirected
+Command = Simple | Subshell | Sequence | If | For | While | Case | Function | Redirected
 
 
 class SyntaxFailure(Exception):
@@ -161,7 +154,6 @@ class Source:
         return self._text[self._at + ahead : self._at + ahead + 1]
 
     def raw(self) -> str:
-        """Take one character, escaped line ends included."""
         if self._at >= len(self._text):
             self._fetch()
         char = self._text[self._at : self._at + 1]
@@ -169,7 +161,6 @@ class Source:
         return char
 
     def next(self) -> str:
-        """Take one character."""
         self.peek()
         return self.raw()
 
@@ -185,7 +176,6 @@ class Source:
         return found[0] if found else ""
 
     def starts(self, text: str) -> bool:
-        """Return whether a text comes now."""
         return self.peek() == text[0] and all(self.peek(place) == text[place] for place in range(1, len(text)))
 
     def rest_of_line(self) -> str:
@@ -193,7 +183,6 @@ class Source:
         return self._text[self._at : self._text.find("\n", self._at) + 1]
 
     def since(self, mark: int) -> str:
-        """Return what was taken since a mark."""
         return self._text[mark : self._at]
 
     def take_lines(self, lines: tuple[str, ...]) -> bool:
@@ -209,7 +198,6 @@ class Source:
         return True
 
     def take(self, text: str) -> bool:
-        """Take a text if it comes now."""
         if not self.starts(text):
             return False
         for _ in text:
@@ -217,11 +205,9 @@ class Source:
         return True
 
     def mark(self) -> int:
-        """Return a place to come back to."""
         return self._at
 
     def back(self, mark: int) -> None:
-        """Go back to a place."""
         self._at = mark
 
     def _fetch(self) -> bool:

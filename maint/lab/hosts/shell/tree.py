@@ -30,17 +30,14 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder."""
         return self.kind == stat.S_IFDIR
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
         return self.kind == stat.S_IFLNK
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a regular file."""
         return self.kind == stat.S_IFREG
 
 
@@ -66,12 +63,10 @@ class Ownership:
         return self._known.get(path)
 
     def set(self, path: str, owned: Owned) -> None:
-        """Record mode and owner of a path."""
         self._known[path] = owned
         self._append([path, owned.mode, owned.user, owned.group])
 
     def drop(self, path: str) -> None:
-        """Forget a path and whatever lies below it."""
         for known in self._below(path):
             del self._known[known]
             self._append([known])
@@ -183,13 +178,12 @@ class Tree:
         return self.root / canonical.lstrip("/")
 
     def entry(self, path: str, *, follow: bool = True) -> Entry:
-        """Return what is known of a file."""
         with self._lock:
             canonical = self.canonical(path, follow=follow)
             if canonical == os.devnull:
                 return Entry(canonical, stat.S_IFCHR, 0o666, "root", "root", 0, 0.0)
             try:
-                info = self._real(canonical).lstat()
+                info = os.lstat(f"{self.root}{canonical}")  # no Path: a script asks very often
             except OSError as error:
                 raise failure(error.errno or errno.ENOENT, path) from None
             kind = stat.S_IFMT(info.st_mode)
@@ -199,7 +193,6 @@ class Tree:
         return Entry(canonical, kind, owned.mode, *who, info.st_size, info.st_mtime)
 
     def exists(self, path: str, *, follow: bool = True) -> bool:
-        """Return whether there is such a file."""
         try:
             self.entry(path, follow=follow)
         except OSError:
@@ -207,12 +200,11 @@ class Tree:
         return True
 
     def names(self, path: str) -> list[str]:
-        """Return the sorted names in a folder."""
         with self._lock:
             entry = self.entry(path)
             if not entry.is_folder:
                 raise failure(errno.ENOTDIR, path)
-            return sorted(os.listdir(self._real(entry.path)))  # noqa: PTH208 - names, not paths
+            return sorted(os.listdir(f"{self.root}{entry.path}"))  # noqa: PTH208 - names, not paths
 
     def walk(self, path: str) -> Iterator[str]:
         """Yield a path and all below it, parents first; links are not followed."""
@@ -243,11 +235,9 @@ class Tree:
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk is full."""
         return self._full()
 
     def read(self, path: str) -> bytes:
-        """Return a file's bytes."""
         with self.open(path, os.O_RDONLY) as file:
             return file.read()
 
@@ -304,7 +294,6 @@ class Tree:
             self._real(self.canonical(path, follow=False)).symlink_to(target)
 
     def hard_link(self, target: str, path: str) -> None:
-        """Give a regular file a second name."""
         with self._lock, _renamed(path):
             old, new = self.canonical(target, follow=False), self.canonical(path, follow=False)
             os.link(self._real(old), self._real(new), follow_symlinks=False)
@@ -327,7 +316,6 @@ class Tree:
                 self._owned.move(source, target)
 
     def remove(self, path: str) -> None:
-        """Remove a file or link."""
         with self._lock, _renamed(path):
             canonical = self.canonical(path, follow=False)
             self._real(canonical).unlink()

@@ -34,7 +34,6 @@ class WordReader:
         self._body = body
 
     def word(self, stop: str = BREAK) -> Word:
-        """Return the word that comes, empty where none does."""
         parts: list[Part] = []
         plain = _UNQUOTED[stop]
         while (char := self._source.peek()) and char not in stop:

@@ -85,15 +85,12 @@ class Guest(ServerInterface):
         self._machine, self._connection, self._admits, self._leads_to = machine, connection, admits, leads_to
 
     def get_allowed_auths(self, username: str) -> str:  # noqa: ARG002 - as paramiko calls it
-        """Return what may be tried."""
         return "publickey,password"
 
     def check_auth_publickey(self, username: str, key: PKey) -> int:
-        """Let the one key in."""
         return self._answer(username, key)
 
     def check_auth_password(self, username: str, password: str) -> int:
-        """Let the password in, where there is one."""
         return self._answer(username, password)
 
     def _answer(self, username: str, proof: PKey | str) -> int:
@@ -101,7 +98,6 @@ class Guest(ServerInterface):
         return AUTH_SUCCESSFUL if admitted else AUTH_FAILED
 
     def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002 - as paramiko calls it
-        """Allow sessions, nothing else."""
         return OPEN_SUCCEEDED if kind == "session" else OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 
     def check_channel_direct_tcpip_request(self, chanid: int, origin: Place, destination: Place) -> int:  # noqa: ARG002 - as paramiko calls it
@@ -113,7 +109,6 @@ class Guest(ServerInterface):
         return OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: Channel, command: bytes) -> bool:
-        """Run a command in a thread of its own."""
         work = _Work(self._machine, self._connection, channel, decode(command))
         threading.Thread(target=work, args=(self._connection.after_reply(),), name="ssh-exec", daemon=True).start()
         return True

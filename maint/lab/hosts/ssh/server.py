@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import logging
-import os
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from paramiko import Ed25519Key, PKey, SFTPServer
 
+from maint.lab.files import write_whole
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh.connection import Admits, Connection, Guest, LeadsTo
 from maint.lab.hosts.ssh.sftp import TreeSftp
@@ -25,18 +25,8 @@ _WAIT = 5.0
 def ed25519_key(path: Path) -> Ed25519Key:
     """Return the key in a file, making file (0600) and key where there is none."""
     if not path.exists():
-        write_private(path, new_ssh_key())
+        write_whole(path, new_ssh_key(), 0o600)
     return Ed25519Key.from_private_key_file(str(path))
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
-    staging = path.with_name(f".{path.name}.new")
-    staging.unlink(missing_ok=True)
-    number = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(number, "wb") as out:
-        out.write(content)
-    staging.replace(path)
 
 
 class Door:
@@ -79,7 +69,6 @@ class Door:
         return self._address[1]
 
     def close(self) -> None:
-        """Close the port and all connections."""
         self._machine.watchers.remove(self._follow)
         with self._lock:
             self._closed = True
@@ -87,7 +76,6 @@ class Door:
             self._socket.close()
 
     def join(self) -> None:
-        """Wait for the threads."""
         if self._thread:
             self._thread.join(_WAIT)
         for connection in tuple(self._connections):
@@ -173,7 +161,7 @@ class SshLab:
         except OSError:
             self.stop()
             raise
-        write_private(self.known_hosts_file, "".join(self._known(door) for door in self._doors).encode())
+        write_whole(self.known_hosts_file, "".join(self._known(door) for door in self._doors).encode(), 0o600)
 
     def stop(self) -> None:
         """Close the ports and all connections, and wait for their threads."""

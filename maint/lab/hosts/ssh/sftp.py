@@ -23,26 +23,21 @@ class TreeHandle(SFTPHandle):
         self._file, self._tree, self._path = file, tree, path
 
     def close(self) -> None:
-        """Close it."""
         super().close()
         self._file.close()
 
     def read(self, offset: int, length: int) -> bytes | int:
-        """Return bytes from an offset."""
         return _answered(lambda: os.pread(self._file.fileno(), length, offset))
 
     def write(self, offset: int, data: bytes) -> int:  # type: ignore[override]  # paramiko hands over bytes
-        """Write bytes at an offset."""
         if self._tree.is_full:
             return SFTPServer.convert_errno(errno.ENOSPC)
         return _done(lambda: os.pwrite(self._file.fileno(), data, offset))
 
     def stat(self) -> SFTPAttributes | int:
-        """Return what is known of it."""
         return _answered(lambda: _attributes(self._tree.entry(self._path)))
 
     def chattr(self, attr: SFTPAttributes) -> int:
-        """Change its attributes."""
         return _done(lambda: _change(self._tree, self._path, attr))
 
 
@@ -54,7 +49,6 @@ class TreeSftp(SFTPServerInterface):
         self._tree = machine.files
 
     def list_folder(self, path: str) -> list[SFTPAttributes] | int:
-        """Return what is in a folder."""
         return _answered(lambda: [self._listed(path, name) for name in self._tree.names(path)])
 
     def _listed(self, path: str, name: str) -> SFTPAttributes:
@@ -63,15 +57,12 @@ class TreeSftp(SFTPServerInterface):
         return attributes
 
     def stat(self, path: str) -> SFTPAttributes | int:
-        """Return what is known of a file, links followed."""
         return _answered(lambda: _attributes(self._tree.entry(path)))
 
     def lstat(self, path: str) -> SFTPAttributes | int:
-        """Return what is known of a file or link."""
         return _answered(lambda: _attributes(self._tree.entry(path, follow=False)))
 
     def open(self, path: str, flags: int, attr: SFTPAttributes) -> SFTPHandle | int:
-        """Open a file."""
         return _answered(lambda: self._opened(path, flags, attr))
 
     def _opened(self, path: str, flags: int, attr: SFTPAttributes) -> SFTPHandle:
@@ -80,7 +71,6 @@ class TreeSftp(SFTPServerInterface):
         return TreeHandle(self._tree.open(path, flags & ~os.O_APPEND, mode), self._tree, path, flags)
 
     def remove(self, path: str) -> int:
-        """Remove a file."""
         return _done(lambda: self._tree.remove(path))
 
     def rename(self, oldpath: str, newpath: str) -> int:
@@ -90,27 +80,21 @@ class TreeSftp(SFTPServerInterface):
         return self.posix_rename(oldpath, newpath)
 
     def posix_rename(self, oldpath: str, newpath: str) -> int:
-        """Rename, replacing what is there."""
         return _done(lambda: self._tree.rename(oldpath, newpath))
 
     def mkdir(self, path: str, attr: SFTPAttributes) -> int:
-        """Make a folder."""
         return _done(lambda: self._tree.make_folder(path, 0o755 if attr.st_mode is None else attr.st_mode & 0o7777))
 
     def rmdir(self, path: str) -> int:
-        """Remove an empty folder."""
         return _done(lambda: self._tree.remove_folder(path))
 
     def chattr(self, path: str, attr: SFTPAttributes) -> int:
-        """Change mode, times or size."""
         return _done(lambda: _change(self._tree, path, attr))
 
     def readlink(self, path: str) -> str | int:
-        """Return what a link says."""
         return _answered(lambda: self._tree.link_text(path))
 
     def symlink(self, target_path: str, path: str) -> int:
-        """Make a link."""
         return _done(lambda: self._tree.link(target_path, path))
 
 

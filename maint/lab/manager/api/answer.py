@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,11 +43,11 @@ def admit(world: World, incoming: messages.Request) -> Admitted | Response:
         return with_cookie(error.response, cookie)
 
 
-def handle(world: World, admitted: Admitted, body: Path | None) -> Response:
+def handle(world: World, admitted: Admitted, content: bytes) -> Response:
     """Return the answer to a request whose body arrived whole."""
     commands.settle(world)
     try:
-        response = admitted.handler(world, replace(admitted.request, body=body))
+        response = admitted.handler(world, replace(admitted.request, content=content))
     except ApiError as error:
         response = error.response
     return with_cookie(response.printed(printed), admitted.cookie)

@@ -1,65 +1,132 @@
-"""Commands: started on clusters, services, roles and the manager; looked up, ended and begun again by id (M4)."""
+"""Commands of the manager, clusters, services and roles: begun, looked up, ended, begun again (M4, M18, M20, M21)."""
 
 import io
 import zipfile
 
 from maint.lab.http.messages import ApiError, Response
-from maint.lab.manager import commands
-from maint.lab.manager.api.messages import Request, cluster_of, listing, role_of, service_of
+from maint.lab.manager import commands, kerberos
+from maint.lab.manager.api.messages import Request, cluster_of, entity_of, listing, role_of, service_of
 from maint.lab.manager.document import Doc
-from maint.lab.manager.world import Command, World
+from maint.lab.manager.world import STARTED, Command, World
 
 _VERBS = {"start": "Start", "stop": "Stop", "restart": "Restart"}
 
 
-def on_cluster(world: World, request: Request) -> Response:
-    """Start, stop or restart a cluster; a refusal is an answer of status 200 too (M4.3)."""
-    begun = commands.start_on_cluster(world, cluster_of(world, request), _VERBS[request.parts["verb"]], request.call)
-    return Response(value=commands.view(world, begun, full=False))
+# What can be sent to services and roles by name, by type; "" is every type.
+_OF_SERVICES = {
+    "": ("deployClientConfig",),
+    "HDFS": ("hdfsRollEdits", "hdfsCreateTmpDir"),
+    "YARN": ("yarnCreateJobHistoryDirCommand", "yarnFormatStateStore"),
+    "ZOOKEEPER": ("zooKeeperCleanup",),
+}
+_OF_ROLES = {
+    "": ("jstack", "lsof"),
+    "NAMENODE": ("refresh", "hdfsSaveNamespace", "hdfsEnterSafemode", "hdfsLeaveSafemode", "hdfsFormat"),
+    "DATANODE": ("refresh",),
+    "RESOURCEMANAGER": ("refresh",),
+}
+_DONE = "Command {name} finished successfully."
 
 
-def on_service(world: World, request: Request) -> Response:
-    """Start, stop or restart a service."""
+def begin(world: World, request: Request) -> Response:
+    """Begin a command of the manager, a cluster or a service; a refusal is an answer of status 200 too (M4.3)."""
+    name, call = request.parts["name"], request.call
+    entity = entity_of(world, request)
+    if "service" in request.parts or "/cm/service" in request.path:
+        cluster, service = service_of(world, request)
+        if name in _VERBS:
+            return _begun(world, commands.start_on_service(world, cluster, service, _VERBS[name], call))
+        if name not in _names(_OF_SERVICES, service):
+            raise ApiError(404, f"Command '{name}' not found in service '{service['name']}'.")
+    elif "cluster" in request.parts:
+        owner = cluster_of(world, request)
+        if name in _VERBS:
+            return _begun(world, commands.start_on_cluster(world, owner, _VERBS[name], call))
+        for one in owner.get("services") or []:  # `refresh` makes their configuration fresh
+            world.stale.pop(f"{owner['name']}/{one['name']}", None)
+    return _begun(world, commands.start_simple(world, name, entity.ref, call, _DONE.format(name=name)))
+
+
+def begin_on_roles(world: World, request: Request) -> Response:
+    """Begin a command on the roles that the body names; those that cannot are told in `errors`."""
     cluster, service = service_of(world, request)
-    begun = commands.start_on_service(world, cluster, service, _VERBS[request.parts["verb"]], request.call)
-    return Response(value=commands.view(world, begun, full=False))
-
-
-def on_roles(world: World, request: Request) -> Response:
-    """Start, stop or restart the roles that the body names."""
-    cluster, service = service_of(world, request)
-    verb, started, errors = _VERBS[request.parts["verb"]], [], []
-    for name in request.words("the list of roles"):
+    name, started, errors = request.parts["name"], list[Doc](), list[str]()
+    for wanted in request.words("the list of roles"):
         try:
-            role = role_of(service, name)
+            role = role_of(service, wanted)
         except ApiError as error:
             errors.append(error.message)
             continue
-        begun = commands.start_on_role(world, cluster, service, role, verb, request.call)
+        if name in _VERBS:
+            begun = commands.start_on_role(world, cluster, service, role, _VERBS[name], request.call)
+        elif name not in _names(_OF_ROLES, role) or world.role_state(role) != STARTED:
+            errors.append(f"Command {name} is not currently available for execution on role '{wanted}'.")
+            continue
+        else:
+            ref = commands.role_ref(cluster, service, role)
+            begun = commands.start_simple(world, name, ref, request.call, _DONE.format(name=name))
         started.append(commands.view(world, begun, full=False))
+    if name == "refresh" and started:
+        world.stale.pop(f"{cluster['name'] if cluster else ''}/{service['name']}", None)
     return Response(value={"items": started, "errors": errors})
+
+
+def names(world: World, request: Request) -> Response:
+    """List the commands that a service or role takes by name."""
+    _, service = service_of(world, request)
+    role = role_of(service, request.parts["role"]) if "role" in request.parts else None
+    known = _names(_OF_ROLES, role) if role else _names(_OF_SERVICES, service)
+    return listing([{"name": name} for name in known])
+
+
+def maintain(world: World, request: Request) -> Response:
+    """Put something into maintenance mode, or take it out."""
+    # Synchronous: finished in its own answer, under a negative id that nobody can ask for (M20).
+    entity, on = entity_of(world, request), request.parts["verb"] == "enterMaintenanceMode"
+    world.maintenance = sorted({*world.maintenance, entity.key} if on else {*world.maintenance} - {entity.key})
+    stamp = commands.moment(world.now().timestamp())
+    name = "EnterMaintenanceMode" if on else "ExitMaintenanceMode"
+    said: Doc = {"id": -1, "name": name, "startTime": stamp, "endTime": stamp, "active": False, "success": True}
+    return Response(value=said | entity.ref)
 
 
 def generate_cmca(world: World, request: Request) -> Response:
     """Begin to make the certificates of Auto-TLS anew; nothing changes before the server's next start (M11)."""
     request.document("the arguments")
-    begun = commands.start_simple(world, "GenerateCMCA", {}, request.call, "Successfully generated the certificates.")
-    return Response(value=commands.view(world, begun, full=False))
+    praise = "Successfully generated the certificates."
+    return _begun(world, commands.start_simple(world, "GenerateCMCA", {}, request.call, praise))
 
 
-def active_on_cluster(world: World, request: Request) -> Response:
-    """List the active commands of the cluster itself."""
-    return _active(world, commands.cluster_ref(cluster_of(world, request)), full=request.full)
+def active(world: World, request: Request) -> Response:
+    """List the active commands of the manager, a cluster, a service or a role itself."""
+    listed = commands.listed(world, entity_of(world, request).ref)
+    return listing([commands.view(world, each, full=request.full) for each in listed])
 
 
-def active_on_service(world: World, request: Request) -> Response:
-    """List the active commands of a service itself."""
-    return _active(world, commands.service_ref(*service_of(world, request)), full=request.full)
+def import_kdc_account(world: World, request: Request) -> Response:
+    """Take over the account that makes principals; what is wrong with it is told by the command (M21)."""
+    username, password = request.word("username"), request.word("password")
+    problem = kerberos.problem_with(world, username, password)
+    praise = "Successfully imported KDC Account Manager credentials."
+    return _begun(world, commands.start_simple(world, kerberos.IMPORT, {}, request.call, praise, problem))
 
 
-def active_on_manager(world: World, request: Request) -> Response:
-    """List the active commands of the manager itself."""
-    return _active(world, {}, full=request.full)
+def generate_credentials(world: World, request: Request) -> Response:
+    """Make the principals and keytabs that are missing; without an account it fails (M21)."""
+    problem = "" if world.kdc_account else "Please import the KDC Account Manager credentials first."
+    praise = "Successfully generated Kerberos credentials."
+    return _begun(world, commands.start_simple(world, kerberos.GENERATE, {}, request.call, praise, problem))
+
+
+def kerberos_info(world: World, request: Request) -> Response:
+    """Say whether a cluster uses Kerberos, and of which KDC; of the manager, whether any cluster does."""
+    cluster = cluster_of(world, request) if "cluster" in request.parts else None
+    return Response(value=kerberos.info(world, cluster))
+
+
+def kerberos_principals(world: World, request: Request) -> Response:
+    """List the principals that services need; with `missingOnly` those that the manager has not."""
+    return listing([{"principal": name} for name in kerberos.principals(world, missing=request.flag("missingOnly"))])
 
 
 def read(world: World, request: Request) -> Response:
@@ -80,8 +147,7 @@ def retry(world: World, request: Request) -> Response:
     command = _find(world, request)
     if command.active or command.success:
         raise ApiError(400, f"Command {command.id} cannot be retried.")
-    again = _again(world, command, request.call)
-    return Response(value=commands.view(world, again, full=False))
+    return _begun(world, _again(world, command, request.call))
 
 
 def log(world: World, request: Request) -> Response:
@@ -95,8 +161,12 @@ def log(world: World, request: Request) -> Response:
     return Response(text=content.getvalue(), content_type="application/octet-stream")
 
 
-def _active(world: World, ref: Doc, *, full: bool) -> Response:
-    return listing([commands.view(world, each, full=full) for each in commands.listed(world, ref)])
+def _begun(world: World, command: Command) -> Response:
+    return Response(value=commands.view(world, command, full=False))
+
+
+def _names(known: dict[str, tuple[str, ...]], of: Doc) -> tuple[str, ...]:
+    return (*known[""], *known.get(str(of.get("type")), ()))
 
 
 def _again(world: World, command: Command, call: str) -> Command:

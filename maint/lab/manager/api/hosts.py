@@ -3,7 +3,7 @@
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
 from maint.lab.manager.api.clusters import members
-from maint.lab.manager.api.messages import Request, cluster_of, config_items, listing
+from maint.lab.manager.api.messages import Request, cluster_of, config_items, host_of, listing
 from maint.lab.manager.api.services import maintained
 from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, roles
 from maint.lab.manager.world import World
@@ -18,7 +18,7 @@ def read_all(world: World, request: Request) -> Response:
 
 def read(world: World, request: Request) -> Response:
     """Answer one host."""
-    return Response(value=_shown(world, named(world, request), request))
+    return Response(value=_shown(world, host_of(world, request.parts["host"]), request))
 
 
 def read_of_cluster(world: World, request: Request) -> Response:
@@ -30,7 +30,7 @@ def add_to_cluster(world: World, request: Request) -> Response:
     """Add hosts that belong to no cluster; answers the references to them."""
     cluster = cluster_of(world, request)
     wanted = [str(ref.get("hostId") or ref.get("hostname")) for ref in request.entries("the list of hosts")]
-    found = [_host(world, name) for name in wanted]
+    found = [host_of(world, name) for name in wanted]
     for host in found:
         owner = _cluster(world, host)
         if owner is not None and owner is not cluster:
@@ -41,7 +41,7 @@ def add_to_cluster(world: World, request: Request) -> Response:
 
 def remove_from_cluster(world: World, request: Request) -> Response:
     """Take one host out of a cluster; the host stays registered."""
-    cluster, host = cluster_of(world, request), named(world, request)
+    cluster, host = cluster_of(world, request), host_of(world, request.parts["host"])
     if host not in members(world, cluster):
         raise ApiError(404, f"Host '{host['hostId']}' is not in cluster '{cluster['name']}'.")
     _leave(world, host)
@@ -51,14 +51,14 @@ def remove_from_cluster(world: World, request: Request) -> Response:
 def remove_all_from_cluster(world: World, request: Request) -> Response:
     """Take the hosts that the body names out of their clusters, as a command that is finished at once."""
     for name in request.words("the list of hosts", "hostsToRemove"):
-        _leave(world, _host(world, name))
+        _leave(world, host_of(world, name))
     done = commands.start_simple(world, "RemoveHostsFromCluster", {}, request.call, "Successfully removed the hosts.")
     return Response(value=commands.view(world, done, full=False))
 
 
 def delete(world: World, request: Request) -> Response:
     """Forget a host that carries no role."""
-    host = named(world, request)
+    host = host_of(world, request.parts["host"])
     if _role_refs(world, host):
         raise ApiError(400, f"Host '{host['hostId']}' still has roles.")
     world.deployment["hosts"] = [each for each in hosts(world.deployment) if each is not host]
@@ -71,18 +71,6 @@ def _leave(world: World, host: Doc) -> None:
     if refs:
         raise ApiError(400, f"Host '{host.get('hostname')}' still has roles of cluster '{refs[0]['clusterName']}'.")
     world.joined.pop(str(host["hostId"]), None)
-
-
-def named(world: World, request: Request) -> Doc:
-    """Return the host of the path."""
-    return _host(world, request.parts["host"])
-
-
-def _host(world: World, name: str) -> Doc:
-    for host in hosts(world.deployment):
-        if name in (host.get("hostId"), host.get("hostname")):
-            return host
-    raise ApiError(404, f"Host '{name}' not found.")
 
 
 def _shown(world: World, host: Doc, request: Request) -> Doc:

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from maint.lab.http import messages
 from maint.lab.http.messages import ApiError, Response
-from maint.lab.manager.document import Doc, dumps, parse, roles, services, without_nulls
+from maint.lab.manager import commands
+from maint.lab.manager.document import Doc, dumps, hosts, parse, roles, services, without_nulls
 from maint.lab.manager.views import as_of, hide_items
 from maint.lab.manager.world import World
 
@@ -19,30 +19,23 @@ class Request(messages.Request, frozen=True):
 
     api: int = 0  # N of `/api/vN`; 0 outside
     user: Doc = msgspec.field(default_factory=dict)
-    body: Path | None = None  # the file that holds the whole body
 
     @property
     def host(self) -> str:
-        """Name and port by which the client came."""
         return self.headers.get("host", "localhost:7180")
 
     @property
     def full(self) -> bool:
-        """Whether the full view was asked for."""
         return self.word("view", "summary").lower().startswith("full")
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a boolean of the query, of which only "true" is one; any case counts (M2.3)."""
         return self.word(name, str(default)).lower() == "true"
 
-    def content(self) -> bytes:
-        """Return the whole body."""
-        return self.body.read_bytes() if self.body else b""
-
     def document(self, what: str) -> Doc:
         """Return the JSON object of the body, empty where there is none; 400 where it is not one."""
         try:
-            return parse(self.content() or b"{}")
+            return parse(self.content or b"{}")
         except (ValueError, RecursionError) as error:
             raise ApiError(400, f"Cannot read {what}: {error}") from error
 
@@ -116,6 +109,44 @@ def service_of(world: World, request: Request) -> tuple[Doc | None, Doc]:
 def role_of(service: Doc, name: str) -> Doc:
     """Return a role of a service."""
     return one_of(roles(service), "name", name, "Role", f" in service '{service['name']}'")
+
+
+def host_of(world: World, name: str) -> Doc:
+    """Return a host by its id or name."""
+    for host in hosts(world.deployment):
+        if name in (host.get("hostId"), host.get("hostname")):
+            return host
+    raise ApiError(404, f"Host '{name}' not found.")
+
+
+class Entity(NamedTuple):
+    """What a path names, as `maintenance` has it ("" for the manager), and how answers refer to it."""
+
+    key: str
+    ref: Doc
+
+
+def entity_of(world: World, request: Request) -> Entity:
+    """Return the host, cluster, service or role of the path, or the manager."""
+    parts = request.parts
+    if "host" in parts:
+        number = host_of(world, parts["host"])["hostId"]
+        return Entity(f"host {number}", {"hostRef": {"hostId": number}})
+    if "service" in parts or "/cm/service" in request.path:
+        cluster, service = service_of(world, request)
+        if "role" in parts:
+            role = role_of(service, parts["role"])
+            return Entity(f"role {role['name']}", commands.role_ref(cluster, service, role))
+        return Entity(key(cluster, service), commands.service_ref(cluster, service))
+    if "cluster" in parts:
+        cluster = cluster_of(world, request)
+        return Entity(f"cluster {cluster['name']}", commands.cluster_ref(cluster))
+    return Entity("", {})
+
+
+def key(cluster: Doc | None, service: Doc) -> str:
+    """Return under which name a service is kept in maintenance mode."""
+    return f"service {cluster['name'] if cluster else ''}/{service['name']}"
 
 
 def part(field: str) -> Callable[[World, Request], list[Doc]]:

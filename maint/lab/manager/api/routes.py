@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from maint.lab.http.routes import Routes
-from maint.lab.manager.api import by_name, clusters, commands, hosts, manager, security, services, settings
+from maint.lab.manager.api import clusters, commands, hosts, manager, security, services, settings
 from maint.lab.manager.api.messages import Handler, all_of, one, part
 
 READ, OPERATE, CONFIGURE = "read", "operate", "configure"
@@ -33,21 +33,21 @@ _OF_A_SERVICE = {
     "GET ": Route(services.read),
     "GET /config": Route(settings.read(settings.service)),
     "PUT /config": Route(settings.write(settings.service), CONFIGURE, takes_json=True),
-    "GET /commands": Route(commands.active_on_service),
+    "GET /commands": Route(commands.active),
     "GET /roles": Route(all_of(services.roles_shown)),
     "GET /roles/{role}": Route(one(services.roles_shown, "Role")),
     "GET /roles/{role}/config": Route(settings.read(settings.role)),
     "PUT /roles/{role}/config": Route(settings.write(settings.role), CONFIGURE, takes_json=True),
-    "GET /roles/{role}/commands": Route(by_name.active_on_role),
-    f"POST /roles/{{role}}/commands/{_MAINTENANCE}": Route(by_name.maintain_role, OPERATE, 2),
+    "GET /roles/{role}/commands": Route(commands.active),
+    f"POST /roles/{{role}}/commands/{_MAINTENANCE}": Route(commands.maintain, OPERATE, 2),
     "GET /roleConfigGroups": Route(all_of(services.groups_shown), since=3),
     "GET /roleConfigGroups/{group}": Route(one(services.groups_shown, "Role config group"), since=3),
     "GET /roleConfigGroups/{group}/config": Route(settings.read(settings.group), since=3),
     "PUT /roleConfigGroups/{group}/config": Route(settings.write(settings.group), CONFIGURE, 3, takes_json=True),
     "GET /roleConfigGroups/{group}/roles": Route(all_of(services.roles_shown), since=3),
-    "POST /commands/{verb:start|stop|restart}": Route(commands.on_service, OPERATE),
-    f"POST /commands/{_MAINTENANCE}": Route(by_name.maintain_service, OPERATE, 2),
-    "POST /roleCommands/{verb:start|stop|restart}": Route(commands.on_roles, OPERATE, takes_json=True),
+    "POST /commands/{name:start|stop|restart}": Route(commands.begin, OPERATE),
+    f"POST /commands/{_MAINTENANCE}": Route(commands.maintain, OPERATE, 2),
+    "POST /roleCommands/{name:start|stop|restart}": Route(commands.begin_on_roles, OPERATE, takes_json=True),
 }
 ROUTES: dict[str, Route] = {
     **{
@@ -58,11 +58,11 @@ ROUTES: dict[str, Route] = {
     "GET tools/echo": Route(manager.echo),
     "GET tools/echoError": Route(manager.echo_error),
     "GET cm/version": Route(manager.version),
-    "GET clusters/{cluster}/services/{service}/commandsByName": Route(by_name.names_of_service, since=6),
-    "POST clusters/{cluster}/services/{service}/commands/{name}": Route(by_name.on_service, OPERATE, 6),
-    "GET clusters/{cluster}/services/{service}/roles/{role}/commandsByName": Route(by_name.names_of_role, since=6),
+    "GET clusters/{cluster}/services/{service}/commandsByName": Route(commands.names, since=6),
+    "POST clusters/{cluster}/services/{service}/commands/{name}": Route(commands.begin, OPERATE, 6),
+    "GET clusters/{cluster}/services/{service}/roles/{role}/commandsByName": Route(commands.names, since=6),
     "POST clusters/{cluster}/services/{service}/roleCommands/{name}": Route(
-        by_name.on_roles, OPERATE, 1, takes_json=True
+        commands.begin_on_roles, OPERATE, 1, takes_json=True
     ),
     "GET cm/config": Route(settings.read(settings.manager, "managerSettings")),
     "PUT cm/config": Route(settings.write(settings.manager, "managerSettings"), FULL, takes_json=True),
@@ -71,13 +71,13 @@ ROUTES: dict[str, Route] = {
     "GET cm/scmDbInfo": Route(manager.database, since=14),
     "GET cm/shutdownReadiness": Route(manager.shutdown_readiness, since=30),
     "GET cm/instances": Route(manager.instances, since=41),
-    "GET cm/commands": Route(commands.active_on_manager),
+    "GET cm/commands": Route(commands.active),
     "POST cm/commands/generateCmca": Route(commands.generate_cmca, FULL, 32, takes_json=True),
-    "POST cm/commands/{name:inspectHosts|refreshParcelRepos}": Route(by_name.on_manager, OPERATE),
-    "POST cm/commands/importAdminCredentials": Route(by_name.import_kdc_account, FULL, 7),
-    "POST cm/commands/generateCredentials": Route(by_name.generate_credentials, FULL),
-    "GET cm/kerberosInfo": Route(by_name.kerberos_info, since=7),
-    "GET cm/kerberosPrincipals": Route(by_name.kerberos_principals, since=9),
+    "POST cm/commands/{name:inspectHosts|refreshParcelRepos}": Route(commands.begin, OPERATE),
+    "POST cm/commands/importAdminCredentials": Route(commands.import_kdc_account, FULL, 7),
+    "POST cm/commands/generateCredentials": Route(commands.generate_credentials, FULL),
+    "GET cm/kerberosInfo": Route(commands.kerberos_info, since=7),
+    "GET cm/kerberosPrincipals": Route(commands.kerberos_principals, since=9),
     "GET cm/peers": Route(manager.peers, since=3),
     "GET cm/deployment": Route(manager.read_deployment, ADMINISTER, 2),
     "PUT cm/deployment": Route(manager.replace_deployment, ADMINISTER, 2, takes_json=True),
@@ -91,11 +91,11 @@ ROUTES: dict[str, Route] = {
     "GET clusters": Route(clusters.read_all),
     "GET clusters/{cluster}": Route(clusters.read),
     "DELETE clusters/{cluster}": Route(clusters.delete, ADMINISTER),
-    "GET clusters/{cluster}/commands": Route(commands.active_on_cluster),
-    "POST clusters/{cluster}/commands/{verb:start|stop|restart}": Route(commands.on_cluster, OPERATE),
-    "POST clusters/{cluster}/commands/{name:refresh}": Route(by_name.on_cluster, OPERATE, 6),
-    f"POST clusters/{{cluster}}/commands/{_MAINTENANCE}": Route(by_name.maintain_cluster, OPERATE, 2),
-    "GET clusters/{cluster}/kerberosInfo": Route(by_name.kerberos_info, since=12),
+    "GET clusters/{cluster}/commands": Route(commands.active),
+    "POST clusters/{cluster}/commands/{name:start|stop|restart}": Route(commands.begin, OPERATE),
+    "POST clusters/{cluster}/commands/{name:refresh}": Route(commands.begin, OPERATE, 6),
+    f"POST clusters/{{cluster}}/commands/{_MAINTENANCE}": Route(commands.maintain, OPERATE, 2),
+    "GET clusters/{cluster}/kerberosInfo": Route(commands.kerberos_info, since=12),
     "GET clusters/{cluster}/hosts": Route(hosts.read_of_cluster, since=3),
     "POST clusters/{cluster}/hosts": Route(hosts.add_to_cluster, ADMINISTER, 3, takes_json=True),
     "DELETE clusters/{cluster}/hosts/{host}": Route(hosts.remove_from_cluster, ADMINISTER, 10),
@@ -113,7 +113,7 @@ ROUTES: dict[str, Route] = {
     "GET hosts/{host}": Route(hosts.read),
     "GET hosts/{host}/config": Route(settings.read(settings.host)),
     "PUT hosts/{host}/config": Route(settings.write(settings.host), CONFIGURE, takes_json=True),
-    f"POST hosts/{{host}}/commands/{_MAINTENANCE}": Route(by_name.maintain_host, OPERATE, 2),
+    f"POST hosts/{{host}}/commands/{_MAINTENANCE}": Route(commands.maintain, OPERATE, 2),
     "POST hosts/removeHostsFromCluster": Route(hosts.remove_all_from_cluster, ADMINISTER, 40, takes_json=True),
     "DELETE hosts/{host}": Route(hosts.delete, ADMINISTER),
     "GET authRoles": Route(all_of(_AUTH_ROLES), since=18),

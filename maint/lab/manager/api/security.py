@@ -66,7 +66,7 @@ def read_installed_license(world: World, request: Request) -> Response:
 def upload_license(world: World, request: Request) -> Response:
     """Install the licence of the part named `license`."""
     try:
-        content = b"".join(form_part([request.content()], request.headers.get("content-type", ""), "license"))
+        content = b"".join(form_part([request.content], request.headers.get("content-type", ""), "license"))
     except BadForm as error:
         raise ApiError(400, "The request has no part named 'license'.") from error
     try:

@@ -2,7 +2,7 @@
 
 from maint.lab.http.messages import Response
 from maint.lab.manager import commands
-from maint.lab.manager.api.messages import Request, cluster_of, config_items, listing, one_of, role_of, service_of
+from maint.lab.manager.api.messages import Request, cluster_of, config_items, key, listing, one_of, role_of, service_of
 from maint.lab.manager.document import Doc, items, roles, services
 from maint.lab.manager.views import as_of
 from maint.lab.manager.world import NA, STARTED, World
@@ -97,11 +97,6 @@ def _role(world: World, cluster: Doc | None, service: Doc, role: Doc, request: R
     if api >= 41:
         answer["tags"] = role.get("tags") or []
     return answer
-
-
-def key(cluster: Doc | None, service: Doc) -> str:
-    """Return under which name a service is kept in maintenance mode."""
-    return f"service {cluster['name'] if cluster else ''}/{service['name']}"
 
 
 def maintained(world: World, own: str, *above: str) -> Doc:

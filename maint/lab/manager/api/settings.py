@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from maint.lab.http.messages import ApiError, Response
-from maint.lab.manager.api import hosts, services
-from maint.lab.manager.api.messages import Handler, Request, config_items, listing, service_of
+from maint.lab.manager.api import services
+from maint.lab.manager.api.messages import Handler, Request, config_items, host_of, listing, service_of
 from maint.lab.manager.document import Doc, all_services, items, roles
 from maint.lab.manager.views import is_secret
 from maint.lab.manager.world import STOPPED, World
@@ -82,7 +82,7 @@ def all_hosts(world: World, _request: Request) -> tuple[Doc, str]:
 
 def host(world: World, request: Request) -> tuple[Doc, str]:
     """Return the host of the path."""
-    return hosts.named(world, request), "HOST"
+    return host_of(world, request.parts["host"]), "HOST"
 
 
 def service(world: World, request: Request) -> tuple[Doc, str]:

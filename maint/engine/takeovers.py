@@ -1,0 +1,54 @@
+"""That this machine took over a lease that was not given back, kept until the journal and those to be told know it."""
+
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from maint import files
+from maint.engine.lease import Row
+from maint.model.formatting import show_time
+
+_NAME = "takeover.json"
+
+
+class Takeover(msgspec.Struct, frozen=True):
+    """The last one."""
+
+    at: str
+    holder: str  # who held it, for what
+    playbook: str  # what it worked at
+    run: str  # its run, "" where it had none yet
+    number: int
+    journaled: bool = False
+    told: bool = False
+
+    @property
+    def words(self) -> str:
+        """What happened, in one sentence."""
+        return f"the lease was not given back, and was taken over; it was held by {self.holder}"
+
+
+def keep(state: Path, row: Row, now: datetime) -> None:
+    """Keep that the lease was taken from the holder of this row."""
+    playbook = row.claim.doing.partition(",")[0].removeprefix("playbook ")
+    _write(state, Takeover(show_time(now), str(row.claim), playbook, row.claim.run, row.number))
+
+
+def last(state: Path) -> Takeover | None:
+    """Return the last one, None where there was none, or where what is kept is damaged."""
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode((state / _NAME).read_bytes(), type=Takeover)
+    return None
+
+
+def mark(state: Path, one: Takeover, **done: bool) -> None:
+    """Note that the journal has it (`journaled`), or that those who are to be told were (`told`)."""
+    _write(state, msgspec.structs.replace(one, **done))
+
+
+def _write(state: Path, one: Takeover) -> None:
+    with suppress(OSError):  # what is told twice, or not, keeps nobody from working
+        files.make_folder(state)
+        files.replace(state / _NAME, msgspec.json.encode(one))

@@ -1,0 +1,62 @@
+"""Files of ours: private with all their folders, read back or told as damaged, whole or absent."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from maint import files
+from maint.errors import Invalid
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_file_and_every_folder_that_is_made_for_it_are_private_whatever_the_umask(
+    tmp_path: Path, open_umask: None
+) -> None:
+    path = tmp_path / "a" / "b" / "file"
+    files.replace(path, b"x")
+    assert [mode(one) for one in (path, path.parent, path.parent.parent)] == [0o600, 0o700, 0o700]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    files.replace(path, b"old")
+    with pytest.raises(KeyboardInterrupt), files.written(path) as file:
+        file.write(b"new")
+        raise KeyboardInterrupt
+    assert ([*tmp_path.iterdir()], path.read_bytes()) == ([path], b"old")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b'{"a": "\xff"}', b'{"a": "x", "z": ' + b"[" * 100_000, b'{"a": 1}', b"9" * 5000]
+)
+def test_what_cannot_be_read_back_is_told_as_damaged(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(files.Damaged):
+        files.load(path, dict[str, str])
+
+
+def test_a_folder_in_the_place_of_a_file_is_damage_and_a_missing_file_is_none(tmp_path: Path) -> None:
+    with pytest.raises(files.Damaged, match="Is a directory"):
+        files.load(tmp_path, dict[str, str])
+    assert files.load(tmp_path / "gone", dict[str, str]) is None
+
+
+def test_what_is_no_plain_file_is_refused_and_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(Invalid, match="is not a plain file"):
+            files.read_private(path)
